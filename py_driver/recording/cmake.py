@@ -76,9 +76,9 @@ def write(scratch: Path, base: str, torch: Torch, cpu: str) -> None:
     (scratch / stand_ins.STAND_IN / "cmake" / "configuration.cmake").write_text("".join(lines), encoding="utf-8")
     for name in table["torch-libraries"]:
         if torch.cuda or "cuda" not in name:
-            (scratch / stand_ins.STAND_IN / "torch" / "lib" / f"lib{name}.so").touch()
+            (scratch / stand_ins.STAND_IN / "torch" / "lib" / name).touch()
     for name in table["libraries"] if torch.cuda else ():
-        (scratch / stand_ins.TOOLKIT / "lib64" / f"lib{name}.so").touch()
+        (scratch / stand_ins.TOOLKIT / "lib64" / name).touch()
     if torch.cuda:
         (scratch / stand_ins.TOOLKIT / "include" / "cuda_runtime.h").touch()
 

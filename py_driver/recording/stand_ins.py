@@ -187,6 +187,14 @@ def _programs(scratch: Path, base: str, torch: Torch, *, compiles: bool) -> None
             path.chmod(0o755)
 
 
+    for name, words in facts()["done"].items():
+        path = scratch / PROGRAMS / name
+        lines = ["#!/bin/sh", 'case "$1" in', f"{' | '.join(words)}) exit 0 ;;"]
+        lines += [f'*) echo "{name}: nothing is installed while a setup.py is recorded" >&2; exit 1 ;;', "esac", ""]
+        path.write_text("\n".join(lines), encoding="utf-8")
+        path.chmod(0o755)
+
+
 def _toolkit(scratch: Path, torch: Torch) -> None:
     root = scratch / TOOLKIT
     for name in ("bin", "include", "lib64", "lib", "nvvm"):

@@ -133,8 +133,7 @@ def main() -> None:
         _end(code)
     try:
         name = _backend(job).build_wheel(job["wheel"], None, None)
-        others = linked.modules_of(Path(job["wheel"]) / name, places)
-        _write(job, wanted, wheel=name, modules=[*modules.noted, *others])
+        _write(job, wanted, wheel=name, modules=linked.modules_of(Path(job["wheel"]) / name, modules.noted, places))
     except BaseException as problem:  # noqa: BLE001  (as above)
         _write(job, wanted, failure=_described(problem, places))
         _end(1)

@@ -3,8 +3,10 @@
 Run as a program: the name it stands for, and its arguments. An output is `MAGIC` and a value in JSON, which has `kind`:
 
 - `object`: `program`, `flags`, `source`, and `directory`, where the compiler ran.
+- `module`: `name`, of an extension module of setuptools.
 - `archive`: `members`, the values of its objects.
 - `library`: `flags`, `directory`, and `inputs`: what it was linked from, values or paths of files that others made.
+- `device-link`: nothing; what nvcc links of the device code of objects.
 - `program`: nothing; it cannot be run.
 
 A line of the file `$RECORDED_LOG` is for each library that was linked, and for each program that was run nevertheless.
@@ -20,6 +22,9 @@ from typing import Any
 
 MAGIC = b"# recorded, not compiled\n"
 """What each output begins with."""
+
+MODULE = "module"
+"""The kind of a library that setuptools would link."""
 
 LOG = "RECORDED_LOG"
 """The variable with the path of the log."""
@@ -69,9 +74,18 @@ def value(text: bytes) -> Any:  # noqa: ANN401
     return json.loads(text[len(MAGIC) :]) if text.startswith(MAGIC) else None
 
 
+def output(made: dict[str, Any]) -> bytes:
+    """The text of an output.
+
+    Args:
+        made: of what it was made.
+    """
+    return MAGIC + json.dumps(made).encode()
+
+
 def _write(path: str, made: dict[str, Any]) -> None:
     with open(path, "wb") as file:  # noqa: PTH123
-        file.write(MAGIC + json.dumps(made).encode())
+        file.write(output(made))
 
 
 def _words(args: list[str]) -> list[str]:
@@ -153,6 +167,8 @@ def _compiled(program: str, args: list[str]) -> int:
     elif not inputs:
         sys.stderr.write(f"recording: {program} has nothing to compile: {' '.join(args)}\n")
         return 1
+    elif "-dlink" in flags or "--device-link" in flags:
+        _write(output or "a_dlink.o", {"kind": "device-link"})
     elif "-shared" in flags or "--shared" in flags:
         _write(output or "a.out", {"kind": "library", "inputs": inputs, **made})
         path = os.path.abspath(output or "a.out")  # noqa: PTH100

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import setuptools  # noqa: F401  (its distutils takes the place of Python's, under that name)
 from torch._facts import Refused
 
-from .compiler import content
+from .compiler import MODULE, content, output
 
 if TYPE_CHECKING:
     from .places import Places
@@ -105,7 +105,7 @@ class Modules:
             )
         path = Path(command.get_ext_fullpath(module.name))
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"")
+        path.write_bytes(output({"kind": MODULE, "name": command.get_ext_fullname(module.name)}))
         compiler = command.compiler
         macros = [tuple(macro) for macro in (*module.define_macros, *compiler.macros)]
         name = command.get_ext_fullname(module.name)

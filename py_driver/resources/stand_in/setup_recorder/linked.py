@@ -20,7 +20,7 @@ _GENERATE = re.compile(r"(?:--generate-code|-gencode)=arch=(\w+),code=\[([\w,]+)
 _LIBRARY = re.compile(r"lib([\w+-]+?)\.(?:so|a)(?:\.[\d.]+)?")
 _DIRECTORY = re.compile(r"(-I|-isystem|-iquote|-idirafter|-L)=?(.+)")
 _DIRECTORIES = ("-I", "-isystem", "-iquote", "-idirafter")
-_NOT_COMPILED = re.compile(r"-l.*|-x|-ccbin(=.*)?")
+_NOT_COMPILED = re.compile(r"-l(?!ineinfo$|to$).*|-x|-ccbin(=.*)?")
 _ABI = f"-D_GLIBCXX_USE_CXX11_ABI={int(FACTS['cxx11'])}"
 """What find_package(Torch) adds, and the rules as well."""
 
@@ -33,11 +33,12 @@ _NOT_LINKED = re.compile(
 """Flags of a link that name the library, or that only its objects need."""
 
 
-def modules_of(wheel: Path, places: Places) -> list[dict[str, Any]]:
-    """The modules in a wheel that were linked, and not by setuptools; their libraries are empty from then on.
+def modules_of(wheel: Path, noted: list[dict[str, Any]], places: Places) -> list[dict[str, Any]]:
+    """The modules in a wheel; their libraries are empty from then on.
 
     Args:
         wheel: its file.
+        noted: the modules of setuptools; a project may have moved their libraries.
         places: of the project.
 
     Raises:
@@ -47,13 +48,16 @@ def modules_of(wheel: Path, places: Places) -> list[dict[str, Any]]:
     with zipfile.ZipFile(wheel) as archive:
         entries = [(entry, archive.read(entry)) for entry in archive.infolist()]
     made = {entry.filename: value for entry, text in entries if (value := compiler.value(text)) is not None}
-    _check_log(places, installed=bool(made))
+    _check_log(places, installed=any(value["kind"] != compiler.MODULE for value in made.values()))
     if not made:
-        return []
+        return noted
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for entry, text in entries:
             archive.writestr(entry, b"" if entry.filename in made else text)
-    return [_module(file, value, places) for file, value in sorted(made.items())]
+    files = {value["name"]: file for file, value in sorted(made.items()) if value["kind"] == compiler.MODULE}
+    own = [{**module, "file": files.get(module["name"], module["file"])} for module in noted]
+    others = {file: value for file, value in sorted(made.items()) if value["kind"] != compiler.MODULE}
+    return [*own, *(_module(file, value, places) for file, value in others.items())]
 
 
 def _check_log(places: Places, *, installed: bool) -> None:
@@ -76,11 +80,14 @@ def _module(file: str, made: dict[str, Any], places: Places) -> dict[str, Any]:
     name = file.partition(".so")[0].partition(".cpython-")[0].partition(".abi3")[0].replace("/", ".")
     objects = []
     libraries = []
+    dlink = False
     for part in made["inputs"]:
         if isinstance(part, str):
             libraries.append(_library(part, file))
         elif part["kind"] == "object":
             objects.append(part)
+        elif part["kind"] == "device-link":
+            dlink = True
         elif part["kind"] == "archive":
             sources = ", ".join(f"`{_shown(member, places)}`" for member in part["members"][:3])
             raise Refused(f"`{file}` is linked with a static library of the project, of {sources}")
@@ -103,7 +110,7 @@ def _module(file: str, made: dict[str, Any], places: Places) -> dict[str, Any]:
         "place": _place(objects, places),
         "define_macros": [],
         "limited_api": ".abi3." in file,
-        "dlink": False,
+        "dlink": dlink,
         "sources": [part["source"] for part in objects],
         "include_dirs": [],
         "undef_macros": [],
