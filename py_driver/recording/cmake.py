@@ -1,4 +1,4 @@
-"""CMake in a recording: its programs, what its toolchain file and find_package(Torch) read, and the names of libraries."""
+"""CMake in a recording: its programs, what its toolchain file and find_package(Torch) read, and libraries' names."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _ERROR: Final = re.compile(
-    r"^CMake Error(?: at (?P<file>\S+?):(?P<line>\d+) \(\w+\))?(?: in \S+)?:(?P<text>.*\n(?:[ \t]+.*\n|\n)*)"
+    r"^CMake Error(?: at (?P<file>\S+?):(?P<line>\d+) \(\w+\)| in (?P<lists>\S+?))?:(?P<text>.*\n(?:[ \t]+.*\n|\n)*)"
     r"(?:Call Stack \(most recent call first\):\n(?P<stack>(?:  .*\n)*))?",
     re.MULTILINE,
 )
@@ -55,7 +55,7 @@ def fault(output: str, project: str) -> CMakeFault | None:
 
 def _places(error: re.Match[str], project: str) -> Iterator[tuple[str, int]]:
     """The lines of the project that an error names, the innermost first; not those of files that CMake has written."""
-    calls = [(error["file"] or "", error["line"] or "0"), *_CALL.findall(error["stack"] or "")]
+    calls = [(error["file"] or error["lists"] or "", error["line"] or "1"), *_CALL.findall(error["stack"] or "")]
     for path, line in calls:
         inner = path.removeprefix(f"{project}/")  # CMake shortens paths below the source directory
         if inner and not inner.startswith(("/", "../")) and not _GENERATED.search(inner):

@@ -139,7 +139,8 @@ class Failures:
         location = [found.file, found.line] if found.file else None
         if found.fetches:
             advice = "put the files into the project, and name their directory by FETCHCONTENT_SOURCE_DIR_<NAME>"
-            return self._error(Code.UNSUPPORTED, f"{script} wants {found.message}; builds have no network", location, advice)
+            message = f"{script} wants {found.message}; builds have no network"
+            return self._error(Code.UNSUPPORTED, message, location, advice)
         return self._error(Code.SETUP_FAILED, f"CMake fails in {script}: {_line(found.message)}", location, _CONFINED)
 
     def _asked(

@@ -186,7 +186,6 @@ def _programs(scratch: Path, base: str, torch: Torch, *, compiles: bool) -> None
             path.write_text("\n".join(lines), encoding="utf-8")
             path.chmod(0o755)
 
-
     for name, words in facts()["done"].items():
         path = scratch / PROGRAMS / name
         lines = ["#!/bin/sh", 'case "$1" in', f"{' | '.join(words)}) exit 0 ;;"]

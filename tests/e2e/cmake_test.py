@@ -1,4 +1,4 @@
-"""Projects whose build runs CMake: what it would compile is recorded as that of setuptools, or refused with its place."""
+"""Projects built by CMake: what it would compile is recorded as that of setuptools, or refused with its line."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def test_a_module_of_cmake_is_recorded_and_planned(tmp_path: Path) -> None:
     directory = project(tmp_path, HEAD + MODULE)
     recorded = record(directory, CPU)
     [module] = recorded.record.modules
-    assert (module.name, module.kind, module.file, module.script) == ("thing._C", "cpp", "thing/_C.so", "CMakeLists.txt")
+    assert (module.name, module.kind, module.file) == ("thing._C", "cpp", "thing/_C.so")
+    assert (module.script, module.line) == ("CMakeLists.txt", 5)
     assert module.sources == ("a.cpp",)
     assert module.libraries == ("torch", "torch_cpu", "c10")
     assert module.cxx_flags[: len(UNDONE)] == UNDONE
@@ -159,9 +160,10 @@ def test_an_extension_of_setuptools_may_be_built_by_cmake(tmp_path: Path) -> Non
     assert module.file == "thing/_C.cpython-311-x86_64-linux-gnu.so"
 
 
-FETCH = """
+ADDRESS = "https://example.invalid/cutlass.git"
+FETCH = f"""
     include(FetchContent)
-    FetchContent_Declare(cutlass GIT_REPOSITORY https://example.invalid/cutlass.git GIT_TAG v1)
+    FetchContent_Declare(cutlass GIT_REPOSITORY {ADDRESS} GIT_TAG v1)
     FetchContent_MakeAvailable(cutlass)
     """
 
@@ -171,12 +173,12 @@ FETCH = """
     [
         (
             FETCH,
-            "CMakeLists.txt wants FetchContent of cutlass from https://example.invalid/cutlass.git; builds have no network",
+            f"CMakeLists.txt wants FetchContent of cutlass from {ADDRESS}; builds have no network",
             7,
         ),
         pytest.param(
             "\n    find_package(Nothing REQUIRED)\n",
-            "CMake fails in CMakeLists.txt: By not providing \"FindNothing.cmake\"",
+            'CMake fails in CMakeLists.txt: By not providing "FindNothing.cmake"',
             5,
             marks=pytest.mark.slow,
         ),
@@ -193,13 +195,14 @@ FETCH = """
             marks=pytest.mark.slow,
         ),
         pytest.param(
-            MODULE.replace("a.cpp", "a.cpp c.cpp") + "\n    set_source_files_properties(c.cpp PROPERTIES COMPILE_OPTIONS -O1)\n",
+            MODULE.replace("a.cpp", "a.cpp c.cpp")
+            + "\n    set_source_files_properties(c.cpp PROPERTIES COMPILE_OPTIONS -O1)\n",
             "`a.cpp` and `c.cpp` of `thing/_C.so` are compiled with different flags, such as `-O1`",
             None,
             marks=pytest.mark.slow,
         ),
         pytest.param(
-            MODULE + "\n    try_run(RAN COMPILED SOURCE_FROM_CONTENT t.cpp \"int main() { return 0; }\")\n",
+            MODULE + '\n    try_run(RAN COMPILED SOURCE_FROM_CONTENT t.cpp "int main() { return 0; }")\n',
             "the build runs `cmTC_",
             None,
             marks=pytest.mark.slow,
@@ -212,7 +215,7 @@ FETCH = """
         ),
     ],
 )
-def test_what_cmake_asks_for_and_cannot_have_is_an_error(tmp_path: Path, text: str, message: str, line: int | None) -> None:
+def test_what_cmake_cannot_have_is_an_error(tmp_path: Path, text: str, message: str, line: int | None) -> None:
     found = fault(project(tmp_path, HEAD + text, {"c.cpp": "int main() { return 0; }"}), CPU)
     assert found.message.startswith(message)
     assert found.code in {Code.UNSUPPORTED, Code.SETUP_FAILED}
@@ -224,7 +227,7 @@ def test_what_cmake_asks_for_and_cannot_have_is_an_error(tmp_path: Path, text: s
 
 @pytest.mark.slow
 def test_files_that_are_there_need_not_be_fetched(tmp_path: Path) -> None:
-    text = FETCH.replace("GIT_REPOSITORY https://example.invalid/cutlass.git GIT_TAG v1", "SOURCE_DIR ${CMAKE_SOURCE_DIR}/other")
+    text = FETCH.replace(f"GIT_REPOSITORY {ADDRESS} GIT_TAG v1", "SOURCE_DIR ${CMAKE_SOURCE_DIR}/other")
     lists = HEAD + text + MODULE
     files = {"other/CMakeLists.txt": "add_library(cutlass INTERFACE)\n"}
     assert isinstance(record(project(tmp_path, lists, files), CPU), Recorded)

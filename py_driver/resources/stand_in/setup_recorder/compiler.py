@@ -38,15 +38,33 @@ _SCRATCH = ("/CMakeFiles/CMakeScratch/", "/CMakeFiles/CMakeTmp/")
 
 _SOURCES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".c++", ".C", ".hip", ".s", ".S", ".asm")
 _INPUTS = (".o", ".obj", ".a", ".so", ".lo")
-_WITH_VALUE = frozenset(
-    "-I -isystem -iquote -idirafter -include -imacros -D -U -L -l -x -arch -gencode -code -Xcompiler -Xlinker -Xptxas "
-    "-Xcudafe -Xfatbin -Xnvlink -ccbin -std -std-c -T -u -z -framework -soname -rpath --param -maxrregcount "
-    "--diag-suppress -diag-suppress --options-file -optf --generate-code --compiler-options --threads -t".split()
+_WITH_VALUE = (
+    *(
+        "-I",
+        "-isystem",
+        "-iquote",
+        "-idirafter",
+        "-include",
+        "-imacros",
+        "-D",
+        "-U",
+        "-L",
+        "-l",
+        "-x",
+        "-std",
+        "--param",
+    ),
+    *("-arch", "-gencode", "-code", "--generate-code", "-ccbin", "-maxrregcount", "-t", "--threads", "-T", "-u", "-z"),
+    *("-Xcompiler", "--compiler-options", "-Xlinker", "-Xptxas", "-Xcudafe", "-Xfatbin", "-Xnvlink"),
+    *("-diag-suppress", "--diag-suppress", "-soname", "-rpath"),
 )
 """The options whose value may be the next word."""
 
-_DEPENDENCIES = frozenset(["-MF", "-MT", "-MQ", "-MJ"])
-_QUIET = frozenset(["-MD", "-MMD", "-MP", "-c", "-dc", "--device-c", "-pipe", "-forward-unknown-to-host-compiler"])
+_DEPENDENCIES = ("-MF", "-MT", "-MQ", "-MJ")
+_COMPILES = ("-c", "-dc", "--device-c")
+_QUIET = ("-MD", "-MMD", "-MP", "-pipe", "-forward-unknown-to-host-compiler")
+_DEVICE = ("-dc", "--device-c")
+_OTHER_OUTPUT = ("-E", "-M", "-MM", "-S", "-ptx", "--ptx", "-cubin", "--cubin", "-fatbin", "--fatbin")
 
 
 def content(path: str) -> Any:  # noqa: ANN401  (a value in JSON)
@@ -121,64 +139,95 @@ def _archive(args: list[str]) -> int:
     return 0
 
 
-def _compiled(program: str, args: list[str]) -> int:
-    """Compile a source, or link."""
-    flags: list[str] = []
-    sources: list[str] = []
-    inputs: list[Any] = []
-    output = dependencies = ""
-    is_object = False
-    words = iter(_words(args))
-    for word in words:
-        if word == "-o":
-            output = next(words, "")
-        elif word in _DEPENDENCIES:
-            file = next(words, "")
-            dependencies = file if word == "-MF" else dependencies
+class _Command:
+    """The arguments of a compiler, sorted.
+
+    Attributes:
+        flags: all that decides what an output is, in their order.
+        sources: as absolute paths.
+        inputs: of a link.
+        output: after `-o`.
+        dependencies: the file for make.
+        compiles: whether the output is an object.
+        other: the flag that asks for another kind of output.
+    """
+
+    def __init__(self, args: list[str]) -> None:
+        self.flags: list[str] = []
+        self.sources: list[str] = []
+        self.inputs: list[Any] = []
+        self.output = self.dependencies = self.other = ""
+        self.compiles = False
+        words = iter(_words(args))
+        for word in words:
+            if word == "-o":
+                self.output = next(words, "")
+            elif word in _DEPENDENCIES:
+                path = next(words, "")
+                self.dependencies = path if word == "-MF" else self.dependencies
+            elif word in _OTHER_OUTPUT:
+                self.other = word
+            elif word in _WITH_VALUE:
+                self.flags += [word, next(words, "")]
+            else:
+                self._add(word)
+
+    def _add(self, word: str) -> None:
+        """Add a word that stands alone."""
+        if word in _COMPILES:
+            self.compiles = True
+            self.flags += ["-rdc=true"] if word in _DEVICE else []
         elif word in _QUIET:
-            is_object = is_object or word in {"-c", "-dc", "--device-c"}
-            flags += ["-rdc=true"] if word in {"-dc", "--device-c"} else []
-        elif word in {"-E", "-M", "-MM", "-S", "-ptx", "--ptx", "-cubin", "--cubin", "-fatbin", "--fatbin"}:
-            sys.stderr.write(f"recording: {program} {word} has an output that nothing here can give\n")
-            return 1
-        elif word in _WITH_VALUE:
-            flags += [word, next(words, "")]
+            pass
         elif word.startswith("-"):
-            flags.append(word)
+            self.flags.append(word)
         elif word.endswith(_SOURCES):
-            sources.append(os.path.abspath(word))  # noqa: PTH100
+            self.sources.append(os.path.abspath(word))  # noqa: PTH100
         else:
             path = os.path.abspath(word)  # noqa: PTH100
-            inputs.append(content(path) or path)
-            flags.append(word)
-    if dependencies:
-        with open(dependencies, "w", encoding="utf-8") as file:  # noqa: PTH123
-            file.write(f"{output}:\n")
-    made = {"program": program, "flags": flags, "directory": os.getcwd()}  # noqa: PTH109
-    if is_object:
-        if len(sources) != 1:
-            sys.stderr.write(f"recording: {program} compiles {len(sources)} sources at once\n")
-            return 1
-        output = output or f"{os.path.splitext(os.path.basename(sources[0]))[0]}.o"  # noqa: PTH119, PTH122
-        _write(output, {"kind": "object", "source": sources[0], **made})
-    elif sources:
-        sys.stderr.write(f"recording: {program} compiles and links at once: {sources[0]}\n")
+            self.inputs.append(content(path) or path)
+            self.flags.append(word)
+
+    @property
+    def fault(self) -> str:
+        """Why it has no output here; empty if it has."""
+        if self.other:
+            return f"{self.other} has an output that nothing here can give"
+        if self.compiles:
+            return "" if len(self.sources) == 1 else f"compiles {len(self.sources)} sources at once"
+        if self.sources:
+            return f"compiles and links at once: {self.sources[0]}"
+        return "" if self.inputs else "has nothing to compile or link"
+
+
+def _compiled(program: str, args: list[str]) -> int:
+    """Compile a source, or link."""
+    command = _Command(args)
+    if command.fault:
+        sys.stderr.write(f"recording: {program} {command.fault}\n")
         return 1
-    elif not inputs:
-        sys.stderr.write(f"recording: {program} has nothing to compile: {' '.join(args)}\n")
-        return 1
-    elif "-dlink" in flags or "--device-link" in flags:
-        _write(output or "a_dlink.o", {"kind": "device-link"})
-    elif "-shared" in flags or "--shared" in flags:
-        _write(output or "a.out", {"kind": "library", "inputs": inputs, **made})
-        path = os.path.abspath(output or "a.out")  # noqa: PTH100
+    if command.dependencies:
+        with open(command.dependencies, "w", encoding="utf-8") as file:  # noqa: PTH123
+            file.write(f"{command.output}:\n")
+    made = {"program": program, "flags": command.flags, "output": command.output, "directory": os.getcwd()}  # noqa: PTH109
+    if command.compiles:
+        [source] = command.sources
+        stem = os.path.splitext(os.path.basename(source))[0]  # noqa: PTH119, PTH122
+        _write(command.output or f"{stem}.o", {"kind": "object", "source": source, **made})
+        return 0
+    output_path = command.output or "a.out"
+    if "-dlink" in command.flags or "--device-link" in command.flags:
+        _write(output_path, {"kind": "device-link"})
+    elif "-shared" in command.flags or "--shared" in command.flags:
+        _write(output_path, {"kind": "library", "inputs": command.inputs, **made})
+        path = os.path.abspath(output_path)  # noqa: PTH100
         if not any(part in path for part in _SCRATCH):
             with open(os.environ[LOG], "a", encoding="utf-8") as file:  # noqa: PTH123
                 file.write(f"{LIBRARY}{path}\n")
     else:
-        with open(output or "a.out", "w", encoding="utf-8") as file:  # noqa: PTH123
+        with open(output_path, "w", encoding="utf-8") as file:  # noqa: PTH123
             file.write(_PROGRAM)
-        os.chmod(output or "a.out", 0o755)  # noqa: PTH101, S103  (a program)
+        os.chmod(output_path, 0o755)  # noqa: PTH101, S103  (a program)
     return 0
 
 

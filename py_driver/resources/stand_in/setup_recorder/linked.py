@@ -107,7 +107,7 @@ def _module(file: str, made: dict[str, Any], places: Places) -> dict[str, Any]:
         "name": name,
         "kind": "cuda" if device else "cpp",
         "file": file,
-        "place": _place(objects, places),
+        "place": _place(made["output"], objects, places),
         "define_macros": [],
         "limited_api": ".abi3." in file,
         "dlink": dlink,
@@ -189,12 +189,21 @@ def _absolute(path: str, part: dict[str, Any]) -> str:
     return os.path.normpath(os.path.join(part["directory"], path))  # noqa: PTH118
 
 
-def _place(objects: list[dict[str, Any]], places: Places) -> tuple[str, int] | None:
-    """The line of a CMakeLists.txt above the sources that names the target of some objects."""
-    for part in objects:
-        directory = os.path.dirname(part["source"])  # noqa: PTH120
-        while found := places.of_file(os.path.join(directory, "CMakeLists.txt"), 1) or len(directory) > 1:  # noqa: PTH118
-            if found is not True:
-                return found[0]
-            directory = os.path.dirname(directory)  # noqa: PTH120
-    return None
+def _place(output: str, objects: list[dict[str, Any]], places: Places) -> tuple[str, int] | None:
+    """The line of a CMakeLists.txt, of those above the sources of a library, that adds its target."""
+    targets = {found[1] for part in objects if (found := _TARGET.search(part["output"]))}
+    stem = os.path.basename(output).partition(".")[0]  # noqa: PTH119
+    target = next(
+        (name for name in sorted(targets) if name in {stem, stem.removeprefix("lib")}), min(targets, default="")
+    )
+    added = re.compile(rf"\w+\s*\(\s*{re.escape(target)}\s")
+    first = None
+    for directory in dict.fromkeys(parent for part in objects for parent in Path(part["source"]).parents):
+        lists = directory / "CMakeLists.txt"
+        if not places.of_file(str(lists), 1):
+            continue
+        first = first or places.of_file(str(lists), 1)[0]
+        text = lists.read_text(encoding="utf-8", errors="replace")
+        if target and (found := added.search(text)):
+            return places.of_file(str(lists), text.count("\n", 0, found.start()) + 1)[0]
+    return first
