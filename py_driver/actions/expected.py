@@ -189,7 +189,7 @@ def _actions(variant: Variant, group: Group, contents: _Contents, settings: Sett
     other = {TORCH: needs.torch or "", OPENMP: "gcc"}
     pinned = [other.get(depend, f"library {depend}") for depend in group.depends]
     headers = [settings.toolchains.get(name) for name in pinned]
-    gcc = settings.gcc or group.openmp
+    gcc = settings.gcc or group.gcc
     narrow = settings.needed and not BUILT[group.backend].rewriter
     for source in group.sources:
         content = contents.of(group, source)

@@ -243,14 +243,14 @@ def _verify(tasks: Sequence[Task], releases: Releases, output: Output, options: 
 def _by_gcc(task: Task) -> bool:
     """Whether gcc compiles C++ of a project: all of it, or a section with OpenMP."""
     built = {name for variant in task.chosen for name in variant.groups}
-    return task.cxx is Cxx.GCC or any(group.openmp for group in task.plan.groups if group.name in built)
+    return task.cxx is Cxx.GCC or any(group.gcc for group in task.plan.groups if group.name in built)
 
 
 def _built_anew(
     group: Sequence[Placed[Task]], releases: Releases, output: Output, options: VerifyOptions
 ) -> dict[Path, Result]:
     """Build projects with a Bazel that knows nothing, and compare what it makes."""
-    # clang makes the same of all of torch's headers. gcc does not: what it inlines depends on the size of all that it reads.
+    # clang makes the same of all of torch's headers. gcc inlines by the size of all that it reads.
     headers = options.build.choices.headers or (Headers.NEEDED if _by_gcc(group[0].task) else Headers.FULL)
     choices = replace(options.build.choices, cxx=group[0].task.cxx, headers=headers)
     what = group[0].task.plan.name if len(group) == 1 else f"{len(group)} projects"

@@ -1,24 +1,10 @@
-"""How C++ is compiled with gcc: what asks for it, and its command line."""
+"""How C++ is compiled with gcc: its command line."""
 
-load("//rules/facts:flags.bzl", "OPENMP_LIBRARY", "OPENMP_OFF", "OPENMP_ON", "TO_LINKER")
+load("//rules/facts:flags.bzl", "TO_LINKER")
+load(":openmp.bzl", "asks_for_openmp")
 
 # A process with OpenMP has threads, as one with -pthread; gcc's driver says so.
 _THREADS = "-D_REENTRANT"
-
-def asks_for_openmp(flags):
-    """Whether an author's flags ask for OpenMP.
-
-    Args:
-        flags: list of string, of the host compiler.
-
-    Returns:
-        bool.
-    """
-    asked = OPENMP_LIBRARY in flags
-    for flag in flags:
-        if flag in [OPENMP_ON, OPENMP_OFF]:
-            asked = flag == OPENMP_ON or OPENMP_LIBRARY in flags
-    return asked
 
 def cc1plus_flags(flags):
     """An author's flags as gcc's driver hands them on to its compiler.
