@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from py_driver.recording.stand_ins import Torch
 
+NAME: Final = "cmake"
+"""The program that a project without such a requirement calls."""
+
 _OUTPUT: Final = b"# recorded, not compiled\n"
 """What the outputs of compilers begin with: MAGIC of setup_recorder/compiler.py."""
 
@@ -25,7 +28,7 @@ def is_there(packages: Path) -> bool:
     Args:
         packages: the directory of its build requirements.
     """
-    return (packages / programs()["cmake"]).is_file()
+    return (packages / programs()[NAME]).is_file()
 
 
 def programs() -> dict[str, str]:
@@ -83,14 +86,16 @@ def write(scratch: Path, base: str, torch: Torch, cpu: str) -> None:
         (scratch / stand_ins.TOOLKIT / "include" / "cuda_runtime.h").touch()
 
 
-def environment(base: str, torch: Torch) -> dict[str, str]:
+def environment(base: str, torch: Torch, jobs: str) -> dict[str, str]:
     """The variables by which CMake finds what `write` has written.
 
     Args:
         base: where a program finds the directory.
         torch: of the recording.
+        jobs: how many programs may run at once.
     """
     found = {
+        "CMAKE_BUILD_PARALLEL_LEVEL": jobs,
         "CMAKE_GENERATOR": "Ninja",
         "CMAKE_TOOLCHAIN_FILE": f"{base}/{stand_ins.STAND_IN}/cmake/toolchain.cmake",
         "RECORDED_LOG": f"{base}/{stand_ins.OUT}/linked.log",

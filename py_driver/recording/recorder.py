@@ -224,7 +224,7 @@ class _Run:
             here,
             shown,
             [f"{base}/{stand_ins.PYTHON}/bin/python", "-P", "-m", "setup_recorder", f"{base}/{_JOB}"],
-            {**self._environment(base), **(cmake.environment(base, self._torch) if compiles else {})},
+            {**self._environment(base), **(cmake.environment(base, self._torch, _JOBS) if compiles else {})},
             writable=(stand_ins.PROJECT, stand_ins.OUT),
             limits=self._limits,
         )
@@ -265,7 +265,7 @@ class _Run:
         known = {version.partition("==")[0] for version in versions}
         needs = [str(need) for need in result.get("needs", [])]
         missing = (result.get("failure") or {}).get("missing") or ""
-        if "failure" in result and any(note["program"] in cmake.programs() for note in result["asked"]):
+        if "failure" in result and any(note["program"] == cmake.NAME for note in result["asked"]):
             needs += [need for need in facts()["cmake"]["requirements"] if normalized(need) not in known]
         needs += [
             distribution

@@ -9,6 +9,7 @@ import pytest
 from clone import make_cache
 from setup_projects import CPU, CU130, RELEASES, fault, record, write_project
 
+from py_driver import __main__
 from py_driver.building.build import Options
 from py_driver.building.extension import plan_extension
 from py_driver.errors import Code
@@ -231,3 +232,43 @@ def test_files_that_are_there_need_not_be_fetched(tmp_path: Path) -> None:
     lists = HEAD + text + MODULE
     files = {"other/CMakeLists.txt": "add_library(cutlass INTERFACE)\n"}
     assert isinstance(record(project(tmp_path, lists, files), CPU), Recorded)
+
+
+OPS = """\
+#include <torch/all.h>
+#include <torch/library.h>
+
+at::Tensor scaled(const at::Tensor& input) { return input * FACTOR; }
+
+TORCH_LIBRARY(thing, m) {
+  m.def("scaled(Tensor input) -> Tensor");
+  m.impl("scaled", torch::kCPU, &scaled);
+}
+"""
+PACKAGE = """\
+import pathlib
+
+import torch
+
+torch.ops.load_library(next(pathlib.Path(__file__).parent.glob("_C*.so")))
+scaled = torch.ops.thing.scaled
+"""
+TEST = """\
+import thing
+import torch
+
+
+def test_scaled():
+    assert thing.scaled(torch.ones(2)).tolist() == [3, 3]
+"""
+
+
+@pytest.mark.slow
+def test_a_module_of_cmake_is_built_and_its_own_tests_pass(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()  # the cache of all tests, which has the toolchains
+    lists = HEAD + MODULE + "\n    target_compile_definitions(_C PRIVATE FACTOR=3)\n"
+    files = {"a.cpp": OPS, "thing/__init__.py": PACKAGE, "tests/test_scaled.py": TEST}
+    directory = project(tmp_path_factory.mktemp("cmake"), lists, files)
+    assert __main__.main(["test", str(directory), "--torch=2.13", "--backend=cpu", "--", "-q"]) == 0
