@@ -45,8 +45,8 @@ def fault(output: str, project: str) -> CMakeFault | None:
     found = list(_ERROR.finditer(output))
     if not found:
         return None
-    places = [place for error in found for place in _places(error, project)]
-    file, line = next(iter(places), ("", 0))
+    lines = [line for error in found for line in _places(error, project)]
+    file, line = next(iter(lines), ("", 0))
     message = " ".join(found[0]["text"].split())
     if ours := _OURS.search(message):
         message = ours[1]

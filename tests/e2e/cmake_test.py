@@ -126,10 +126,14 @@ def test_a_generated_source_and_an_object_library_are_parts_of_a_module(tmp_path
     target_link_libraries(objects PRIVATE ${TORCH_LIBRARIES})
     target_compile_definitions(objects PRIVATE _C_EXPORTS)
     """
-    lists = HEAD + text + MODULE.replace("a.cpp", "a.cpp $<TARGET_OBJECTS:objects>")
+    flags = '\n    set(CMAKE_CXX_FLAGS "-Wall -fno-math-errno -L/opt")\n'
+    lists = HEAD + flags + text + MODULE.replace("a.cpp", "a.cpp $<TARGET_OBJECTS:objects>")
     recorded = record(project(tmp_path, lists), CPU)
     [module] = recorded.record.modules
     assert sorted(module.sources) == ["a.cpp", "build/cmake/made.cpp"]
+    assert {"-Wall", "-fno-math-errno"} <= set(module.cxx_flags)
+    assert module.extra_link_args == ()
+    assert not any("/opt" in flag for flag in module.cxx_flags)
     assert recorded.record.files == ("build/cmake/made.cpp",)
     assert (recorded.tree / "build" / "cmake" / "made.cpp").read_text(encoding="utf-8") == "// a\n"
 

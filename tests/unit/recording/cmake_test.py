@@ -42,20 +42,27 @@ CMake Error: CMake was unable to find a build program corresponding to "Unix Mak
         (
             FETCH,
             CMakeFault(
-                "cmake/helper.cmake", 4, "FetchContent of cutlass from https://example.invalid/cutlass.git", True
+                "cmake/helper.cmake",
+                4,
+                "FetchContent of cutlass from https://example.invalid/cutlass.git",
+                fetches=True,
             ),
         ),
         (
             CLONED,
-            CMakeFault("sub/CMakeLists.txt", 7, "Failed to clone repository: 'https://example.invalid/x.git'", False),
+            CMakeFault(
+                "sub/CMakeLists.txt", 7, "Failed to clone repository: 'https://example.invalid/x.git'", fetches=False
+            ),
         ),
         (
             GENERATOR,
-            CMakeFault("", 0, 'CMake was unable to find a build program corresponding to "Unix Makefiles".', False),
+            CMakeFault(
+                "", 0, 'CMake was unable to find a build program corresponding to "Unix Makefiles".', fetches=False
+            ),
         ),
         (
             'CMake Error in CMakeLists.txt:\n  Target "x" is not there\n',
-            CMakeFault("CMakeLists.txt", 1, 'Target "x" is not there', False),
+            CMakeFault("CMakeLists.txt", 1, 'Target "x" is not there', fetches=False),
         ),
         ("-- CMake Error is a word\n", None),
     ],

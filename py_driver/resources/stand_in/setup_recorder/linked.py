@@ -15,12 +15,15 @@ from . import compiler
 if TYPE_CHECKING:
     from .places import Places
 
+_DATA = re.compile(r"[^/]+\.data/(?:plat|pure)lib/")
+"""Where a wheel has what is installed beside its other files."""
+
 _TARGET = re.compile(r"CMakeFiles/([^/]+)\.dir/")
 _GENERATE = re.compile(r"(?:--generate-code|-gencode)=arch=(\w+),code=\[([\w,]+)\]")
 _LIBRARY = re.compile(r"lib([\w+-]+?)\.(?:so|a)(?:\.[\d.]+)?")
-_DIRECTORY = re.compile(r"(-I|-isystem|-iquote|-idirafter|-L)=?(.+)")
+_DIRECTORY = re.compile(r"(-I|-isystem|-iquote|-idirafter)=?(.+)")
 _DIRECTORIES = ("-I", "-isystem", "-iquote", "-idirafter")
-_NOT_COMPILED = re.compile(r"-l(?!ineinfo$|to$).*|-x|-ccbin(=.*)?")
+_NOT_COMPILED = re.compile(r"-l(?!ineinfo$|to$).*|-L.*|-x|-ccbin(=.*)?")
 _ABI = f"-D_GLIBCXX_USE_CXX11_ABI={int(FACTS['cxx11'])}"
 """What find_package(Torch) adds, and the rules as well."""
 
@@ -77,7 +80,8 @@ def _module(file: str, made: dict[str, Any], places: Places) -> dict[str, Any]:
     """A module, as `Modules` notes those of setuptools."""
     if made["kind"] != "library":
         raise Refused(f"`{file}` in the wheel is no library, and nothing here compiles it")
-    name = file.partition(".so")[0].partition(".cpython-")[0].partition(".abi3")[0].replace("/", ".")
+    parent, _, base = _DATA.sub("", file).rpartition("/")
+    name = ".".join([*filter(None, parent.split("/")), base.partition(".")[0]])
     objects = []
     libraries = []
     dlink = False
@@ -99,7 +103,8 @@ def _module(file: str, made: dict[str, Any], places: Places) -> dict[str, Any]:
         if (part["program"] == "nvcc") != part["source"].endswith(".cu"):
             raise Refused(f"`{_shown(part, places)}` is compiled by {part['program']}")
     words = [word for word in made["flags"] if not _NOT_LINKED.fullmatch(word)]
-    words = [word for word in words if not any(word == part for part in _paths(made))]
+    compiled = {flag for part in objects for flag in part["flags"]}  # CMake links with the flags of the language, too
+    words = [word for word in words if word not in compiled and word not in _paths(made)]
     libraries += [word[2:] for word in words if re.fullmatch(r"-l.+", word)]
     flags = {key: _common(parts, file, places) for key, parts in (("cxx_flags", cxx), ("nvcc_flags", device))}
     undone = _undone()
@@ -178,7 +183,7 @@ def _flags(part: dict[str, Any]) -> list[str]:
         elif generate := _GENERATE.fullmatch(word):
             found += [f"-gencode=arch={generate[1]},code={code}" for code in generate[2].split(",")]
         elif _NOT_COMPILED.fullmatch(word):
-            if word in {"-x", "-ccbin", "-l"}:
+            if word in {"-x", "-ccbin", "-l", "-L"}:
                 next(words, "")
         elif word != _ABI:
             found.append(word)
