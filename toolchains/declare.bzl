@@ -1,7 +1,9 @@
 """Declares the toolchains: one for each version, chosen by the settings of a variant and the CPUs of machine and target."""
 
+load("//rules/facts:settings.bzl", "NONE")
 load("//toolchains/cc:flags.bzl", "CPU", "MACHINES")
 load("//toolchains/gcc:sdk.bzl", "gcc", "gcc_choice")
+load("//toolchains/library:sdk.bzl", "library_sdk")
 load(":gpus.bzl", "GPUS", "repository_name")
 
 def _constraints(cpu):
@@ -57,11 +59,31 @@ def _declare_torch(prefix, version, cpu = CPU, settings = None):
     _toolchain("%s_%s" % (prefix, name), "torch", "@%s//:sdk" % name, None, cpu, settings)
     return settings
 
-def declare_toolchains(name, cross, gpus, torch):
+def _declare_cpython(prefix, cpython):
+    """Declares `cpython` and `cpython_symbols`: headers and symbols of the Python that a variant names, or of none."""
+    chosen = {key: _chosen(prefix, "cpython", key, "python", key)[0] for key in cpython}
+    library_sdk(
+        name = "no_cpython",
+        depends = NONE,
+        headers = [],
+        includes = [],
+    )
+    native.filegroup(name = "no_cpython_symbols")
+    for name, target in {"cpython": "sdk", "cpython_symbols": "symbols"}.items():
+        native.alias(
+            name = name,
+            actual = select(
+                {chosen[key]: "@%s//:%s" % (repository, target) for key, repository in cpython.items()} |
+                {"//conditions:default": ":no_" + name},
+            ),
+        )
+
+def declare_toolchains(name, cpython, cross, gpus, torch):
     """Declares a toolchain for each version, the C++ toolchains, those of gcc, `gcc` and `gcc_if_chosen`.
 
     Args:
         name: string, what the names of all targets begin with.
+        cpython: dict of string, the repositories of Pythons by what variants call them, e.g. `3.13`.
         cross: dict of list of string, versions for other CPUs, by kind and CPU, e.g. `torch aarch64`.
         gpus: dict by GPUS of dict by machine of list of string, versions, e.g. `13.0`, chosen by the backend `cu130`.
         torch: list of string, torch versions, e.g. `2.13`; each also as `2.13+rocm`, as variants for ROCm name it.
@@ -77,6 +99,7 @@ def declare_toolchains(name, cross, gpus, torch):
         settings = {gpu.torch_build: _declare_torch(name, version + gpu.torch_build) for gpu in GPUS.values()}
         for cpu in [cpu for cpu in MACHINES if version in cross.get("torch " + cpu, [])]:
             _declare_torch(name, version, cpu, settings[""])
+    _declare_cpython(name, cpython)
     gcc(name = "gcc")
     chosen = name + "_gcc_chosen"
     native.config_setting(

@@ -2,6 +2,7 @@
 
 load("//toolchains/cc:flags.bzl", "CPU", "MACHINES", "machine")
 load("//toolchains/cc:repository.bzl", "cc_cross_repository", "cc_host_repository", "cc_sdk_repository")
+load("//toolchains/cpython:repository.bzl", "cpython_repository", "installed_python_repository")
 load("//toolchains/cuda:repository.bzl", "cuda_sdk_repository")
 load("//toolchains/gcc:repository.bzl", "gcc_repository")
 load("//toolchains/hipify:repository.bzl", "hipify_repository")
@@ -25,6 +26,7 @@ package(default_visibility = ["//visibility:public"])
 
 declare_toolchains(
     name = "sdk",
+    cpython = {cpython},
     cross = {cross},
     gpus = {gpus},
     torch = {torch},
@@ -35,7 +37,11 @@ _LIBRARIES = """\"\"\"What a section's `depends` may name besides torch; each is
 
 TVM_FFI = Label("@torch_kernels_tvm_ffi//:link")
 
+# What the one Python defines that a variant is for.
+CPYTHON_SYMBOLS = Label("//:cpython_symbols")
+
 LIBRARIES = {{
+    "cpython": Label("//:cpython"),
 {entries}}}
 
 # gcc's C++ compiler, which is fetched when a target asks for it; and what has it if `//rules/settings:cxx` chooses it.
@@ -50,6 +56,7 @@ MACHINE = "{cpu}"
 
 def _hub_impl(rctx):
     rctx.file("BUILD.bazel", _HUB.format(
+        cpython = json.encode(rctx.attr.cpython),
         cross = json.encode(rctx.attr.cross),
         gpus = json.encode(json.decode(rctx.attr.gpus)),
         torch = json.encode(rctx.attr.torch),
@@ -63,6 +70,7 @@ def _hub_impl(rctx):
 _hub_repository = repository_rule(
     implementation = _hub_impl,
     attrs = {
+        "cpython": attr.string_dict(mandatory = True, doc = "The repositories of Pythons, by what variants call them: `3.13`."),
         "cross": attr.string_list_dict(mandatory = True, doc = "Versions for other CPUs, by kind and CPU: `torch aarch64`."),
         "gpus": attr.string(mandatory = True, doc = "JSON: versions of each of GPUS for each of MACHINES, e.g. `13.0` of `cuda`."),
         "libraries": attr.string_dict(mandatory = True, doc = "What `depends` may name, e.g. `cutlass_3_6`, with its repository."),
@@ -100,6 +108,32 @@ _extend = tag_class(
     },
     doc = "Adds releases of torch, CUDA, ROCm and CUTLASS, replaces those of the same version, and adds libraries of headers.",
 )
+
+_installed = tag_class(
+    attrs = {
+        "pythons": attr.label(mandatory = True, doc = "JSON: directories with headers and symbols of Pythons, by what variants call them."),
+    },
+    doc = "Adds Pythons that are installed on this machine, for modules that are bound by pybind11.",
+)
+
+def _cpythons(mctx, lock):
+    """Makes the repositories of Pythons; their names, by what variants call them."""
+    found = {}
+    for version, entry in lock.items():
+        found[version] = repository_name("cpython", version)
+        cpython_repository(
+            name = found[version],
+            lock = json.encode(entry),
+            symbols = Label("//toolchains/lock:cpython_%s.symbols" % version),
+            version = version,
+        )
+    for module in mctx.modules:
+        for tag in module.tags.installed:
+            for key, directory in json.decode(mctx.read(tag.pythons)).items():
+                if key not in found:
+                    found[key] = repository_name("cpython", key)
+                    installed_python_repository(name = found[key], directory = directory)
+    return found
 
 def _compilers(machine, lock, maker, zig, openmp):
     """Makes the repositories of the compilers of C++ that run on a machine, and of its hipify.
@@ -179,7 +213,7 @@ def _gpu_compilers(machine, kind, lock, symbols, zig):
 def _toolchains_impl(mctx):
     lock = {
         kind: json.decode(mctx.read(Label("//toolchains/lock:%s.json" % kind)))
-        for kind in ["cc", "gcc", "hipify", "machines", "python", "tvm_ffi"] + _EXTENSIBLE
+        for kind in ["cc", "cpython", "gcc", "hipify", "machines", "python", "tvm_ffi"] + _EXTENSIBLE
     }
     symbols = {
         (kind, version): _symbols(kind, version, entry)
@@ -240,6 +274,7 @@ def _toolchains_impl(mctx):
         )
     _hub_repository(
         name = "torch_kernels_toolchains",
+        cpython = _cpythons(mctx, lock["cpython"]),
         cross = {
             kind + " " + cpu: [version for version, entry in lock[kind].items() if cpu in entry.get("cross", {})]
             for cpu in lock["cc"]["cross"]
@@ -256,5 +291,5 @@ toolchains = module_extension(
     implementation = _toolchains_impl,
     arch_dependent = True,
     doc = "Makes the toolchains of toolchains/lock available; each is fetched when a variant first needs it.",
-    tag_classes = {"extend": _extend},
+    tag_classes = {"extend": _extend, "installed": _installed},
 )

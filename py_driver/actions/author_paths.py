@@ -226,6 +226,8 @@ class AuthorPaths:
 
 
 def section_of(project: BuiltProject, target: str) -> str:
-    """A target as build.toml has it: `[kernel.relu]`, `[torch]` for a binding, or several that share sources."""
-    names: Mapping[str, str] = {group.name: group.title for group in project.plan.groups}
+    """A target as build.toml has it: `[kernel.relu]`, `[torch]` for a binding, or several that share or link code."""
+    plan = project.plan
+    linked = {link.name: " and ".join(group.title for group in link.groups) for link in plan.device_links.values()}
+    names: Mapping[str, str] = {**linked, **{group.name: group.title for group in plan.groups}}
     return names.get(target, f"[kernel.{target}]")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from py_driver.actions.phases import TorchHeaders, last_of, phases, way_of
+from py_driver.actions.phases import LINK, LINKED_CODE, TorchHeaders, last_of, phases, way_of
+from py_driver.manifest.linking import linking_of
 from py_driver.manifest.model import TORCH
 from py_driver.manifest.paths import OTHER_SOURCES
 from py_driver.matrix.backends import BUILT, version_of
 from py_driver.matrix.facts import facts
+from py_driver.matrix.matrix import CPYTHON_PART
 from py_driver.plan.identity import canonical
 from py_driver.plan.includes import CUTLASS_FOLDERS, TORCH_FOLDERS, closure, is_opaque, scan, without_comments
 from py_driver.plan.section_search import OPENMP
@@ -17,6 +19,7 @@ from py_driver.plan.section_search import OPENMP
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from py_driver.plan.device_links import DeviceLink
     from py_driver.plan.groups import Group
     from py_driver.plan.plan import Plan, Variant
 
@@ -89,13 +92,24 @@ def expected_actions(
         settings: see there.
     """
     groups = {group.name: group for group in plan.groups}
+    links = plan.device_links
     contents = _Contents(plan, files)
-    return [
-        action
-        for variant in chosen
-        for name in variant.groups
-        for action in _actions(variant, groups[name], contents, settings)
-    ]
+    found = []
+    for variant in chosen:
+        own = [action for name in variant.groups for action in _actions(variant, groups[name], contents, settings)]
+        found += own
+        if link := links.get(variant.name):
+            found += _of_device_link(variant, link, own)
+    return found
+
+
+def compiled_sources(plan: Plan) -> set[tuple[str, str]]:
+    """What actions may be for: the sources, and what stands for those whose device code is linked, with their targets.
+
+    Args:
+        plan: of the project.
+    """
+    return plan.sources | {(link.name, LINKED_CODE) for link in plan.device_links.values()}
 
 
 class _Content(NamedTuple):
@@ -181,7 +195,9 @@ def _actions(variant: Variant, group: Group, contents: _Contents, settings: Sett
     if TORCH in group.depends:
         torch = f"{needs.torch}-{needs.abi}" + (f"-{configuration.torch}" if configuration.stable else "")
         standard = f"c++{settings.standards[needs.torch or '']}-{needs.abi}"
-    monolithic = not settings.split or version_of(backend) in settings.whole
+    if CPYTHON_PART in group.depends and variant.python:
+        torch, standard = (f"{text} {variant.python.key}".strip() for text in (torch, standard))
+    monolithic = not settings.split or version_of(backend) in settings.whole or linking_of(group.cuda_flags).optimized
     archs = group.archs[backend].kept if backend in group.archs else ()
     names = tuple(map(BUILT[group.backend].label, archs))
     flags = [group.includes, group.cxx_flags, group.cuda_flags, group.hip_flags, group.depends]
@@ -235,6 +251,27 @@ def _actions(variant: Variant, group: Group, contents: _Contents, settings: Sett
                 headers=seen,
                 templates=content.templates and not host,
             )
+
+
+def _of_device_link(variant: Variant, link: DeviceLink, compiled: Sequence[ExpectedAction]) -> Iterator[ExpectedAction]:
+    """The actions that link the device code of groups, for a variant, given those that compile it."""
+    backend = variant.configuration.backend
+    groups = {group.name for group in link.groups}
+    linked = [action for action in compiled if action.section in groups]
+    torch = f"{variant.needs.torch}-{variant.needs.abi} " if link.depends else ""
+    names = tuple(map(BUILT[link.groups[0].backend].label, link.archs(backend)))
+    for mnemonic, arch in _kinds(LINK, names, at_once=False):
+        reads = [action.reads for action in linked if arch is None or action.arch in {None, arch}]
+        yield ExpectedAction(
+            variant=variant.name,
+            section=link.name,
+            source=LINKED_CODE,
+            mnemonic=mnemonic,
+            arch=arch,
+            part=f"{torch}{backend}",
+            reads=_digest([link.name, link.flags, mnemonic, arch, variant.configuration.cpu, reads]),
+            headers=TorchHeaders.FULL if link.optimized else TorchHeaders.NONE,
+        )
 
 
 def _kinds(way: str, archs: Sequence[str], *, at_once: bool) -> Iterable[tuple[str, str | None]]:

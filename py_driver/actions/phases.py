@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.matrix.facts import facts
 
@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from py_driver.matrix.backends.backend import Backend
+
+
+LINK: Final = "cuda-link"
+"""The way in which the device code of several sources is linked."""
+
+LINKED_CODE: Final = str(facts("phases")["LINKED_CODE"])
+"""What is named as the source of the actions that do so."""
 
 
 class Phase(NamedTuple):
@@ -114,6 +121,8 @@ def way_of(source: str, backend: Backend, *, monolithic: bool, headers: TorchHea
         monolithic: whether compilers that could be split are not.
         headers: which of torch's it reads.
     """
+    if source == LINKED_CODE:
+        return LINK
     if not source.endswith(backend.sources):
         return "cxx"
     if not backend.in_phases:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from py_driver.bazel.servers import copy_of
 from py_driver.errors import Code, error
 from py_driver.matrix.installation import MODULE_NAME, label_prefix, module_root
+from py_driver.matrix.installed_python import kept_pythons
 from py_driver.plan.buildfile import render
 from py_driver.plan.staging import staged
 from py_driver.system.cache import cache_root, storage_errors
@@ -40,6 +41,10 @@ local_path_override(
 _EXTEND = """
 toolchains = use_extension("@{module}//toolchains:extensions.bzl", "toolchains")
 toolchains.extend(lock = "//:matrix.lock.json")
+"""
+_INSTALLED = """
+pythons = use_extension("@{module}//toolchains:extensions.bzl", "toolchains")
+pythons.installed(pythons = "//:pythons.json")
 """
 _SETTINGS = (".bazelrc", ".bazelversion")
 _PROJECTS = "projects"
@@ -188,6 +193,10 @@ def _write_module(workspace: Path, root: Path, releases: Releases | None) -> Non
         _put(workspace / "matrix.lock.json", json.dumps(releases.user_lock).encode())
         for name, content in releases.user_symbols().items():
             _put(workspace / f"matrix.{name}", content)
+        _put(workspace / "BUILD.bazel", b"")
+    if pythons := kept_pythons():
+        text += _INSTALLED.format(module=MODULE_NAME)
+        _put(workspace / "pythons.json", json.dumps(pythons).encode())
         _put(workspace / "BUILD.bazel", b"")
     _put(workspace / "MODULE.bazel", text.encode())
     for setting in _SETTINGS:

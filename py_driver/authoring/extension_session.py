@@ -16,6 +16,8 @@ from py_driver.building.build import Options
 from py_driver.building.extension import build_extension, candidates, plan_extension
 from py_driver.building.variant_dir import DEV
 from py_driver.errors import Code, error
+from py_driver.extensions.binding import Bindings
+from py_driver.matrix.installed_python import python_at
 from py_driver.publishing.extension_tree import lay_out, pack
 from py_driver.system.files import keep_from_git, writing
 
@@ -58,6 +60,7 @@ def install_extension(  # noqa: PLR0913  (whose, for which machine, and how)
     output: Output,
     choices: Choices,
     archs: Sequence[str] = (),
+    way: str = "",
 ) -> InstalledExtension:
     """Build a project for a machine, and lay it out as it is installed.
 
@@ -68,6 +71,7 @@ def install_extension(  # noqa: PLR0913  (whose, for which machine, and how)
         output: where progress is shown.
         choices: how.
         archs: GPU architectures to build for; the machine's own if none.
+        way: how modules are to be bound, see `Bindings`.
 
     Raises:
         DriverError: NO_SUCH_VARIANT if none fits; what building raises.
@@ -76,7 +80,9 @@ def install_extension(  # noqa: PLR0913  (whose, for which machine, and how)
     variant = local_variant(candidates(directory, releases.matrix), machine.torch, chosen, machine.family)
     usable = chosen if variant.configuration.family != "cpu" else ()
     options = Options(archs=usable, local=True, choices=choices)
-    extension = plan_extension(directory, [variant.name], releases, output, options)
+    python = python_of_torch([variant.configuration], machine, releases, output)
+    bindings = Bindings(way, lambda _: (python_at(Path(python), releases.matrix),))
+    extension = plan_extension(directory, [variant.name], releases, output, options, bindings)
     [part] = build_extension(extension, releases, output, options)
     root = directory / DEV
     with writing(root):
@@ -84,7 +90,6 @@ def install_extension(  # noqa: PLR0913  (whose, for which machine, and how)
         keep_from_git(root)
         with tempfile.TemporaryDirectory(prefix="driver-") as scratch:
             path, _ = lay_out(pack(part, releases, None, Path(scratch)), root / _INSTALLED, part.name)
-    python = python_of_torch([variant.configuration], machine, releases, output)
     ran = sum(built.actions.run for built in part.modules)
     return InstalledExtension(path=path, variant=part.name, python=python, ran=ran)
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py_driver.actions.workspace import common_workspace
@@ -17,15 +18,15 @@ from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.backends import ARCH, BUILT
 from py_driver.matrix.configurations import is_identifier, parse
 from py_driver.matrix.installation import MODULE_NAME, module_root
-from py_driver.matrix.matrix import TVM_FFI_PART
-from py_driver.matrix.releases import exports_file
+from py_driver.matrix.installed_python import PYTHON_SYMBOLS, kept_pythons
+from py_driver.matrix.matrix import CPYTHON_PART, TVM_FFI_PART
+from py_driver.matrix.releases import exports_file, python_exports_file
 from py_driver.output import counted
 from py_driver.plan.metadata import METADATA
 from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
     from py_driver.matrix.configurations import Configuration
     from py_driver.matrix.releases import Releases
@@ -42,6 +43,10 @@ _POLICY = {
     "--weak": "weak_symbols.txt",
 }
 _MODULE = ".abi3.so"
+_OF_ONE_PYTHON = re.compile(r"(?P<module>[^.]+)\.cpython-3(?P<minor>\d+)(?P<threads>t?)-[\w-]+\.so")
+PYTHON = "--python"
+"""The option for the one Python that a library is for, `3.13`; `check` makes others of it, which name files."""
+_TORCH_PYTHON = "libtorch_python.so"
 _FRAMEWORK = "--framework"
 _ARCH = re.compile(ARCH)
 _FOUND_NOTHING, _FOUND_SOMETHING = 0, 1
@@ -111,6 +116,9 @@ def expectations(library: Path) -> dict[str, str]:
     directory = library.absolute().parent
     if library.name.endswith(_MODULE):
         wanted["--init"] = library.name.removesuffix(_MODULE)
+    if found := _OF_ONE_PYTHON.fullmatch(library.name):
+        wanted["--init"] = found["module"]
+        wanted[PYTHON] = f"3.{found['minor']}{found['threads']}"
     if is_identifier(directory.name):
         wanted |= _of_configuration(parse(directory.name))
     metadata = _metadata(directory)
@@ -181,6 +189,10 @@ def check(program: Path, library: Path, options: Mapping[str, str], releases: Re
     policy = module_root() / "rules" / "private" / "policy"
     flags = {flag: str(policy / name) for flag, name in _POLICY.items()}
     flags |= {"--torch-exports": str(exports_file()), **options}
+    python = flags.pop(PYTHON, "")
+    symbols = _symbols_of_python(python, releases) if python else None
+    if symbols is not None:
+        flags |= {"--python-symbols": str(symbols), "--torch-python": str(python_exports_file())}
     # The libraries of a torch for Arm and for x86_64 do not define the same.
     if torch := options.get("--torch"):
         wheel = releases.lock.torch_wheel(torch, options.get("--cpu") or _cpu_of(library))
@@ -199,9 +211,24 @@ def check(program: Path, library: Path, options: Mapping[str, str], releases: Re
         )
         return Checked(path=library, failure=reason)
     result = json.loads(done.stdout)
-    return Checked(
-        path=library,
-        findings=tuple(result["findings"]),
-        gpu_code=tuple(result["gpu-code"]),
-        notes=tuple(result["notes"]),
-    )
+    findings, notes = tuple(result["findings"]), tuple(result["notes"])
+    if python and symbols is None:
+        findings = tuple(finding for finding in findings if not _is_of_python(finding))
+        notes = (
+            *notes,
+            f"what Python {python} defines is not recorded, so what the library takes from it is unchecked",
+        )
+    return Checked(path=library, findings=findings, gpu_code=tuple(result["gpu-code"]), notes=notes)
+
+
+def _symbols_of_python(version: str, releases: Releases) -> Path | None:
+    """The file with what a Python defines: of the lock, or of an installed one that modules were built for."""
+    if version in releases.matrix.cpython:
+        return releases.symbols_file(CPYTHON_PART, version)
+    kept = (Path(path) for key, path in kept_pythons().items() if key.startswith(f"{version}-"))
+    return next((path / PYTHON_SYMBOLS for path in kept), None)
+
+
+def _is_of_python(finding: Mapping[str, str]) -> bool:
+    """Whether a finding is about what a library for one Python may take from that."""
+    return finding["rule"] == "python-abi" or finding["subject"] == _TORCH_PYTHON or "THP" in finding["subject"]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from py_driver.actions.begun import Beginning, remembered
 from py_driver.actions.estimate import Estimate, Work, learned, together, without_load
 from py_driver.actions.executed import VariantActions, places_of
+from py_driver.actions.expected import compiled_sources
 from py_driver.actions.history import read_calls, write_calls, write_history
 from py_driver.actions.rerun_reasons import calls_of
 from py_driver.bazel.invocation import Choices
@@ -337,7 +338,7 @@ def _learn(prepared: Prepared, ahead: Ahead, placed: Sequence[tuple[Place, Varia
         ahead: what was expected of it.
         placed: its actions, each with what it compiled.
     """
-    known = learned(ahead.history, ahead.actions, placed, prepared.plan.sources)
+    known = learned(ahead.history, ahead.actions, placed, compiled_sources(prepared.plan))
     if known != ahead.history:
         write_history(prepared.plan.module, known)
 

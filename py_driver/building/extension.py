@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
     from py_driver.building.build import Build, Built, Options
     from py_driver.errors import Diagnostic, Note
+    from py_driver.extensions.binding import Bindings
     from py_driver.matrix.configurations import Configuration
     from py_driver.matrix.matrix import Matrix
+    from py_driver.matrix.pythons import Python
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
     from py_driver.recording.record import Record
@@ -84,15 +86,18 @@ class BuiltExtension:
     Attributes:
         configured: which.
         parts: what was built of each module, with the build that it was part of.
+        python: the one that it is for; None for every Python.
     """
 
     configured: Configured
     parts: tuple[tuple[Build, Built], ...]
+    python: Python | None = None
 
     @property
     def name(self) -> str:
-        """The identifier of the variant."""
-        return self.configured.variant.name
+        """The identifier of the variant, with the Python if it is for one: `torch213-cxx11-cpu-x86_64-linux-cp313`."""
+        name = self.configured.variant.name
+        return f"{name}-{self.python.tag}" if self.python else name
 
     @property
     def record(self) -> Record:
@@ -130,6 +135,7 @@ def plan_extension(  # noqa: PLR0913  (whose, which, and how)
     releases: Releases,
     output: Output,
     options: Options,
+    bindings: Bindings,
     *,
     shown: str = "",
 ) -> Extension:
@@ -141,6 +147,7 @@ def plan_extension(  # noqa: PLR0913  (whose, which, and how)
         releases: to build for.
         output: where progress is shown.
         options: how.
+        bindings: how modules are to be bound.
         shown: what messages call the directory, if it is one of the cache.
 
     Raises:
@@ -149,7 +156,7 @@ def plan_extension(  # noqa: PLR0913  (whose, which, and how)
     matrix = releases.matrix
     chosen = choose(candidates(directory, matrix), patterns, options.words)
     strict = bool(patterns) or options.words.given
-    planner = _Planner(directory, matrix, shown)
+    planner = _Planner(directory, matrix, bindings, shown)
     configured, failures = [], list[tuple[bool, DriverError]]()
     for variant in chosen:
         arch_list = _arch_list(variant.configuration, matrix, options.archs)
@@ -223,17 +230,25 @@ def build_extension(extension: Extension, releases: Releases, output: Output, op
         if isinstance(result, DriverError):
             raise result
         builds.append(result)
+    return [built for configured in extension.configured for built in _for_each_python(configured, builds)]
+
+
+def _for_each_python(configured: Configured, builds: Sequence[Build]) -> list[BuiltExtension]:
+    """What was built of a configuration: once for each Python if some of its modules are for one, with all others."""
+    parts = [
+        (done, built)
+        for done in builds
+        for built in done.variants
+        if built.variant.configuration == configured.variant.configuration
+    ]
+    pythons = dict.fromkeys(built.variant.python for _, built in parts if built.variant.python)
     return [
         BuiltExtension(
             configured=configured,
-            parts=tuple(
-                (done, built)
-                for done in builds
-                for built in done.variants
-                if built.variant.configuration == configured.variant.configuration
-            ),
+            parts=tuple(part for part in parts if part[1].variant.python in {None, python}),
+            python=python,
         )
-        for configured in extension.configured
+        for python in pythons or [None]
     ]
 
 
@@ -291,10 +306,12 @@ class _Planner:
     Args:
         directory: of the project.
         matrix: the releases to build for.
+        bindings: how modules are to be bound.
         shown: what messages call the directory, if it is one of the cache.
     """
 
-    def __init__(self, directory: Path, matrix: Matrix, shown: str) -> None:
+    def __init__(self, directory: Path, matrix: Matrix, bindings: Bindings, shown: str) -> None:
+        self._bindings = bindings
         self._directory = directory
         self._matrix = matrix
         self._shown = shown
@@ -313,7 +330,8 @@ class _Planner:
             )
             for part in configured
         ]
-        plan = plan_extensions(records, tree, self._matrix, _spans(self._directory, records, self._shown))
+        spans = _spans(self._directory, records, self._shown)
+        plan = plan_extensions(records, tree, self._matrix, spans, self._bindings)
         in_use = {name: path for name, path in generated.items() if name in plan.files}
         return plan._replace(generated=in_use, shown=self._shown)
 

@@ -39,6 +39,11 @@ def _version(text: str) -> str:
     return _matching(r"\d+\.\d+", "a version like 2.9", text)
 
 
+def _python(text: str) -> str:
+    """A version of Python from the command line."""
+    return _matching(r"3\.\d+t?", "a version like 3.13", text)
+
+
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     parser = add_command(
@@ -55,6 +60,12 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--cpu", choices=CPUS, help="the required CPU (default: the CPU of the library)")
     parser.add_argument("--torch", metavar="M.N", type=_version, help="the torch that loads the library, e.g. 2.13")
+    parser.add_argument(
+        "--python",
+        metavar="M.N",
+        type=_python,
+        help="the one Python that loads the library, e.g. 3.13 (default: every)",
+    )
     parser.add_argument("--cxx-abi", choices=["cxx11", "cxx98"], help="the C++ ABI of that torch")
     parser.add_argument(
         "--archs",
@@ -83,6 +94,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     flags = {
         "--cpu": args.cpu,
         "--torch": args.torch,
+        "--python": args.python,
         "--cxx-abi": args.cxx_abi,
         "--archs": args.archs,
         "--torch-stable-abi": args.torch_stable_abi,

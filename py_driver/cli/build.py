@@ -12,6 +12,7 @@ from py_driver.bazel.invocation import CUDA_COMPILE, CXX, HEADERS, Choices, Cuda
 from py_driver.bazel.remote import remote_of
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_format, add_variants, page, releases_of, words_of
+from py_driver.cli.bindings import OWN, add_bindings
 from py_driver.cli.build_tables import HEADER, NUMBERS, actions_as_json, estimate_as_json, figures, show_plan
 from py_driver.cli.projects import (
     Outcome,
@@ -189,6 +190,7 @@ def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     parser = add_command(subparsers, "build", "relu --torch 2.13 --backend cuda", "relu --archs native --keep-going")
     add_arguments(parser, several=True)
+    add_bindings(parser, OWN)
     add_format(parser, "print the result as JSON instead of a table")
     parser.group("schedule").add_argument(
         "--dry-run",

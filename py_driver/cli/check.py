@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_format, add_project, releases_of
+from py_driver.cli.bindings import EVERY, add_bindings
 from py_driver.cli.projects import exit_code, extensions_of, for_each, projects_of, run_extensions, summary
 from py_driver.errors import Code, DriverError, ExitCode, error
 from py_driver.output import counted, printable
@@ -37,6 +38,7 @@ def add(subparsers: Subparsers) -> None:
         "and report faster ones",
     )
     parser.add_argument("--fix", action="store_true", help="with --headers, write the smaller headers into the sources")
+    add_bindings(parser, EVERY)
     add_format(parser, "print the result as JSON")
 
 

@@ -8,21 +8,25 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from py_driver.cli.bindings import all_pythons, bindings_of, own_python
 from py_driver.cli.build_tables import HEADER, NUMBERS, actions_as_json, figures, show_plan
 from py_driver.errors import Code, ExitCode, error
+from py_driver.extensions.binding import LIBRARY, PYBIND, way_of
 from py_driver.output import counted, printable
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from py_driver.authoring.dev_build import Machine
     from py_driver.authoring.extension_session import InstalledExtension
     from py_driver.bazel.invocation import Choices
     from py_driver.building.build import Options
     from py_driver.building.extension import BuiltExtension, Extension
+    from py_driver.extensions.binding import Bindings
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
+    from py_driver.plan.plan import Variant
     from py_driver.recording.source_archive import Source
 
 
@@ -37,23 +41,27 @@ def check(directory: Path, args: argparse.Namespace, output: Output) -> int:
     from py_driver.cli.arguments import releases_of
     from py_driver.matrix.configurations import spell
 
-    extension = plan_extension(directory, (), releases_of(args), output, Options(strict_archs=args.strict_archs))
+    releases = releases_of(args)
+    bindings = bindings_of(args, releases.matrix, all_pythons)
+    extension = plan_extension(directory, (), releases, output, Options(strict_archs=args.strict_archs), bindings)
     if args.json:
         output.json(_checked_json(extension))
         return ExitCode.OK
     output.notes(extension.notes)
+    variants = [variant for plan in extension.plans for variant in plan.variants]
     rows = [
         [
             spell(variant.configuration),
             printable(variant.module),
             str(_sources(extension, variant.groups)),
             variant.shown_archs,
+            _WAYS[way_of(variant)],
+            ", ".join(_versions(variants, variant)) or "every",
         ]
-        for plan in extension.plans
-        for variant in plan.variants
+        for variant in {(variant.configuration, variant.module): variant for variant in variants}.values()
     ]
     if rows:
-        output.table(("variant", "module", "sources", "GPU archs"), rows, right=(2,))
+        output.table(("variant", "module", "sources", "GPU archs", "bound by", "Python"), rows, right=(2,))
     records = [configured.recording.record for configured in extension.configured]
     for line in dict.fromkeys(line for record in records for line in record.asked):
         output.say(printable(f"note: setup.py asked for {line}"))
@@ -77,9 +85,27 @@ def _brought(extension: Extension) -> list[str]:
     return sorted(found)
 
 
+_WAYS = {LIBRARY: "torch::Library", PYBIND: "pybind11", "": "itself"}
+"""How a module is bound, for people."""
+
+
+def _versions(variants: Iterable[Variant], module: Variant) -> list[str]:
+    """The Pythons that a module is built for in a configuration; none for every Python."""
+    return [
+        variant.python.version
+        for variant in variants
+        if variant.python and (variant.configuration, variant.module) == (module.configuration, module.module)
+    ]
+
+
 def _sources(extension: Extension, groups: tuple[str, ...]) -> int:
     """The number of sources of some targets."""
     return sum(len(group.sources) for plan in extension.plans for group in plan.groups if group.name in groups)
+
+
+def _version(variant: Variant) -> str | None:
+    """The Python that a variant is for."""
+    return variant.python.version if variant.python else None
 
 
 def _checked_json(extension: Extension) -> dict[str, Any]:
@@ -89,6 +115,11 @@ def _checked_json(extension: Extension) -> dict[str, Any]:
         "records": {
             configured.variant.name: json.loads(configured.recording.record.as_json())
             for configured in extension.configured
+        },
+        "modules": {
+            variant.name: {"module": variant.module, "binding": way_of(variant), "python": _version(variant)}
+            for plan in extension.plans
+            for variant in plan.variants
         },
         "notes": [note.as_json() for note in extension.notes],
         "errors": [],
@@ -112,7 +143,7 @@ def build(directory: Path, args: argparse.Namespace, output: Output, options: Op
     from py_driver.publishing.extension_tree import lay_out, pack
 
     releases = releases_of(args)
-    built = _built(directory, args, releases, output, options)
+    built = _built(directory, args, releases, output, options, bindings_of(args, releases.matrix, own_python))
     laid = []
     with tempfile.TemporaryDirectory(prefix="driver-") as scratch:
         for part in built:
@@ -145,7 +176,8 @@ def show_planned(directory: Path, args: argparse.Namespace, output: Output, opti
     from py_driver.cli.arguments import releases_of
 
     releases, options = releases_of(args), replace(options, report=None)
-    extension = plan_extension(directory, args.variant, releases, output, options)
+    bindings = bindings_of(args, releases.matrix, own_python)
+    extension = plan_extension(directory, args.variant, releases, output, options, bindings)
     results = dry_run(prepare_extension(extension, options), releases, output, options)
     show_plan(*results, (), args, output, alone=True)
     return ExitCode.OK
@@ -173,7 +205,8 @@ def wheels(
 
     releases = releases_of(args)
     shown = f"{source.name}-{source.version}" if source else ""
-    built = _built(directory, args, releases, output, options, shown)
+    bindings = bindings_of(args, releases.matrix, all_pythons)
+    built = _built(directory, args, releases, output, options, bindings, shown)
     if source is not None:
         for part in built:
             check_metadata(source, part.record.name, part.record.version)
@@ -193,16 +226,19 @@ def _built(  # noqa: PLR0913  (whose, which, and how)
     releases: Releases,
     output: Output,
     options: Options,
+    bindings: Bindings,
     shown: str = "",
 ) -> list[BuiltExtension]:
     """Record, plan and build the variants of a command line."""
+    from py_driver.building.binding_advice import advising_pybind
     from py_driver.building.extension import build_extension, plan_extension
     from py_driver.publishing.extension_wheel import check_skeleton
 
-    extension = plan_extension(directory, args.variant, releases, output, options, shown=shown)
+    extension = plan_extension(directory, args.variant, releases, output, options, bindings, shown=shown)
     for configured in extension.configured:
         check_skeleton(configured.recording.record, configured.recording.wheel)
-    return build_extension(extension, releases, output, options)
+    with advising_pybind(extension):
+        return build_extension(extension, releases, output, options)
 
 
 def _show(built: Sequence[BuiltExtension], sizes: Sequence[int], output: Output) -> None:
@@ -284,7 +320,7 @@ def _installed(args: argparse.Namespace, output: Output, local: Local) -> Instal
     from py_driver.cli.arguments import releases_of
 
     installed = install_extension(
-        args.directory, local.machine(), releases_of(args), output, local.choices, local.archs
+        args.directory, local.machine(), releases_of(args), output, local.choices, local.archs, args.binding
     )
     output.say(f"{installed.variant}: {counted(installed.ran, 'action')} ran")
     return installed

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_project, releases_of
+from py_driver.cli.bindings import EVERY, add_bindings, all_pythons, bindings_of
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted, printable
 from py_driver.plan.projects import is_extension
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from py_driver.cli import Subparsers
-    from py_driver.matrix.releases import Releases
     from py_driver.output import Output
     from py_driver.plan.plan import Plan
 
@@ -32,6 +32,7 @@ def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     parser = add_command(subparsers, "gen", "relu", "relu --check")
     add_project(parser)
+    add_bindings(parser, EVERY)
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 with a diff if BUILD.bazel is out of date"
     )
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
     directory: Path = args.directory
     if is_extension(directory):
-        plan, records = _recorded(directory, releases_of(args), output)
+        plan, records = _recorded(directory, args, output)
         texts = {BUILD_FILE: render(plan, label_prefix(directory)), RECORDS: records}
         return _write(args, texts, EXTENSION_HEADER, len(plan.variants), output)
     from py_driver.plan.plan import plan_directory
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     return _write(args, {BUILD_FILE: render(plan, label_prefix(directory))}, HEADER, len(plan.variants), output)
 
 
-def _recorded(directory: Path, releases: Releases, output: Output) -> tuple[Plan, str]:
+def _recorded(directory: Path, args: argparse.Namespace, output: Output) -> tuple[Plan, str]:
     """The plan of a project with a setup.py, and its records as JSON.
 
     Raises:
@@ -75,8 +76,16 @@ def _recorded(directory: Path, releases: Releases, output: Output) -> tuple[Plan
     from py_driver.building.build import Options
     from py_driver.building.extension import plan_extension
 
-    extension = plan_extension(directory, (), releases, output, Options())
+    releases = releases_of(args)
+    bindings = bindings_of(args, releases.matrix, all_pythons)
+    extension = plan_extension(directory, (), releases, output, Options(), bindings)
     output.notes(extension.notes)
+    variants = [variant for plan in extension.plans for variant in plan.variants]
+    if installed := [
+        variant.python for variant in variants if variant.python and variant.python.key != variant.python.version
+    ]:
+        message = f"BUILD.bazel cannot name Python {installed[0].version}, which is installed on this machine alone"
+        raise error(Code.UNSUPPORTED, message, help=f"choose from the lock: {', '.join(releases.matrix.cpython)}")
     created = sorted({name for plan in extension.plans for name in plan.generated})
     if created or len(extension.plans) != 1:
         message = f"{directory} has sources that setup.py creates: {', '.join(created) or 'others for each variant'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.cli import add_command
@@ -102,16 +103,21 @@ class _OfTorch(NamedTuple):
 def _old_of_torch(lock: Lock, releases: Releases) -> list[_OfTorch]:
     """Such files that were made from other wheels; none for a lock of the user's."""
     from py_driver.matrix import torch_openmp, torch_symbols
-    from py_driver.matrix.releases import exports_file, openmp_file
+    from py_driver.matrix.releases import exports_file, openmp_file, python_exports_file
 
     if releases.user is not None:
         return []
     torch, exports, runtime = lock["torch"], exports_file(), openmp_file()
     recorded = torch_openmp.read_file(runtime)
     old = []
-    if torch_symbols.read_table(exports)[0] != torch_symbols.columns_of(torch):
-        title = "reading the exports of torch"
-        old.append(_OfTorch(exports, title, lambda report: torch_symbols.update(exports, torch, report)))
+    tables: dict[Path, torch_symbols.Libraries] = {
+        exports: torch_symbols.LIBRARIES,
+        python_exports_file(): torch_symbols.PYTHON_LIBRARIES,
+    }
+    for path, libraries in tables.items():
+        if torch_symbols.read_table(path)[0] != torch_symbols.columns_of(torch, libraries):
+            make = partial(torch_symbols.update, path, torch, libraries=libraries)
+            old.append(_OfTorch(path, f"reading {path.stem}", make))
     if not torch_openmp.is_current(recorded, torch):
         title = "reading the name of torch's OpenMP runtime"
         old.append(_OfTorch(runtime, title, lambda report: torch_openmp.update(recorded, torch, report)))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from py_driver.bazel.remote import remote_of
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_directory, add_matrix, release, releases_of
+from py_driver.cli.bindings import add_binding
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted
 from py_driver.plan.projects import is_extension
@@ -193,6 +194,7 @@ def add(subparsers: Subparsers) -> None:
     )
     add_under(parser)
     add_local(parser)
+    add_binding(parser)
     command = parser.group("run")
     command.add_argument(
         "--watch",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
+from py_driver.cli.bindings import add_binding
 from py_driver.cli.run import add_local, add_under, check_project, local_archs, local_choices, machine_of, ran
 from py_driver.errors import Code, error
 from py_driver.plan.projects import is_extension
@@ -44,6 +45,7 @@ def add(subparsers: Subparsers) -> None:
     )
     add_under(parser)
     add_local(parser)
+    add_binding(parser)
     parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [-- ARGS ...]"
 
 

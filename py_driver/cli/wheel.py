@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_of, words_of
+from py_driver.cli.bindings import EVERY, add_bindings
 from py_driver.cli.build import add_arguments, add_report, options_of
 from py_driver.cli.projects import exit_code, extensions_of, for_each, projects_of, run_extensions, summary
 from py_driver.cli.sources import add_hash, located
@@ -33,6 +34,7 @@ def add(subparsers: Subparsers) -> None:
         "also a release on the package index, is built first, and has a wheel for each variant.",
     )
     add_arguments(parser, default="those in build/; with a setup.py all default variants", several=True)
+    add_bindings(parser, EVERY)
     add_report(parser)
     add_hash(parser.group("select"))
     parser.add_argument(

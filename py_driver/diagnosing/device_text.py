@@ -18,12 +18,24 @@ _COPIED: Final = re.compile(
     r"extern declaration of the entity \"?(?P<name>[\w:]+)\"? is treated as a static definition", re.IGNORECASE
 )
 _LLD: Final = re.compile(r"undefined (?:\w+ )?symbol: (?P<name>.+)$")
+_NVLINK: Final = re.compile(
+    r"Undefined reference to '(?P<name>\w+)' in '(?P<object>[^']+)'|^expected (?P<runtime>libcudadevrt) object"
+)
+_LAUNCHES: Final = re.compile(
+    r"libcudadevrt|_*cuda(?:CDP|GetParameterBuffer|LaunchDevice|Device(?:Synchronize|Get))\w*"
+)
 _TWICE: Final = re.compile(r"redefinition of '(?P<name>\w+)'")
 _EXTERN: Final = re.compile(r"\bextern\b.*__(?:device|constant|managed)__")
 _FEW: Final = 3
+_DEVICE_LINK: Final = "CudaDeviceLink"
 _HELP: Final = (
     "    help: put its definition into a header that each source includes (`inline` or `static`), or what uses it into "
     "the source that has it"
+)
+_HELP_CUDA: Final = f"{_HELP}; or compile both with `-rdc=true`, and their device code is linked"
+_HELP_LINK: Final = "    help: compile the source that defines it with `-rdc=true`, too"
+_HELP_LAUNCH: Final = (
+    "    help: build for CUDA 13.0 or newer, on a machine with the CPU of the variant: others have no libcudadevrt"
 )
 
 
@@ -76,7 +88,10 @@ def explained(
     name, text = described
     word = re.split(r"[<(\[]", name)[0].rpartition("::")[2]
     project = place.project
-    file = next((listed for listed in project.plan.files if str(project.shown / listed) == place.file), "")
+    # What links names the code of the source that has the reference.
+    user = paths.made(used["object"]) if (used := _NVLINK.search(message)) and used["object"] else None
+    of_place = str(project.shown / user.source) if user else place.file
+    file = next((listed for listed in project.plan.files if str(project.shown / listed) == of_place), "")
     with_name = {listed: numbers for listed in project.plan.files if (numbers := paths.lines_of(project, listed, word))}
     if elsewhere == "twice" and not any(
         _EXTERN.search(paths.text_of(project, listed, number) or "")
@@ -86,15 +101,28 @@ def explained(
         return None
     line = place.line or next(iter(with_name.get(file, ())), 0)
     others = [str(project.shown / listed) for listed in with_name if listed != file]
-    text += ": that takes relocatable device code (`-rdc=true`), which is not linked"
-    where = f"{place.file}:{line}: " if line and place.file else f"{place.file}: " if place.file else ""
-    shown = [f"    {shown_line.removeprefix(f'{place.file}: ')}" for shown_line in lines]
+    if place.mnemonic.startswith("Hip"):
+        text, advice = f"{text}: that takes relocatable device code, which is linked for CUDA alone", _HELP
+    elif place.mnemonic == _DEVICE_LINK:
+        advice = _HELP_LAUNCH if _LAUNCHES.fullmatch(name) else _HELP_LINK
+    else:
+        text, advice = f"{text}: that takes relocatable device code (`-rdc=true`)", _HELP_CUDA
+    where = f"{of_place}:{line}: " if line and of_place else f"{of_place}: " if of_place else ""
+    shown = [f"    {shown_line.removeprefix(f'{of_place}: ')}" for shown_line in lines]
     also = [f"    {', '.join(others[:_FEW])} {'has' if len(others) == 1 else 'have'} it too"] if others else []
-    return Explained(message=text, line=line, lines=(f"{where}{severity}: {text}", *shown, *also, _HELP))
+    return Explained(message=text, line=line, lines=(f"{where}{severity}: {text}", *shown, *also, advice))
 
 
 def _said(message: str, elsewhere: str) -> tuple[str, str] | None:
     """The name that another source defines, and what that means here; None of another message."""
+    if match := _NVLINK.search(message):
+        name = plain(match["name"] or match["runtime"])
+        if _LAUNCHES.fullmatch(name):
+            return (
+                name,
+                "device code launches kernels, or is optimised as a whole, and this toolkit has no libcudadevrt",
+            )
+        return name, f"`{name}` is device code that no source with `-rdc=true` defines"
     if match := (_LLD if elsewhere == "undefined" else _CALLED).search(message):
         name = plain(match["name"])
         return name, f"`{name}` is device code that this source calls and does not define"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from py_driver.actions.author_paths import section_of
-from py_driver.actions.phases import kind, work_of
+from py_driver.actions.phases import LINKED_CODE, kind, work_of
 from py_driver.diagnosing.check_text import OBJECT, told
 from py_driver.diagnosing.compiler_text import Severity, parse, source_line
 from py_driver.diagnosing.device_text import Place, explained
@@ -162,7 +162,7 @@ def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) ->
         code=Code.BUILD_FAILED,
         message="",
         project=project,
-        file=str(project.shown / origin.source) if project and origin else "",
+        file=str(project.shown / origin.source) if project and origin and origin.source != LINKED_CODE else "",
         line=0,
         column=0,
         lines=(),

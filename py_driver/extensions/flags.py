@@ -6,7 +6,9 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.errors import Code
-from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, take_gencode
+from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags
+from py_driver.manifest.gencode import OPTIMIZED, take_gencode
+from py_driver.manifest.linking import link_flags, linking_of
 from py_driver.manifest.model import Located, values
 from py_driver.manifest.section import Findings
 from py_driver.matrix.backends import BUILT
@@ -46,6 +48,13 @@ _LINKED: Final = re.compile(
 """The `extra_link_args` that change nothing of what a module does: the rules strip, search torch's directories and link
 what is called, and the ABI check finds what is not defined. Others, such as `-Wl,--wrap=malloc`, would be missing."""
 
+_LINKED_ANYWAY: Final = ("cudadevrt", "cudart", "cudart_static")
+"""The libraries that nvcc names by itself where it links device code; of them the first one has some."""
+
+_NO_LIBRARY: Final = ("-lineinfo", "-lto")
+_OF_THE_CALL: Final = (*facts("flags")["DEVICE_LINK"], "-c", "-fPIC")
+"""What the rules say themselves of the call that links device code."""
+
 
 class SetupFindings(Findings):
     """Findings on a setup.py: what is said of build.toml's keys elsewhere is said of setup.py's arguments.
@@ -68,6 +77,31 @@ class SetupFindings(Findings):
             super().note(told, span, code)
 
 
+class _LinkFindings(SetupFindings):
+    """Findings on the flags for linking device code, which are in another list.
+
+    Args:
+        start: see `SetupFindings`.
+        findings: gets them.
+    """
+
+    def __init__(self, start: Span, findings: Findings) -> None:
+        super().__init__(start)
+        self._findings = findings
+
+    def add(self, code: Code, message: str, span: Span | None, *, label: str = "", advice: str = "") -> None:
+        """Collect an error; see `Findings`."""
+        self._findings.add(code, _of_linking(message), span, label=label, advice=advice)
+
+    def note(self, message: str, span: Span, code: Code | None = None) -> None:
+        """Collect a note; see `Findings`."""
+        self._findings.note(_of_linking(message), span, code)
+
+
+def _of_linking(message: str) -> str:
+    return _told(message, None).replace(_KEYS["cuda-flags"], "extra_compile_args['nvcc_dlink']")
+
+
 def _told(message: str, span: Span | None) -> str:
     for key, name in (_OF_CMAKE if span and span.file.endswith(_LISTS) else _KEYS).items():
         message = message.replace(f"in {key}", f"in {name}")
@@ -83,6 +117,7 @@ class Flags(NamedTuple):
         archs: the CUDA capabilities that the flags for nvcc choose: `8.0`, `9.0a`, `9.0+PTX`; None if they choose none.
         cxx_includes: the include directories that the flags for C++ name, in the order of the search.
         cuda_includes: those of the flags for nvcc.
+        link: for nvcc where it links device code.
     """
 
     cxx: tuple[str, ...]
@@ -90,6 +125,7 @@ class Flags(NamedTuple):
     archs: tuple[str, ...] | None
     cxx_includes: tuple[str, ...]
     cuda_includes: tuple[str, ...]
+    link: tuple[str, ...]
 
 
 def is_device(source: str, family: str) -> bool:
@@ -120,6 +156,10 @@ def read_flags(module: Module, family: str, span: Span, findings: Findings) -> F
     cxx = read_cxx_flags(findings, _texts(cxx_flags, span)) if False in kinds else ()
     written, archs = _choice_of_archs(_texts(nvcc_flags, span), findings)
     cuda = read_cuda_flags(findings, (*_texts(cuda_macros, span), *written)) if True in kinds else ()
+    link = _read_link_flags(module, archs, span, findings) if True in kinds else ()
+    if linking_of(values(cuda)).relocatable and not module.dlink:
+        message = f"{module.name} compiles relocatable device code without `dlink=True`; it is linked nonetheless"
+        findings.note(message, span)
     before = [*_undefined(family), *own]
     return Flags(
         cxx=(*before, *cxx_targets, *values(cxx)),
@@ -136,6 +176,7 @@ def read_flags(module: Module, family: str, span: Span, findings: Findings) -> F
         archs=archs,
         cxx_includes=cxx_includes,
         cuda_includes=cuda_includes,
+        link=link,
     )
 
 
@@ -146,6 +187,37 @@ def _take_targets(flags: Iterable[str]) -> tuple[list[str], list[str]]:
     """
     every = list(flags)
     return [flag for flag in every if _TARGET.fullmatch(flag)], [flag for flag in every if not _TARGET.fullmatch(flag)]
+
+
+def _read_link_flags(module: Module, archs: tuple[str, ...] | None, span: Span, findings: Findings) -> tuple[str, ...]:
+    """Those of the flags for linking device code that change it.
+
+    Each architecture that is compiled is linked. It is optimised then if it was compiled for that; `-dlto`, which torch
+    adds, changes nothing else.
+    """
+    own = _LinkFindings(span, findings)
+    left = []
+    words = iter(module.dlink_flags)
+    for word in words:
+        if word.startswith("-l") and word not in _NO_LIBRARY:
+            name = word[2:] or next(words, "")
+            if name not in _LINKED_ANYWAY:
+                message = f"{module.name} links device code of the library `{name}`, which no toolchain has"
+                advice = "remove it from `dlink_libraries`, or list its sources"
+                findings.add(Code.UNSUPPORTED, message, span, advice=advice)
+        elif word == "-L":
+            next(words, None)
+        elif not word.startswith("-L") and word not in _OF_THE_CALL:
+            left.append(word)
+    written, linked = _choice_of_archs(_texts(left, span), own)
+    if linked is not None and {*map(_plain, linked)} != {*map(_plain, archs or ())}:
+        message = f"the architectures in extra_compile_args['nvcc_dlink'] of {module.name} are not those of its sources"
+        findings.note(f"{message}; device code is linked for all that these are compiled for", span)
+    return link_flags(values(read_cuda_flags(own, written)))
+
+
+def _plain(arch: str) -> str:
+    return arch.removesuffix("+PTX")
 
 
 def _take_includes(flags: Iterable[str]) -> tuple[tuple[str, ...], list[str]]:
@@ -213,6 +285,7 @@ def _choice_of_archs(flags: Texts, findings: Findings) -> tuple[Texts, tuple[str
             value = next((following.value for following in words), "")
         if name in _ARCH and (capability := _capability(value)):
             found.append(capability)
+            kept += [flag._replace(value=OPTIMIZED)] if value.startswith("lto_") else []
         elif name in _ARCH and value in _ALL_ARCHS:
             message = f"`{name}={value}` in extra_compile_args['nvcc'] is not the same on every machine"
             findings.add(Code.BAD_FLAG, message, flag.span, advice=_NAME_ARCHS)
@@ -223,8 +296,8 @@ def _choice_of_archs(flags: Texts, findings: Findings) -> tuple[Texts, tuple[str
 
 def _capability(arch: str) -> str:
     """The capability that `-arch` means: `9.0+PTX` for `sm_90`, as nvcc compiles both; "" if that is unknown."""
-    match = re.fullmatch(r"(?:sm|compute)_(\d+)(\d)([af]?)", arch, re.ASCII)
-    return f"{match[1]}.{match[2]}{match[3]}+PTX" if match else ""
+    match = re.fullmatch(r"(sm|compute|lto)_(\d+)(\d)([af]?)", arch, re.ASCII)
+    return f"{match[2]}.{match[3]}{match[4]}" + ("" if match[1] == "lto" else "+PTX") if match else ""
 
 
 def asked(archs: Sequence[str] | None, arch_list: str) -> tuple[str, ...]:

@@ -21,6 +21,9 @@ PYBIND = "pybind"
 PYTHON = "python"
 """What sources depend on that include Python.h."""
 
+OF_PYTHON = frozenset({PYBIND, PYTHON})
+"""What sources depend on that see Python or its place holders."""
+
 BINDING = "PYBIND11_MODULE"
 """The macro that binds functions to a Python module."""
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import posixpath
-from functools import cache
 from itertools import chain, count
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code, DriverError, Span
+from py_driver.extensions.binding import LIBRARY, PYBIND, find_reason
 from py_driver.extensions.flags import SetupFindings, asked, check_link_arguments, is_device, read_flags
-from py_driver.extensions.headers import BINDING, PYTHON, ProjectTree
+from py_driver.extensions.for_python import for_python, with_cpython
+from py_driver.extensions.headers import BINDING, OF_PYTHON, PYTHON, ProjectTree
+from py_driver.extensions.libraries import is_known_library
 from py_driver.manifest.openmp import asks_for_openmp, gpu_asks_for_openmp
 from py_driver.manifest.paths import path_problem
 from py_driver.matrix.backends import BUILT
 from py_driver.matrix.facts import facts
-from py_driver.matrix.installation import module_root
+from py_driver.matrix.pythons import check_torch
 from py_driver.plan.groups import Group
 from py_driver.plan.identity import Identity, canonical
 from py_driver.plan.plan import Plan, Variant
@@ -23,11 +26,13 @@ from py_driver.system.files import sha256
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from py_driver.extensions.binding import Bindings
     from py_driver.extensions.flags import Flags
     from py_driver.extensions.headers import Reached
     from py_driver.manifest.section import Findings
     from py_driver.matrix.configurations import Configuration
     from py_driver.matrix.matrix import Matrix
+    from py_driver.matrix.pythons import Python
     from py_driver.matrix.toolkits import Archs
     from py_driver.recording.record import Module, Record
 
@@ -51,7 +56,11 @@ class ConfigurationRecord(NamedTuple):
 
 
 def plan_extensions(
-    records: Sequence[ConfigurationRecord], tree: ProjectTree, matrix: Matrix, spans: Mapping[str, Span]
+    records: Sequence[ConfigurationRecord],
+    tree: ProjectTree,
+    matrix: Matrix,
+    spans: Mapping[str, Span],
+    bindings: Bindings,
 ) -> Plan:
     """Plan what to build of a project with extension modules.
 
@@ -60,13 +69,14 @@ def plan_extensions(
         tree: the files of the project.
         matrix: the releases to build for.
         spans: the call that created a module, by the module's name; also "" for the project.
+        bindings: how modules are to be bound.
 
     Raises:
         DriverError: what setup.py asks for and cannot have: BAD_FLAG, PATH_ESCAPES, FILE_MISSING, FILE_KIND,
             UNSUPPORTED, EMPTY_ARCHS.
     """
     findings = SetupFindings(spans[""])
-    planner = _Planner(tree, matrix, spans, findings)
+    planner = _Planner(tree, matrix, spans, findings, bindings)
     for recorded in records:
         planner.add(recorded)
     if diagnostics := findings.diagnostics():
@@ -95,10 +105,27 @@ class _Unit(NamedTuple):
     device: bool
 
 
+class _Targets(NamedTuple):
+    """What is built of a module.
+
+    Attributes:
+        groups: its sources.
+        binds: whether PYBIND11_MODULE binds its functions on torch::Library.
+        for_one: whether it is built for each Python.
+    """
+
+    groups: list[Group]
+    binds: bool
+    for_one: bool
+
+
 class _Planner:
     """Collects the targets of all configurations; equal ones are one."""
 
-    def __init__(self, tree: ProjectTree, matrix: Matrix, spans: Mapping[str, Span], findings: Findings) -> None:
+    def __init__(
+        self, tree: ProjectTree, matrix: Matrix, spans: Mapping[str, Span], findings: Findings, bindings: Bindings
+    ) -> None:
+        self._bindings = bindings
         self._tree = tree
         self._matrix = matrix
         self._spans = spans
@@ -111,7 +138,7 @@ class _Planner:
         """Plan the modules of a configuration."""
         configuration, record = recorded.configuration, recorded.record
         built = [self._module(module, configuration, record) for module in record.modules]
-        files = sorted({file for groups, _ in built for group in groups for file in (*group.sources, *group.headers)})
+        files = sorted({file for own in built for group in own.groups for file in (*group.sources, *group.headers)})
         family = configuration.family
         settings = {
             "name": record.name,
@@ -127,26 +154,33 @@ class _Planner:
         )
         known = self.identities.get(identity.name, identity)
         self.identities[identity.name] = known._replace(files=tuple(sorted({*known.files, *files})))
-        for module, (groups, binding) in zip(record.modules, built, strict=True):
-            archs = sorted({arch for group in groups for arch in _kept(group, configuration)}) or None
-            self.variants.append(
-                Variant(
-                    configuration=configuration,
-                    needs=configuration,
-                    default=recorded.default,
-                    groups=tuple(group.name for group in groups),
-                    archs=None if archs is None else tuple(archs),
-                    identity=identity.name,
-                    metadata=_metadata(record, family, archs),
-                    suffix=f"-{module.name}",
-                    module=module.name,
-                    binding=bool(binding),
-                    library_suffix="" if binding else suffix_of(module),
-                )
+        pythons = self._pythons(configuration) if any(own.for_one for own in built) else ()
+        for module, own in zip(record.modules, built, strict=True):
+            archs = sorted({arch for group in own.groups for arch in _kept(group, configuration)}) or None
+            variant = Variant(
+                configuration=configuration,
+                needs=configuration,
+                default=recorded.default,
+                groups=tuple(group.name for group in own.groups),
+                archs=None if archs is None else tuple(archs),
+                identity=identity.name,
+                metadata=_metadata(record, family, archs),
+                suffix=f"-{module.name}",
+                module=module.name,
+                binding=own.binds,
+                library_suffix="" if own.binds else suffix_of(module),
             )
+            self.variants += [for_python(variant, module, python) for python in pythons] if own.for_one else [variant]
 
-    def _module(self, module: Module, configuration: Configuration, record: Record) -> tuple[list[Group], str]:
-        """The targets of a module, and the file that binds its functions."""
+    def _pythons(self, configuration: Configuration) -> tuple[Python, ...]:
+        """The Pythons to build for."""
+        pythons = self._bindings.pythons(configuration)
+        for python in pythons:
+            check_torch(self._matrix, configuration.torch or "", python)
+        return pythons
+
+    def _module(self, module: Module, configuration: Configuration, record: Record) -> _Targets:
+        """The targets of a module."""
         span = self._spans.get(module.name, self._spans[""])
         family = configuration.family
         flags = read_flags(module, family, span, self._findings)
@@ -155,7 +189,7 @@ class _Planner:
             True: self._include_dirs(module, (*module.include_dirs, *flags.cuda_includes), span),
         }
         self._check(module, family, span)
-        check_link_arguments(module, _is_known_library, span, self._findings)
+        check_link_arguments(module, is_known_library, span, self._findings)
         reached = {
             source: self._tree.reached(
                 source,
@@ -167,11 +201,43 @@ class _Planner:
         }
         device = any(is_device(source, family) for source in reached)
         archs = self._archs(flags, configuration, record, span) if device else None
-        binding = self._binding(module, reached, span)
-        return [
+        binds = self._binds(module, reached, span)
+        for_one = self._is_for_one(module, reached, binds=binds)
+        if for_one:
+            reached = {source: with_cpython(found) for source, found in reached.items()}
+        elif source := next((source for source, found in reached.items() if PYTHON in found.depends), ""):
+            self._say_limits(module, source, span, binds=binds)
+        groups = [
             self._group(module, unit, flags, includes[unit.device], archs, configuration)
             for unit in _units(reached, family)
-        ], binding
+        ]
+        return _Targets(groups, binds=binds and not for_one, for_one=for_one)
+
+    def _is_for_one(self, module: Module, reached: Mapping[str, Reached], *, binds: bool) -> bool:
+        """Whether a module is built for each Python; a note says why."""
+        of_python = {source: found for source, found in reached.items() if OF_PYTHON.intersection(found.depends)}
+        if not of_python or self._bindings.way == LIBRARY:
+            return False
+        if self._bindings.way == PYBIND:
+            return True
+        if module.limited_api and not binds:
+            return False
+        first = [found.binds for found in of_python.values() if found.binds]
+        paths = dict.fromkeys([*first, *of_python, *(file for found in of_python.values() for file in found.files)])
+        reason = find_reason({path: self._tree.text(path) for path in paths}, binds=binds)
+        if reason is not None:
+            span = reason.span._replace(file=str(PurePath(self._spans[""].file).parent / reason.span.file))
+            message = f"{module.name} is bound by pybind11, once for each Python: `{reason.word}` needs one"
+            self._findings.note(message, span)
+        return reason is not None
+
+    def _say_limits(self, module: Module, source: str, span: Span, *, binds: bool) -> None:
+        """Note what a source that includes Python.h can call in a module for every Python."""
+        message = f"`{source}` of {module.name} includes Python.h"
+        if binds:
+            self._findings.note(f"{message}; functions are bound without Python, so it cannot call Python", span)
+        elif not module.limited_api:
+            self._findings.note(f"{message}; it can call Python's limited API alone", span)
 
     def _check(self, module: Module, family: str, span: Span) -> None:
         """Collect what is wrong with the sources and libraries of a module."""
@@ -191,9 +257,6 @@ class _Planner:
             elif not source.endswith((*known, *device)):
                 message = f"the source `{source}` of {module.name} is in no language that is compiled here"
                 self._findings.add(Code.FILE_KIND, message, span, advice=f"known are {', '.join((*known, *device))}")
-        if module.dlink:
-            message = f"{module.name} links device code (`dlink=True`), which the rules do not"
-            self._findings.add(Code.UNSUPPORTED, message, span)
         for name in module.extra_objects:
             message = f"{module.name} links the object `{name}`, which nothing here has compiled"
             self._findings.add(Code.UNSUPPORTED, message, span, advice="list its source")
@@ -226,19 +289,13 @@ class _Planner:
             self._findings.add(Code.EMPTY_ARCHS, message, span, advice="name others with `--archs`")
         return chosen
 
-    def _binding(self, module: Module, reached: Mapping[str, Reached], span: Span) -> str:
-        """The file of a module that binds its functions; empty if none does."""
+    def _binds(self, module: Module, reached: Mapping[str, Reached], span: Span) -> bool:
+        """Whether a file of a module has PYBIND11_MODULE."""
         binding = list(dict.fromkeys(found.binds for found in reached.values() if found.binds))
         if len(binding) > 1:
             message = f"{module.name} has {BINDING} in {' and in '.join(binding)}"
             self._findings.note(f"{message}: one of them must be hidden by an `#if`", span)
-        if source := next((source for source, found in reached.items() if PYTHON in found.depends), ""):
-            message = f"`{source}` of {module.name} includes Python.h"
-            if binding:
-                self._findings.note(f"{message}; functions are bound without Python, so it cannot call Python", span)
-            elif not module.limited_api:
-                self._findings.note(f"{message}; it can call Python's limited API alone", span)
-        return binding[0] if binding else ""
+        return bool(binding)
 
     def _group(  # noqa: PLR0913  (what, and how)
         self,
@@ -270,6 +327,7 @@ class _Planner:
             depends=unit.depends,
             archs={configuration.backend: archs} if unit.device and archs else {},
             identity="",
+            link_flags=flags.link if unit.device else (),
         )
         digest = sha256(canonical([*group[2:3], *group[5:10]]).encode())[:_DIGITS]
         name = f"{module.name}.{kind}.{digest}"
@@ -303,19 +361,6 @@ def _units(reached: Mapping[str, Reached], family: str) -> list[_Unit]:
         )
         for (device, depends), sources in sorted(by_kind.items())
     ]
-
-
-@cache
-def _known_libraries() -> frozenset[str]:
-    """The libraries that extensions may need, as after `-l`: those of rules/private/policy/libraries.txt."""
-    lines = (module_root() / "rules" / "private" / "policy" / "libraries.txt").read_text(encoding="utf-8").splitlines()
-    names = (line.split()[0] for line in lines if line.strip() and not line.startswith("#"))
-    return frozenset(name.partition(".so")[0].removeprefix("lib") for name in names)
-
-
-def _is_known_library(name: str) -> bool:
-    """Whether a library is one that extensions may need; torch's own for Python needs none of it."""
-    return name in _known_libraries() or name in {"torch_python", "python3", "gomp", "stdc++", "c10d"}
 
 
 def suffix_of(module: Module) -> str:

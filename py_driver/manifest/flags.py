@@ -29,6 +29,7 @@ def _any_of(*groups: str) -> str:
 
 _FLAGS = facts("flags")
 _RELOCATABLE = _any_of(*_FLAGS["RELOCATABLE"])
+_LINKING = _any_of(*_FLAGS["RELOCATABLE_ALONE"], *_FLAGS["LINK_TIME_OPTIMIZATION"])
 _THREADS = _any_of(*_FLAGS["THREADS"])
 
 # -f<name> and -fno-<name>; both compilers and what only one of them has, as long as it changes nothing but the code.
@@ -92,9 +93,9 @@ _HOST = {**_CXX, "-f": _CXX["-f"] + "|-f(no-)?openmp"}
 _CUDA = {
     "": rf"-O[0-3]|--optimize=[0-3]|{_DEFINITION}[^$`\\]*|--?{_STANDARD}"
     r"|-w|--disable-warnings|-lineinfo|--generate-line-info|-g|--?restrict"
-    r"|--?(use_fast_math|extra-device-vectorization|extended-lambda|expt-(relaxed-constexpr|extended-lambda))"
+    r"|--?(use_fast_math|extra-device-vectorization|extended-lambda|gen-opt-lto|expt-(relaxed-constexpr|extended-lambda))"
     r"|--?(ftz|prec-div|prec-sqrt|fmad|static-global-template-stub)=(true|false)"
-    rf"|({_RELOCATABLE})=false|({_THREADS})=\d+"
+    rf"|({_RELOCATABLE})=(true|false)|{_LINKING}|({_THREADS})=\d+"
     r"|--?(split-compile|maxrregcount|ftemplate-(depth|backtrace-limit))=\d+"
     r"|--?default-stream=(legacy|null|per-thread)"
     r"|--?compress-mode=[a-z]+"
@@ -124,8 +125,6 @@ _TAKER = (
 )
 """The options of nvcc whose value may be the next flag."""
 
-_GENCODE = ("-gencode", "--generate-code")
-
 _PTXAS = {
     "": r"-v|--verbose|-O[0-4]?|-w|--disable-warnings|-Werror|--warning-as-error|-g|--device-debug"
     r"|-lineinfo|--generate-line-info|--?(maxrregcount|register-usage-level|split-compile|opt-level)=\d+"
@@ -140,6 +139,8 @@ _CUDAFE = {
 }
 _FATBIN = {"": r"--?compress-all|--?no-compress|--compress=(true|false)|--compress-mode=[a-z]+"}
 
+_NVLINK = {"": r"-v|--verbose|-w|--disable-warnings|-Werror|--warning-as-error|--suppress-(arch|stack-size)-warning"}
+
 _PASSED_ON = {
     **dict.fromkeys(_FLAGS["PASS_ON"], _HOST),
     "-Xptxas": _PTXAS,
@@ -148,6 +149,8 @@ _PASSED_ON = {
     "--Xcudafe": _CUDAFE,
     "-Xfatbin": _FATBIN,
     "--fatbin-options": _FATBIN,
+    "-Xnvlink": _NVLINK,
+    "--nvlink-options": _NVLINK,
 }
 """The options of nvcc that give flags, with commas between, to the program of a phase."""
 
@@ -197,10 +200,10 @@ _ADVICE = (
     (r"-include|@", "include the file from the source"),
     (r"-?-(gencode|arch|code|gpu-)", "list the archs in `cuda-capabilities`"),
     (r"--(no-)?offload|-mcpu=gfx", "list the archs in `rocm-archs`"),
-    (
-        rf"({_RELOCATABLE})\b|({_any_of(*_FLAGS['RELOCATABLE_ALONE'])})$",
-        "device code is not linked: define what a kernel calls in its own file, or in a header",
-    ),
+    (_FLAGS["HIP_RELOCATABLE"], "device code of HIP is not linked: define what a kernel calls in its own file"),
+    (rf"({_RELOCATABLE})(=|$)", "write `-rdc=true` or `-rdc=false`"),
+    (rf"({_any_of(*_FLAGS['DEVICE_LINK'])})$", "the rules link device code: give `-rdc=true` alone"),
+    (r"-ewp|--extensible-whole-program", "give `-rdc=true`: all device code of an extension is linked"),
     (
         r"-f(pass-)?plugin|-wrapper|-B|--?specs|-fno-integrated",
         "a flag cannot load a program or a plugin",
@@ -228,47 +231,22 @@ def read_cxx_flags(findings: Findings, flags: Texts) -> Texts:
     return tuple(flag for flag in flags if _is_passed_on(findings, "cxx-flags", flag, _CPP, _IGNORED_CXX))
 
 
-def take_gencode(findings: Findings, flags: Texts) -> tuple[Texts, Texts]:
-    """The CUDA capabilities that `-gencode` adds to a section's, and the other flags; collects a note for each.
+def with_values(flags: Texts, takes: Callable[[str], bool]) -> Iterator[Texts]:
+    """Flags, each alone, or with the next one if it takes that as its value and there is one.
 
-    One that asks for code of another architecture than that of its PTX stays, and is refused with the others.
+    Args:
+        flags: of a compiler.
+        takes: whether a flag takes the next one as its value.
     """
-    found: dict[str, Text] = {}
-    left: list[Text] = []
-    for words in _with_values(flags, _GENCODE.__contains__):
-        name, _, value = "=".join(values(words)).partition("=")
-        if name in _GENCODE and (capability := _capability(value)):
-            found[capability] = words[-1]._replace(value=capability)
-            message = f"the flag `-gencode={value}` in cuda-flags adds {capability}: list it in `cuda-capabilities`"
-            findings.note(message, words[-1].span, Code.BAD_FLAG)
-        else:
-            left += words
-    return tuple(found.values()), tuple(left)
-
-
-def _with_values(flags: Texts, takes: Callable[[str], bool]) -> Iterator[Texts]:
-    """Flags, each alone, or with the next one if it takes that as its value and there is one."""
     left = iter(flags)
     for flag in left:
         yield (flag, *(islice(left, 1) if takes(flag.value) else ()))
 
 
-def _capability(gencode: str) -> str:
-    """The capability that a value of `-gencode` means: `9.0a` for `arch=compute_90a,code=sm_90a`; "" if none."""
-    match = re.fullmatch(r"""arch=compute_(\d+)(\d)([af]?),code=["'\[]*([\w,]+)["'\]]*""", gencode, re.ASCII)
-    if match is None:
-        return ""
-    major, minor, kind, codes = match.groups()
-    number = f"{major}{minor}{kind}"
-    if not {*codes.split(",")} <= {f"sm_{number}", f"compute_{number}"}:
-        return ""
-    return f"{major}.{minor}{kind}" + ("+PTX" if f"compute_{number}" in codes.split(",") else "")
-
-
 def read_cuda_flags(findings: Findings, flags: Texts) -> Texts:
     """The same for nvcc, some of whose flags take the next one as their value."""
     kept: list[Text] = []
-    for words in _with_values(flags, _takes_next):
+    for words in with_values(flags, _takes_next):
         first, flag = words[0], words[-1]
         if len(words) == 1 and _takes_next(first.value):
             findings.add(Code.BAD_FLAG, f"`{first.value}` in cuda-flags lacks its value", first.span)
@@ -337,7 +315,7 @@ def _passed_on_parts(findings: Findings, name: str, flag: Text, value: str) -> s
 def read_hip_flags(findings: Findings, flags: Texts) -> Texts:
     """The same for HIP; `-mllvm` takes the next flag as its value."""
     kept: list[Text] = []
-    for words in _with_values(flags, _MLLVM.__eq__):
+    for words in with_values(flags, _MLLVM.__eq__):
         flag = words[-1]
         if words[0].value != _MLLVM:
             kept += words if _is_passed_on(findings, "hip-flags", flag, _HIP, _IGNORED_HIP) else ()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
-from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, read_hip_flags, take_gencode
+from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, read_hip_flags
+from py_driver.manifest.gencode import take_gencode
 from py_driver.manifest.model import NOARCH, TORCH, TVM_FFI, Bounds, Depends, Framework, Kernel, KernelDepend, Located
 from py_driver.manifest.names import check_section_name
 from py_driver.manifest.tables import table

@@ -8,7 +8,15 @@ from py_driver.matrix.backends import BUILT, UNIVERSAL
 from py_driver.matrix.configurations import ALL, is_identifier
 from py_driver.system.files import sha256
 
-_TAKEN = (ALL, *(f"{family}_id" for family in (*BUILT, UNIVERSAL)), *(f"binding_{family}" for family in BUILT))
+DEVICE_LINK = "device_link"
+"""How the target begins that links the device code of sections."""
+
+_TAKEN = (
+    ALL,
+    DEVICE_LINK,
+    *(f"{family}_id" for family in (*BUILT, UNIVERSAL)),
+    *(f"binding_{family}" for family in BUILT),
+)
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _LONGEST = 100
 _SHOWN = 40

@@ -1,12 +1,13 @@
-"""Which symbols the libraries of CUDA, ROCm or tvm-ffi define: toolchains/lock/cuda_13.0.symbols and its like.
+"""Which symbols the libraries of CUDA, ROCm, tvm-ffi or Python define: toolchains/lock/cuda_13.0.symbols and its like.
 
 The file is text. The first line is the name of the release. A line `[SONAME] PACKAGE VERSION SHA256` begins a library
 and names the archive that it was read from; its symbols follow, one a line, ascending. The ABI check,
 rules/private/tools/abi_check/libraries.zig, reads it; the repository rules make of it the stubs that extensions are
 linked with.
 
-Libraries are those of rules/private/policy/libraries.txt that have a beginning of names there. The driver's library is
-part of no package: what it defines is what the headers declare.
+Libraries are those of rules/private/policy/libraries.txt that have a beginning of names there, and Python's: it stands
+for what an interpreter defines for its extension modules, which need no library for that. The driver's library is part
+of no package: what it defines is what the headers declare.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from py_driver.fetch.store import Store
 from py_driver.fetch.unpacking import unpack
 from py_driver.matrix.backends import TOOLKITS
 from py_driver.matrix.installation import module_root
-from py_driver.matrix.matrix import TVM_FFI_PART
+from py_driver.matrix.matrix import CPYTHON_PART, TVM_FFI_PART
 from py_driver.matrix.torch_symbols import defined, soname
 from py_driver.system.cache import cache_root
 
@@ -32,13 +33,18 @@ if TYPE_CHECKING:
 
     from py_driver.fetch.entry import Entry
 
-NAMES: Final = {**{backend.family: backend.title for backend in TOOLKITS}, TVM_FFI_PART: "tvm-ffi"}
+NAMES: Final = {
+    **{backend.family: backend.title for backend in TOOLKITS},
+    TVM_FFI_PART: "tvm-ffi",
+    CPYTHON_PART: "Python",
+}
 """What the parts of the lock with libraries are called."""
 
 _DRIVER: Final = "libcuda.so.1"
 _DRIVER_HEADER: Final = "cuda.h"
 _DECLARED = re.compile(r"\bCUDAAPI\s+(cu[A-Z]\w*)\s*\(")
 _RENAMED = re.compile(r"^\s*#\s*define\s+cu[A-Z]\w*\s+(?:__CUDA_API_(PTDS|PTSZ)\()?\s*(cu[A-Z]\w*)", re.MULTILINE)
+_PYTHON = re.compile(r"libpython3\.\d+\.so\.1\.0")
 _NOISE = re.compile(r".*\.|_Z(T\w)?N?K?St")
 """Names of versions, which count as symbols and have a dot, and parts of libstdc++ that AMD's libraries show."""
 
@@ -102,6 +108,7 @@ def _libraries(entry: Entry) -> Iterator[tuple[str, set[str]]]:
 
 def _patterns() -> Iterator[re.Pattern[str]]:
     """What the names of the libraries look like that are recorded."""
+    yield _PYTHON
     policy = module_root() / "rules" / "private" / "policy" / "libraries.txt"
     for line in policy.read_text(encoding="utf-8").splitlines():
         name, _, beginnings = line.partition(" ")

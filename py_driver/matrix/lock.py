@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from py_driver.fetch.entry import parse_entry
 from py_driver.matrix.backends import TOOLKITS, backend_of
 from py_driver.matrix.configurations import USUAL_CPU
-from py_driver.matrix.matrix import MACHINES_PART, TVM_FFI_PART
+from py_driver.matrix.matrix import CPYTHON_PART, MACHINES_PART, TVM_FFI_PART
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PARTS = tuple(
     sorted(
         {
-            *("cc", "cutlass", "gcc", "library", MACHINES_PART, "python", "torch", TVM_FFI_PART),
+            *("cc", CPYTHON_PART, "cutlass", "gcc", "library", MACHINES_PART, "python", "torch", TVM_FFI_PART),
             *(part for backend in TOOLKITS for part in (backend.family, *backend.shared)),
         }
     )
@@ -161,6 +161,16 @@ class Lock(NamedTuple):
         parts = [known[name] for name in sorted(set(depends) & set(known))]
         return [parse_entry(header) for part in parts for header in part.get("headers", [part["archive"]])]
 
+    def cpython_entries(self, versions: Iterable[str]) -> list[Entry]:
+        """The archives with the headers of Pythons, each once; an installed one has none.
+
+        Args:
+            versions: what variants call the Pythons.
+        """
+        part = self.parts[CPYTHON_PART]
+        found = [header for version in sorted(set(versions)) for header in part.get(version, {}).get("headers", [])]
+        return [parse_entry(header) for header in found]
+
     def gcc_entries(self, cpus: Iterable[str]) -> list[Entry]:
         """The archives of gcc for some CPUs: it compiles what asks for OpenMP, or all C++ if that is chosen."""
         part = self.parts["gcc"]
@@ -173,6 +183,7 @@ class Lock(NamedTuple):
         The libraries of a release are left out: no compile action reads what they define.
         """
         libraries = {f"library {name}": depend for name, depend in self.depends.items()}
+        libraries[f"library {CPYTHON_PART}"] = self.parts[CPYTHON_PART]
         found: dict[str, Any] = {
             "cc": self.parts["cc"],
             "gcc": self.parts["gcc"],

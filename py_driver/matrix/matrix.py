@@ -18,6 +18,9 @@ _CPU = "cpu"
 TVM_FFI_PART = "tvm_ffi"
 """The part of the lock with the release of tvm-ffi, and what groups depend on that see its headers."""
 
+CPYTHON_PART = "cpython"
+"""The part of the lock with Pythons for modules that are bound by pybind11, and what groups depend on that see them."""
+
 MACHINES_PART = "machines"
 """The part of the lock with programs for machines whose CPU is not the usual one."""
 
@@ -34,6 +37,7 @@ class Torch(NamedTuple):
         on_request: backends that it exists for too, but with which it is never built by default.
         default: whether it is built by default; if not, it is built on request.
         cross: what it exists for on other CPUs than that of the matrix, by CPU.
+        pythons: those that it exists for: `3.13`, `3.13t` if that is free-threaded; empty if that is unknown.
     """
 
     version: str
@@ -44,6 +48,7 @@ class Torch(NamedTuple):
     on_request: tuple[str, ...]
     default: bool
     cross: Mapping[str, tuple[str, ...]]
+    pythons: tuple[str, ...] = ()
 
 
 class TvmFfi(NamedTuple):
@@ -72,6 +77,7 @@ class Matrix(NamedTuple):
         cpus: those of the variants that are built by default.
         os: the operating system.
         tvm_ffi: the release of tvm-ffi.
+        cpython: the locked Pythons, ascending: `3.11`.
     """
 
     torch: tuple[Torch, ...]
@@ -82,6 +88,15 @@ class Matrix(NamedTuple):
     cpus: tuple[str, ...]
     os: str
     tvm_ffi: TvmFfi
+    cpython: tuple[str, ...] = ()
+
+    def pythons_of(self, torch: str) -> tuple[str, ...]:
+        """The Pythons that a torch release exists for; empty if that is unknown.
+
+        Args:
+            torch: the release, as `2.13`.
+        """
+        return next((release.pythons for release in self.torch if release.version == torch), ())
 
     def toolkits_of(self, family: str) -> tuple[Toolkit, ...]:
         """The toolkits of a backend: `cuda`, `rocm`."""
@@ -148,6 +163,7 @@ def make_matrix(table: Mapping[str, Any]) -> Matrix:
                     cpu: tuple(name for name in backends if name == _CPU or name in compiled.get(cpu, ()))
                     for cpu, backends in release.get("cross", {}).items()
                 },
+                pythons=tuple(release.get("pythons", ())),
             )
             for release in table["torch"]
         ),
@@ -162,4 +178,5 @@ def make_matrix(table: Mapping[str, Any]) -> Matrix:
             backends=tuple(table["tvm-ffi"]["backends"]),
             on_request=tuple(table["tvm-ffi"]["on-request"]),
         ),
+        cpython=tuple(release["version"] for release in table["cpython"]),
     )

@@ -42,6 +42,15 @@ def exports_file() -> Path:
     return lock_file("torch").with_name("torch_exports.bin")
 
 
+def python_exports_file() -> Path:
+    """Which symbols libtorch_python.so of each release of torch defines, see `torch_symbols`.
+
+    Raises:
+        DriverError: SET_UP if the installation is broken.
+    """
+    return lock_file("torch").with_name("torch_python_exports.bin")
+
+
 def openmp_file() -> Path:
     """What the torch releases of the lock call their OpenMP runtime, see `torch_openmp`; without the user's own.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from py_driver.fetch.entry import Entry, Origin, parse_entry
 from py_driver.matrix.backends import TOOLKITS
 from py_driver.matrix.configurations import USUAL_CPU
+from py_driver.matrix.matrix import CPYTHON_PART
 from py_driver.matrix.user_matrix import key_of
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
             "archive": torch(release),
             **({"cross": {cpu: torch(release, cpu) for cpu in release["cross"]}} if "cross" in release else {}),
             "cxx_standard": release["cxx-standard"],
+            **({"pybind_abi": release["pybind-abi"]} if "pybind-abi" in release else {}),
         }
         for release in table["torch"]
     }
@@ -158,6 +160,7 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
             "max_symbol_versions": cc["max-symbol-versions"],
         },
         **toolkits,
+        CPYTHON_PART: {release["version"]: _cpython(release, table) for release in table["cpython"]},
         "cutlass": {release["version"]: _cutlass(release, table) for release in table["cutlass"]},
         "library": {library["name"]: _library(library) for library in table.get("library", ())},
         "gcc": {
@@ -180,6 +183,21 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
         },
         "torch": torches,
         "tvm_ffi": {table["tvm-ffi"]["version"]: _tvm_ffi(table["tvm-ffi"])},
+    }
+
+
+def _cpython(release: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+    """A Python: its headers for each CPU, and its library for the usual one, whose symbols all of them have."""
+    version, archive = release["version"], (release["suite"], "main")
+    near = (CPYTHON_PART, version)
+
+    def package(name: str, cpu: str) -> Place:
+        return Place(need=Requirement(origin=Origin.DEBIAN, name=name, cpu=cpu, archive=archive), near=near, more={})
+
+    cpus = (USUAL_CPU, *table["platform"]["cross"])
+    return {
+        "headers": [package(f"libpython{version}-dev", cpu) for cpu in cpus],
+        "libraries": [package(f"libpython{version}", USUAL_CPU)],
     }
 
 

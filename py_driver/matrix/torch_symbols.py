@@ -1,5 +1,7 @@
 """Which symbols the libraries of each locked torch release define: toolchains/lock/torch_exports.bin.
 
+For modules that are bound by pybind11 torch_python_exports.bin has those of libtorch_python.so.
+
 The file is one line of JSON, `{"columns": [{"torch", "sha256", "abi", "backend"}, ...], "count": N}`, then N hashes,
 ascending, then N masks. A hash is the first four bytes of a symbol's SHA-256; bit i of its mask says that column i
 defines it. Numbers are little-endian, a mask has as many bytes as the columns need. The ABI check,
@@ -16,6 +18,7 @@ import struct
 import tempfile
 import zipfile
 from array import array
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +32,7 @@ from py_driver.matrix.backends import BUILT, backend_of
 from py_driver.system.cache import cache_root
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
 LIBRARIES: Final = {
     name: (*sorted((*family.torch_libraries, *family.recorded)),)
@@ -37,6 +40,10 @@ LIBRARIES: Final = {
     if family.recorded is not None
 }
 """Those that an extension may need, by backend; libtorch_python.so, which is for one Python, is none of them."""
+
+PYTHON_LIBRARIES: Final = {"python": ("libtorch_python.so",)}
+"""Those that a module for one Python may need besides. The locked wheels are for one Python; what the library defines
+for extensions is the same in all wheels of a release."""
 
 _HASH: Final = 4
 _SHT_DYNAMIC, _SHT_DYNSYM, _SHT_VERDEF, _SECTION = 6, 11, 0x6FFFFFFD, 64
@@ -52,7 +59,7 @@ class Column(NamedTuple):
         torch: major and minor version, e.g. `2.13`.
         sha256: of the wheel.
         abi: the C++ ABI of the wheel.
-        backend: `cpu`, or `cuda` for what the CUDA libraries define besides.
+        backend: `cpu`, or `cuda` for what the CUDA libraries define besides; `python` for libtorch_python.so.
     """
 
     torch: str
@@ -60,6 +67,9 @@ class Column(NamedTuple):
     abi: str
     backend: str
 
+
+Libraries = Mapping[str, tuple[str, ...]]
+"""The libraries of a wheel that are read, by backend."""
 
 Table = dict[int, int]
 """Hash of a symbol to its mask."""
@@ -70,22 +80,22 @@ def hash_of(symbol: str) -> int:
     return int.from_bytes(hashlib.sha256(symbol.encode()).digest()[:_HASH], "little")
 
 
-def columns_of(lock: Mapping[str, Any]) -> tuple[Column, ...]:
+def columns_of(lock: Mapping[str, Any], libraries: Libraries = LIBRARIES) -> tuple[Column, ...]:
     """The columns that the torch part of the lock asks for. The wheels with two ABIs on the index are the older one."""
     return tuple(
         Column(torch=version, sha256=wheel.get("sha256", ""), abi=min(part["abis"], key=_age), backend=backend)
         for version, part in lock.items()
-        for wheel, backends in _wheels(part)
+        for wheel, backends in _wheels(part, libraries)
         for backend in backends
     )
 
 
-def _wheels(part: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], tuple[str, ...]]]:
+def _wheels(part: Mapping[str, Any], libraries: Libraries) -> list[tuple[Mapping[str, Any], tuple[str, ...]]]:
     """The wheels of a release, for each CPU, with what their libraries are read for."""
-    found = [(part["archive"], (*LIBRARIES,))]
+    found = [(part["archive"], (*libraries,))]
     for wheel in part.get("cross", {}).values():
-        families = {known.family for name in wheel["backends"] if (known := backend_of(name))}
-        found.append((wheel, tuple(library for library in LIBRARIES if library in families)))
+        families = {*PYTHON_LIBRARIES, *(known.family for name in wheel["backends"] if (known := backend_of(name)))}
+        found.append((wheel, tuple(backend for backend in libraries if backend in families)))
     return found
 
 
@@ -133,25 +143,31 @@ def _width(columns: tuple[Column, ...]) -> int:
     return -(-len(columns) // 8)
 
 
-def update(path: Path, lock: Mapping[str, Any], report: Callable[[str], None]) -> bytes:
-    """The table for a lock: what is there is kept, the wheels of all else are fetched as a whole and read.
+def update(
+    path: Path, lock: Mapping[str, Any], report: Callable[[str], None], libraries: Libraries = LIBRARIES
+) -> bytes:
+    """The table for a lock: what is there is kept, the wheels of all else are fetched and read.
+
+    One small library is fetched by itself; those that are most of a wheel with the wheel as a whole.
 
     Args:
         path: of the table that there is, if any.
         lock: its torch part.
         report: called with what is being done.
+        libraries: which.
 
     Raises:
         DriverError: see `Fetcher.fetch`; BAD_DIGEST if a wheel does not have the libraries.
     """
-    columns, (known, old) = columns_of(lock), read_table(path)
+    columns, (known, old) = columns_of(lock, libraries), read_table(path)
     table: Table = {}
     places = [(known.index(column), columns.index(column)) for column in known if column in columns]
     for key, mask in old.items():
         table[key] = sum((mask >> before & 1) << now for before, now in places)
     for version, part in lock.items():
-        for wheel, backends in _wheels(part):
-            entry = replace(parse_entry(wheel), record_sha256="", include=(), exclude=())
+        for wheel, backends in _wheels(part, libraries):
+            entry = replace(parse_entry(wheel), include=_members(libraries), exclude=())
+            entry = entry if entry.include else replace(entry, record_sha256="")
             own = [
                 column
                 for column in columns
@@ -160,21 +176,27 @@ def update(path: Path, lock: Mapping[str, Any], report: Callable[[str], None]) -
             if not own:
                 continue
             report(f"torch {version}")
-            found = _exports(entry, backends)
+            found = _exports(entry, {backend: libraries[backend] for backend in backends})
             for column in own:
                 for key in found[column.backend]:
                     table[key] = table.get(key, 0) | 1 << columns.index(column)
     return write_table(columns, table)
 
 
-def _exports(entry: Entry, backends: Iterable[str]) -> dict[str, array[int]]:
-    """The hashes of what a wheel's libraries for some backends define, by backend. The wheel is not kept."""
-    found = {backend: array("I") for backend in backends}
+def _members(libraries: Libraries) -> tuple[str, ...]:
+    """What is fetched of a wheel; nothing for all of it."""
+    names = [name for part in libraries.values() for name in part]
+    return (f"torch/lib/{names[0]}",) if len(names) == 1 else ()
+
+
+def _exports(entry: Entry, libraries: Libraries) -> dict[str, array[int]]:
+    """The hashes of what libraries of a wheel define, by backend. The wheel is not kept."""
+    found = {backend: array("I") for backend in libraries}
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root) as work, zipfile.ZipFile(_wheel(entry, Path(work))) as archive:
         for backend, keys in found.items():
-            for name in LIBRARIES[backend]:
+            for name in libraries[backend]:
                 member = f"torch/lib/{name}"
                 if member not in archive.namelist():
                     raise error(Code.BAD_DIGEST, f"{entry.basename} has no {member}", help="lock another wheel")

@@ -39,6 +39,8 @@ _TORCH: Final[Mapping[str, type]] = {
     "backends": list,
     "on-request": list,
     "default": bool,
+    "pythons": list,
+    "pybind-abi": str,
 }
 _TOOLKIT: Final[Mapping[str, type]] = {
     "version": str,
@@ -69,7 +71,7 @@ _LIBRARY: Final[Mapping[str, type]] = {
 _PLATFORM: Final = "platform"
 _DEFAULT_CPUS: Final = "cpus"
 _MOST: Final = 1000
-_OPTIONAL: Final = {"on-request", "wheel", "sdist", "root", "sha256", "libraries"}
+_OPTIONAL: Final = {"on-request", "wheel", "sdist", "root", "sha256", "libraries", "pythons", "pybind-abi"}
 _NEW_NAMES: Final = {"bundled": "default", "named": "on-request", "slim": "members"}
 """Keys of 0.1 that are still read, and their names."""
 _OF_ARCHIVES: Final = {"members"}
@@ -85,7 +87,11 @@ _TABLES: Final[Mapping[str, Mapping[str, type]]] = {
 _BRACES: Final = re.compile(r"\{(component|stem|release)\}")
 _PACKAGE: Final = re.compile("[^=]+==[^=]+")
 _PINS: Final = {"wheel": _PACKAGE, "sdist": _PACKAGE, "sha256": re.compile("[0-9a-f]{64}")}
-_TAKEN: Final = {"openmp", "python", "sycl_tla", "torch", "tvm_ffi"}
+_TAKEN: Final = {"cpython", "openmp", "python", "sycl_tla", "torch", "tvm_ffi"}
+_OF_PYTHON: Final = {
+    "pythons": (re.compile(r"3\.[1-9][0-9]?t?"), "3.13"),
+    "pybind-abi": (re.compile(r"_cxxabi[0-9]{4}"), "_cxxabi1016"),
+}
 _NAME: Final = re.compile("[a-z][a-z0-9_]*")
 _ROOT: Final = re.compile(r"(?!\.\.?(/|$))[\w.+-]+(/(?!\.\.?(/|$))[\w.+-]+)*")
 _ARCHIVES: Final = {
@@ -333,6 +339,13 @@ def _torch(release: Table, merged: Table, origin: str) -> Iterator[Diagnostic]:
         yield Diagnostic(code=Code.BAD_VALUE, message=message)
     if unknown := set(release["abis"]) - {"cxx11", "cxx98"}:
         yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: unknown ABI `{min(unknown)}`")
+    for key, values in (
+        ("pythons", release.get("pythons", [])),
+        ("pybind-abi", [*filter(None, [release.get("pybind-abi")])]),
+    ):
+        if wrong := [value for value in values if not _OF_PYTHON[key][0].fullmatch(value)]:
+            message = f"{origin}: `{wrong[0]}` in `{key}` is not like `{_OF_PYTHON[key][1]}`"
+            yield Diagnostic(code=Code.BAD_VALUE, message=message)
 
 
 def _too_early(torch: str, name: str) -> str:

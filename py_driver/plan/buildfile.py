@@ -11,6 +11,7 @@ from py_driver.plan.staging import staged
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from py_driver.plan.device_links import DeviceLink
     from py_driver.plan.groups import Group
     from py_driver.plan.identity import Identity
     from py_driver.plan.plan import Plan, Variant
@@ -47,7 +48,10 @@ def render(plan: Plan, prefix: str) -> str:
     """
     calls = [_call("kernel_id", _identity(identity, plan)) for identity in plan.identities]
     calls += [_call("kernel_objects", _group(group)) for group in plan.groups]
-    calls += [_call("kernel_variant", _variant(variant, plan)) for variant in plan.variants]
+    links = plan.device_links
+    linking = {link.name: link for link in links.values()}
+    calls += [_call("kernel_device_link", _link(link)) for link in linking.values()]
+    calls += [_call("kernel_variant", _variant(variant, plan, links)) for variant in plan.variants]
     if default := tuple(f":{variant.name}" for variant in plan.variants if variant.default):
         calls.append(_call("kernel_bundle", {"name": ALL, "variants": default}))
     rules = sorted({call.partition("(")[0] for call in calls})
@@ -84,8 +88,19 @@ def _group(group: Group) -> dict[str, Value]:
     }
 
 
-def _variant(variant: Variant, plan: Plan) -> dict[str, Value]:
+def _link(link: DeviceLink) -> dict[str, Value]:
+    return {
+        "name": link.name,
+        "depends": link.depends,
+        "flags": link.flags,
+        "id": f":{link.identity}" if link.identity else "",
+        "objects": tuple(f":{group.name}" for group in link.groups),
+    }
+
+
+def _variant(variant: Variant, plan: Plan, links: Mapping[str, DeviceLink]) -> dict[str, Value]:
     configuration = variant.configuration
+    linked = (links[variant.name].name,) if variant.name in links else ()
     return {
         "name": variant.name,
         "archs": variant.exact_archs,
@@ -101,9 +116,10 @@ def _variant(variant: Variant, plan: Plan) -> dict[str, Value]:
         "metadata": canonical(variant.metadata),
         "module": variant.module,
         "more_flags": variant.more_flags,
-        "objects": tuple(f":{name}" for name in variant.groups),
+        "objects": tuple(f":{name}" for name in (*variant.groups, *linked)),
         "python": tuple(map(staged, plan.python)),
         "python_root": plan.python_root,
+        "python_version": variant.python.key if variant.python else "",
         "tags": () if variant.default else ("manual",),
     }
 

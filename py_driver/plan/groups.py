@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from py_driver.manifest.linking import link_flags
 from py_driver.manifest.model import TORCH, TVM_FFI, values
 from py_driver.manifest.openmp import asks_for_openmp, gpu_asks_for_openmp
 from py_driver.manifest.targets import binding_target
@@ -39,6 +40,7 @@ class Group(NamedTuple):
         depends: what may be included besides: `torch`, `cutlass_3_6`, sorted.
         archs: for a kernel section for GPUs: what became of its archs, by backend (`cu130`, `rocm72`).
         identity: the name of the identity's target, if the sources need the unique id; else "".
+        link_flags: flags for nvcc where device code of several groups is linked.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Group(NamedTuple):
     depends: tuple[str, ...]
     archs: Mapping[str, Archs]
     identity: str
+    link_flags: tuple[str, ...] = ()
 
     @property
     def gcc(self) -> bool:
@@ -141,6 +144,7 @@ def make_group(
         depends=_depends(manifest, [*([TORCH] if group.binding else []), *_joined(group, "depends"), *reached]),
         archs={backend: archs for backend, archs in chosen.items() if archs is not None},
         identity=f"{family}_id" if group.binding else "",
+        link_flags=link_flags(_joined(group, "cuda_flags")),
     )
 
 

@@ -13,6 +13,7 @@ from py_driver.matrix.toolkits import Archs, numbers
 from py_driver.plan.candidates import Candidate, candidates, describe
 from py_driver.plan.compile_groups import compiles, source_groups
 from py_driver.plan.cpus import sections_for
+from py_driver.plan.device_links import DeviceLink, device_links, mixed
 from py_driver.plan.groups import Group, chosen_archs, make_group, sections_of
 from py_driver.plan.identity import make_identity
 from py_driver.plan.metadata import make_metadata
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from py_driver.errors import Note, Span
     from py_driver.manifest.model import Kernel, Manifest
     from py_driver.matrix.matrix import Matrix
+    from py_driver.matrix.pythons import Python
     from py_driver.matrix.releases import Releases
     from py_driver.plan.compile_groups import SourceGroup
     from py_driver.plan.identity import Identity
@@ -49,6 +51,7 @@ class Variant(NamedTuple):
         module: the dotted name of the extension module that it is, if it is one of a setup.py; else empty.
         binding: whether the module's functions are bound by PYBIND11_MODULE.
         library_suffix: the end of the name of the module's library: `.so`, `.abi3.so`; empty with a binding.
+        python: the one that the module is for; None for every Python.
     """
 
     configuration: Configuration
@@ -63,6 +66,7 @@ class Variant(NamedTuple):
     module: str = ""
     binding: bool = False
     library_suffix: str = ""
+    python: Python | None = None
 
     @property
     def name(self) -> str:
@@ -130,6 +134,11 @@ class Plan(NamedTuple):
         return {(group.name, source) for group in self.groups for source in group.sources}
 
     @property
+    def device_links(self) -> Mapping[str, DeviceLink]:
+        """What links the device code of each variant that has any to link, by the name of the variant."""
+        return device_links(self.groups, {variant.name: variant.groups for variant in self.variants})
+
+    @property
     def files(self) -> frozenset[str]:
         """All files that variants are made from, relative to the project; build.toml is none of them."""
         return frozenset(name for identity in self.identities for name in identity.files)
@@ -167,7 +176,8 @@ def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -
         strict_archs: whether an arch that a section asks for must be built in every variant of it.
 
     Raises:
-        DriverError: NO_VARIANTS if no variant is left; ARCH_DROPPED, one diagnostic for each arch, if `strict_archs`.
+        DriverError: NO_VARIANTS if no variant is left; ARCH_DROPPED, one diagnostic for each arch, if `strict_archs`;
+            BAD_FLAG if sections cannot be linked together.
     """
     manifest = project.manifest
     variants, excluded = _variants(manifest, matrix)
@@ -182,7 +192,7 @@ def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -
     groups = tuple(group for family in compiled for group in _groups(project, family, variants, matrix))
     if strict_archs and (failures := _dropped(manifest, groups)):
         raise DriverError(failures)
-    return Plan(
+    plan = Plan(
         name=manifest.name.value,
         module=manifest.module,
         python_root=project.python_root,
@@ -194,6 +204,24 @@ def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -
         notes=project.notes,
         cpus=matrix.cpus,
     )
+    if problems := _mixed(manifest, plan):
+        raise DriverError(problems)
+    return plan
+
+
+def _mixed(manifest: Manifest, plan: Plan) -> list[Diagnostic]:
+    """BAD_FLAG for each section that is linked with another one, of which the device code is optimised then."""
+    return [
+        Diagnostic(
+            code=Code.BAD_FLAG,
+            message=f"the device code of {group.title} is linked with that of {other}, which has `-dlto`",
+            span=next((kernel.span for kernel in manifest.kernels if kernel.target == group.name), None),
+            help="give `-dlto` to both, or to none",
+        )
+        for name, other in mixed(plan.device_links.values()).items()
+        for group in plan.groups
+        if group.name == name
+    ]
 
 
 def _dropped(manifest: Manifest, groups: Iterable[Group]) -> list[Diagnostic]:

@@ -49,6 +49,7 @@ def pack(part: BuiltExtension, releases: Releases, source: Entry | None, directo
         modules={module.file: part.files(module.name) for module in part.record.modules},
         source=source or _committed(part),
         archives=tuple({entry.key: entry for entry in entries}.values()),
+        python=part.python,
     )
     with writing(directory):
         return make_extension_wheel(wheel, directory)

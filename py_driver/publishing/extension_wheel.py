@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from py_driver.fetch.entry import Entry
+    from py_driver.matrix.pythons import Python
     from py_driver.publishing.release import File
     from py_driver.recording.record import Record
 
@@ -62,6 +63,7 @@ class ExtensionWheel:
         modules: what is put in the place of each library, by `Module.file`: files, by their paths in the wheel.
         source: the source archive of the project, or what git says of its directory.
         archives: all that the libraries were compiled and linked with.
+        python: the one that the libraries are for; None for every Python.
     """
 
     record: Record
@@ -69,6 +71,7 @@ class ExtensionWheel:
     modules: Mapping[str, Mapping[str, Path]]
     source: Entry | Sources = Sources()  # noqa: RUF009  (it is immutable)
     archives: Sequence[Entry] = ()
+    python: Python | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -231,7 +234,9 @@ def _renamed(name: str, old: str, new: str) -> str:
 
 
 def _tag(wheel: ExtensionWheel) -> str:
-    """The tag of the libraries: for any Python if none of them takes something from it."""
+    """The tag of the libraries: for one Python, or for any if none of them takes something from it."""
+    if wheel.python is not None:
+        return f"{wheel.python.wheel_tag}-{PLATFORM}_{wheel.record.cpu}"
     libraries = [path for paths in wheel.modules.values() for path in paths.values() if path.name.endswith(_LIBRARY)]
     python = STABLE_ABI if any(map(needs_python, libraries)) else ANY_PYTHON
     return f"{python}-{PLATFORM}_{wheel.record.cpu}"
@@ -301,6 +306,7 @@ def _statement(wheel: ExtensionWheel, files: Mapping[str, File], name: str) -> b
         "cpu": record.cpu,
         "archs": record.arch_list,
         "build-requirements": list(record.requirements),
+        **({"python": wheel.python.key} if wheel.python else {}),
     }
     return wheel_statement(files, parameters, wheel.source, wheel.archives)
 

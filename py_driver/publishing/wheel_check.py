@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from py_driver.building.abi_check import Checked, expectations
+from py_driver.building.abi_check import PYTHON, Checked, expectations
 from py_driver.errors import Code, Diagnostic, error
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.metadata import METADATA as VARIANT
@@ -139,6 +139,7 @@ def check_wheel(path: Path, work: Path, judge: Judge) -> CheckedWheel:
         raise error(Code.FILE_KIND, f"{path} cannot be read as a wheel: {wrong}") from None
     torch, backend, abi = _torch(wheel), *_label(wheel)
     stated = {"--torch": torch, "--backend": backend, "--cxx-abi": abi if torch else "", "--cpu": _cpu(path)}
+    stated[PYTHON] = _python(path)
     options = {option: value for option, value in stated.items() if value}
     checked = tuple(_checked(name, path, work, judge, {**options, **_entry(name, wheel)}) for name in libraries)
     return CheckedWheel(path, torch, backend, checked, (*_of_record(wheel), *_of_names(wheel, work, torch)))
@@ -233,6 +234,12 @@ def _cpu(path: Path) -> str:
     """The CPU that the tag of a wheel names; empty for any."""
     found = re.search(r"linux(?:_\d+_\d+|\d*)_(x86_64|aarch64)\.whl$", path.name)
     return found[1] if found else ""
+
+
+def _python(path: Path) -> str:
+    """The one Python that the tag of a wheel names, e.g. `3.13`; empty for others."""
+    found = re.search(r"-cp3\d+-cp3(?P<minor>\d+)(?P<threads>t?)-[^-]+\.whl$", path.name)
+    return f"3.{found['minor']}{found['threads']}" if found else ""
 
 
 def _checked(name: str, path: Path, work: Path, judge: Judge, options: Mapping[str, str]) -> Checked:

@@ -48,6 +48,7 @@ class Module:
         extra_link_args: as written.
         limited_api: whether `py_limited_api` is set.
         dlink: whether `dlink=True` is set (device code that is linked).
+        dlink_flags: `extra_compile_args` for that, with what torch adds to them.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Module:
     extra_link_args: tuple[str, ...] = ()
     limited_api: bool = False
     dlink: bool = False
+    dlink_flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

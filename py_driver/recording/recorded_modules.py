@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from py_driver.recording.paths import Paths
 
-_TEXTS = ("cxx_flags", "nvcc_flags", "runtime_library_dirs", "extra_objects", "extra_link_args")
+_TEXTS = ("cxx_flags", "nvcc_flags", "dlink_flags", "runtime_library_dirs", "extra_objects", "extra_link_args")
 _KINDS = ("cpp", "cuda")
 _UNKNOWN = "pyproject.toml"
 

@@ -14,24 +14,22 @@ OPENMP_LIBRARY = "-lgomp"
 # The options of nvcc that pass a list on to the host compiler.
 PASS_ON = ["-Xcompiler", "--compiler-options"]
 
-# Options of nvcc, and one of clang for HIP, with which GPU code must be linked before it runs. Those of the first list take
-# `false` as a value, which asks for nothing.
+# Options of nvcc with which the device code of a source is linked with that of others before it runs. Those of the first
+# list take `true` or `false` as a value, of which the last counts; those of the third have the linker optimise it.
 RELOCATABLE = ["-rdc", "--relocatable-device-code"]
-RELOCATABLE_ALONE = [
-    "--device-c",
-    "--device-link",
-    "--dlink-time-opt",
-    "--extensible-whole-program",
-    "--gen-opt-lto",
-    "--lto",
-    "-dc",
-    "-dlink",
-    "-dlto",
-    "-ewp",
-    "-fgpu-rdc",
-    "-gen-opt-lto",
-    "-lto",
-]
+RELOCATABLE_ALONE = ["--device-c", "-dc"]
+LINK_TIME_OPTIMIZATION = ["--dlink-time-opt", "--lto", "-dlto", "-lto"]
+
+# The option of nvcc that links device code; torch's BuildExtension gives it with others to that call alone.
+DEVICE_LINK = ["--device-link", "-dlink"]
+
+# The options of nvcc, besides those for architectures, that change what linking device code makes; those of the second list have
+# no value.
+OF_DEVICE_LINK = ["--maxrregcount", "--nvlink-options", "--ptxas-options", "-Xnvlink", "-Xptxas", "-g", "-maxrregcount"]
+OF_DEVICE_LINK_ALONE = ["-g"]
+
+# What links device code of HIP, which nothing here does.
+HIP_RELOCATABLE = "-fgpu-rdc"
 
 # Options of nvcc that say how many commands it runs at once. Bazel decides that; and nvcc would leave what each prints to
 # a shell, which there is none of.

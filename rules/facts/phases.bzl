@@ -27,7 +27,8 @@ The driver reads this file as text (py_driver/matrix/facts.py): everything is a 
 #     all sources of a section that depends on CUTLASS; `most`, the largest that was measured; and `seconds`.
 # text: which text it makes that the report reads: `preprocessed` or `ptx`; without: none.
 # ways: how sources are compiled that need it: `cxx`, `hip`, `cuda` or `cuda-monolithic`, which is all of nvcc in one;
-#     with torch's headers in sight also `cuda-needed` and `cuda-full`, by which of them are read. A C++ source of the way
+#     with torch's headers in sight also `cuda-needed` and `cuda-full`, by which of them are read; `cuda-link` is how the
+#     device code of several sources is linked. A C++ source of the way
 #     `cxx` needs the last action alone, unless it sees the id of the kernel; `cxx-text` is what gcc compiles without one.
 # work: what it does, for people.
 #
@@ -45,6 +46,8 @@ The driver reads this file as text (py_driver/matrix/facts.py): everything is a 
 #
 # With the headers that it needs, the source with torch/all.h took 1003 MiB and 4.8 s in cicc's front end, 1107 and 9.6 in
 # cudafe++, 464 and 5.8 in the host compiler; a C++ source is taken for less than twice that.
+#
+# Device code that is linked sees no header: the third figures are those with link-time optimization, which compiles it.
 #
 # Templates: one of the 72 sources of flash-attn2 took 453 s and 5.6 GB by itself (November 2026), most of it in cicc; a GEMM
 # of CUTLASS 660 MiB. What is told is between them, so that a section of light sources still runs side by side.
@@ -135,6 +138,22 @@ PHASES = {
         "ways": ["cuda-needed"],
         "work": "nvcc",
     },
+    "CudaDeviceLink": {
+        "elsewhere": "undefined",
+        "makes": {"arch": "linked.cubin"},
+        "memory": [250, 250, 2900],
+        "seconds": [0.2, 0.2, 20.0],
+        "ways": ["cuda-link"],
+        "work": "linking the device code",
+    },
+    "CudaRegisterLinked": {
+        "after": ["CudaDeviceLink"],
+        "archs": "all",
+        "memory": [150, 150, 150],
+        "seconds": [0.2, 0.2, 0.2],
+        "ways": ["cuda-link"],
+        "work": "registering the linked device code",
+    },
     "KernelCudaCompile": {
         "archs": "all+PTX",
         "memory": [800, 2900, 2900],
@@ -218,6 +237,9 @@ PHASES = {
         "work": "the compile",
     },
 }
+
+# What is named as the source of actions that link the device code of several sources.
+LINKED_CODE = "device_code"
 
 # What other actions do, for people.
 OTHER_WORK = {

@@ -11,9 +11,9 @@ FLAGS = {
 }
 
 # Those of a variant, which its target sets and no command line: a torch version (`2.13`), an ABI (`cxx11`; stable: `2.9`), a
-# backend (`cpu`, `cu130`), and, where a variant tries other options for a section of its sources, JSON with the section
+# backend (`cpu`, `cu130`), a Python (`3.13`) where modules are bound by pybind11, and, where a variant tries other options for a section of its sources, JSON with the section
 # and the options.
-VARIANT = ["torch", "cxx_abi", "stable_abi", "backend", "more_flags"]
+VARIANT = ["torch", "cxx_abi", "stable_abi", "backend", "python", "more_flags"]
 
 # What a setting of a variant is for a target that does not depend on it.
 NONE = "none"

@@ -68,6 +68,12 @@ def check_extension(ctx, extension, objects, id):
     else:
         arguments.add("--torch", ctx.attr.torch)
         arguments.add("--torch-wheel", ctx.toolchains[TORCH].sdk.wheel)
+    if ctx.attr.python_version:
+        python = ctx.files._cpython_symbols + [ctx.file._torch_python_exports]
+        arguments.add_all(ctx.files._cpython_symbols, before_each = "--python-symbols")
+        arguments.add("--torch-python", ctx.file._torch_python_exports)
+    else:
+        python = []
     arguments.add("--backend", ctx.attr.backend)
     gpu = gpu_sdk(ctx)
     symbols += [gpu.symbols] if gpu and gpu.symbols else []
@@ -78,7 +84,7 @@ def check_extension(ctx, extension, objects, id):
     ctx.actions.run(
         executable = ctx.executable._abi_check,
         arguments = [arguments],
-        inputs = [extension, id, linker, ctx.file._torch_exports] + symbols + objects + ctx.files._policy,
+        inputs = [extension, id, linker, ctx.file._torch_exports] + python + symbols + objects + ctx.files._policy,
         outputs = [report],
         mnemonic = "KernelCheck",
         progress_message = "Checking %{label}",

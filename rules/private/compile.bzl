@@ -101,6 +101,7 @@ def preprocessor_flags(arguments, job, needed, name):
     arguments.add_all(job.target_version)
     for library in job.libraries:
         arguments.add_all(library.defines)
+    arguments.add_all(job.pybind_defines)
     arguments.add_all([job.registration], map_each = dirname, before_each = "-I")
     if job.binding:
         # Before the project's own: it may have a copy of pybind11.

@@ -8,7 +8,7 @@ the same code. What nvcc includes into the host's code as text, the code of all 
 beside it.
 """
 
-load("//rules/facts:flags.bzl", "RELOCATABLE", "RELOCATABLE_ALONE", "THREADS")
+load("//rules/facts:flags.bzl", "THREADS")
 load(":actions.bzl", "package_path")
 load(
     ":compile.bzl",
@@ -51,38 +51,37 @@ def without_threads(flags):
         if flag.split("=")[0] not in THREADS and not (i and flags[i - 1] in THREADS)
     ]
 
-def flag_to_link(flags):
-    """The first of an author's flags with which GPU code would have to be linked, which nothing here does.
+def arch_number(arch):
+    """The number of an architecture, by which files are named.
 
     Args:
-        flags: list of string.
+        arch: string, a capability.
 
     Returns:
-        string, or None.
+        string, `90a` for `9.0a+PTX`.
     """
-    for flag, after in zip(flags, flags[1:] + [""]):
-        name, equals, value = flag.partition("=")
-        if flag in RELOCATABLE_ALONE or (name in RELOCATABLE and equals and value != "false"):
-            return flag
-        if flag in RELOCATABLE and after != "false":
-            return flag + " " + after
-    return None
-
-def _number(arch):
-    """`90a` for `9.0a+PTX`."""
     return arch.removesuffix("+PTX").replace(".", "")
 
 def _arch_list(archs):
     """The value of `__CUDA_ARCH_LIST__` for some capabilities: `800,900` for `9.0a` and `8.0`."""
-    numbers = {int(_number(arch).rstrip("af")): None for arch in archs}
+    numbers = {int(arch_number(arch).rstrip("af")): None for arch in archs}
     return ",".join(["%d0" % number for number in sorted(numbers)])
 
-def _gencode(arch):
-    """The nvcc option for a capability: `9.0` gives SASS, `9.0+PTX` gives PTX too."""
-    targets = "sm_" + _number(arch)
+def gencode(arch, kind = "sm"):
+    """The nvcc option for a capability.
+
+    Args:
+        arch: string, a capability: `9.0` gives machine code, `9.0+PTX` gives PTX too.
+        kind: string, `sm`, or `lto` for what is optimised when device code is linked in the place of machine code.
+
+    Returns:
+        string.
+    """
+    number = arch_number(arch)
+    targets = "%s_%s" % (kind, number)
     if arch.endswith("+PTX"):
-        targets = "[%s,compute_%s]" % (targets, _number(arch))
-    return "-gencode=arch=compute_%s,code=%s" % (_number(arch), targets)
+        targets = "[%s,compute_%s]" % (targets, number)
+    return "-gencode=arch=compute_%s,code=%s" % (number, targets)
 
 def _nvcc(arguments, job, archs, host):
     """Adds the call of nvcc with what each phase needs."""
@@ -92,7 +91,9 @@ def _nvcc(arguments, job, archs, host):
     arguments.add_all(job.gpu.host_flags if host == job.gpu.host else [])
     arguments.add("--objdir-as-tempdir")
     arguments.add_all(_NVCC_FLAGS)
-    arguments.add_all([_gencode(arch) for arch in archs])
+    arguments.add_all(["-rdc=true"] if job.linking.relocatable else [])
+    kind = "lto" if job.linking.optimized else "sm"
+    arguments.add_all([gencode(arch, kind) for arch in archs])
     arguments.add_all(VISIBILITY, before_each = "-Xcompiler")
     arguments.add_all(language_flags(job))
 
@@ -119,9 +120,10 @@ def compile_cuda(ctx, job, source):
         source: File to compile.
 
     Returns:
-        list of File, the objects to link; list of File, the first output of each action.
+        list of File, the objects to link; list of File, the first output of each action; and, if the device code is to
+        be linked, a struct: see `relocatable` of KernelObjectsInfo; else None.
     """
-    split = job.cuda_compile != "monolithic" and job.gpu.split
+    split = not job.linking.optimized and job.cuda_compile != "monolithic" and job.gpu.split
     return (_compile_split if split else _compile_monolithic)(ctx, job, source)
 
 def _compile_monolithic(ctx, job, source):
@@ -133,7 +135,20 @@ def _compile_monolithic(ctx, job, source):
     _call(arguments, job, source, job.archs, object)
     inputs = preprocessor_inputs(job, source, [job.gpu.files], id_header(job), job.needed)
     _run(ctx, job, source, "KernelCudaCompile", "Compiling", [arguments], inputs, [object])
-    return [object], [object]
+    return [object], [object], _relocatable(ctx, job, source, object, {})
+
+def _relocatable(ctx, job, source, object, cubins):
+    """What is known of a source whose device code is to be linked; None of another one."""
+    if not job.linking.relocatable:
+        return None
+    return struct(
+        archs = job.archs,
+        cubins = cubins,
+        object = object,
+        optimized = job.linking.optimized,
+        section = ctx.label.name,
+        source = package_path(source),
+    )
 
 def _compile_split(ctx, job, source):
     """Compiles a CUDA source in an action for each phase of nvcc, and for each capability of the variant.
@@ -142,7 +157,7 @@ def _compile_split(ctx, job, source):
     further capability, unless that is the last one and the bounds of its launches are others.
     """
     directory = "%s.objects/%s.phases/" % (ctx.label.name, package_path(source))
-    archs = {_number(arch): [arch.removesuffix("+PTX")] for arch in job.archs}
+    archs = {arch_number(arch): [arch.removesuffix("+PTX")] for arch in job.archs}
     later_flags = without_definitions(job.cuda_flags)
 
     # With torch's headers, what reads the text takes nearly all of the time, so it is an action of its own.
@@ -166,9 +181,9 @@ def _compile_split(ctx, job, source):
         add_packs(arguments, brought)
         arguments.add_all(scanned(job, source, job.needed), before_each = "--scan")
         arguments.add_all(tried, before_each = "--read")
-        arguments.add_all("--host", of_host + [_gencode(host[0]) for _ in of_host])
+        arguments.add_all("--host", of_host + [gencode(host[0]) for _ in of_host])
         for number, text in of_archs.items():
-            arguments.add_all("--device", [number, text, _gencode(archs[number][0])])
+            arguments.add_all("--device", [number, text, gencode(archs[number][0])])
         _call(arguments, job, source, [], "object.o")
         made = of_host + of_archs.values() + tried
         _run(ctx, job, source, "CudaPreprocess", what, [arguments], headers, made)
@@ -224,7 +239,7 @@ def _compile_split(ctx, job, source):
         cubin = phase_file(ctx, source, "CudaAssemble", number)
         later("ptxas", "CudaAssemble", "Assembling for sm_" + number, cubin, arch, {"code": ptx})
         images["sm_" + number] = cubin
-        if number in [_number(one) for one in job.archs if one.endswith("+PTX")]:
+        if number in [arch_number(one) for one in job.archs if one.endswith("+PTX")]:
             images["compute_" + number] = ptx
     fatbin = phase_file(ctx, source, "CudaFatbinary")
     later("fatbinary", "CudaFatbinary", "Bundling the code of", fatbin, job.archs, images)
@@ -248,7 +263,8 @@ def _compile_split(ctx, job, source):
     # In this order the linker puts the GPU's code where it is if nvcc is called once.
     if not job.needed:
         ctx.actions.symlink(output = object, target_file = compiled)
-        return [fatbin, object], firsts
+        cubins = {number: images["sm_" + number] for number in archs}
+        return [fatbin, object], firsts, _relocatable(ctx, job, source, fatbin, cubins)
     whole = ctx.actions.declare_file(directory + "code.o")
     arguments = ctx.actions.args()
     arguments.add_all(["fallback", "--source", package_path(source), "--section", ctx.label.name])
@@ -258,14 +274,20 @@ def _compile_split(ctx, job, source):
     arguments.add_all("--read", tried + [read])
     arguments.add_all("--attempt", [compiled, fatbin])
     arguments.add_all("--out", [object, whole])
-    arguments.add("--host", _gencode(host[0]))
+    arguments.add("--host", gencode(host[0]))
     for number, arch in archs.items():
-        arguments.add_all("--device", [number, _gencode(arch[0])])
-    arguments.add_all([_gencode(arch) for arch in job.archs], before_each = "--image")
+        arguments.add_all("--device", [number, gencode(arch[0])])
+    arguments.add_all([gencode(arch) for arch in job.archs], before_each = "--image")
+    cubins = {}
+    for number in archs if job.linking.relocatable else []:
+        cubins[number] = ctx.actions.declare_file(directory + number + "/whole.cubin")
+        arguments.add_all("--cubin", [number, images["sm_" + number], cubins[number]])
     _call(arguments, job, source, [], "object.o")
-    inputs = depset([compiled, fatbin] + tried, transitive = [headers])
-    _run(ctx, job, source, "CudaFallback", "Checking the code of", [arguments], inputs, [object, whole, read])
-    return [whole, object], firsts + [object]
+    attempts = [images["sm_" + number] for number in cubins]
+    inputs = depset([compiled, fatbin] + tried + attempts, transitive = [headers])
+    outputs = [object, whole, read] + cubins.values()
+    _run(ctx, job, source, "CudaFallback", "Checking the code of", [arguments], inputs, outputs)
+    return [whole, object], firsts + [object], _relocatable(ctx, job, source, whole, cubins)
 
 def _read_texts(ctx, job, source, directory, archs, texts, stubs, later, firsts):
     """Reads each text of a source once: bitcode by the number of the architecture, and the code that launches kernels."""

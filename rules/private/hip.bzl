@@ -40,7 +40,7 @@ def compile_hip(ctx, job, source):
         source: File, the source as it stands in the project.
 
     Returns:
-        list of File, the objects to link; list of File, the first output of each action.
+        list of File, the objects to link; list of File, the first output of each action; None, as no device code is linked.
     """
     rocm = job.gpu
     path = package_path(source)
@@ -119,4 +119,4 @@ def compile_hip(ctx, job, source):
     compile.add("-c", host_text)
     arguments = [alone, common, later, compile]
     run("HipHostCompile", "Compiling the host code of", [host_text], arguments, for_host, output = object)
-    return [bundle, object], firsts
+    return [bundle, object], firsts, None

@@ -3,16 +3,18 @@
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@torch_kernels_toolchains//:libraries.bzl", "GCC", "GCC_IF_CHOSEN", "LIBRARIES")
 load("//rules/facts:backends.bzl", "CXX_EXTENSIONS", "OTHER_LANGUAGES")
+load("//rules/facts:flags.bzl", "HIP_RELOCATABLE")
 load("//rules/facts:settings.bzl", "FLAGS", "NONE")
 load("//toolchains/gcc:sdk.bzl", "GccSdkInfo")
 load("//toolchains/library:sdk.bzl", "LibrarySdkInfo")
 load(":attrs.bzl", "include", "tool")
 load(":backends.bzl", "BACKENDS", "CC", "LANGUAGES", "TOOLCHAINS", "TORCH", "find_sdk")
 load(":compile.bzl", "compile_cxx")
-load(":cuda.bzl", "flag_to_link", "without_threads")
+load(":cuda.bzl", "without_threads")
 load(":errors.bzl", "fail_with")
+load(":linking.bzl", "linking_of")
 load(":openmp.bzl", "asks_for_openmp", "gpu_openmp")
-load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo")
+load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo", "no_objects")
 load(":sources.bzl", "bare_sources", "include_directories")
 load(":stable_abi.bzl", "target_version")
 load(":transitions.bzl", "more_flags", "objects_transition")
@@ -23,6 +25,9 @@ _OPENMP = "openmp"
 
 # Headers that bind functions as pybind11's do, without Python. They need torch's.
 _PYBIND = "pybind"
+
+# The headers of the one Python that a variant is for, with which pybind11's own are read.
+_CPYTHON = "cpython"
 
 _DEPENDS = ["torch", _OPENMP, _PYBIND] + LIBRARIES.keys()
 
@@ -55,14 +60,28 @@ def _include_directories(ctx):
     return [directories[include.removesuffix("/")] for include in ctx.attr.includes]
 
 def _compile(ctx, job, source):
-    """Compiles a source: the objects to link, and the first output of each action."""
+    """Compiles a source: see `compile_cuda`."""
     if source.extension not in LANGUAGES:
-        return compile_cxx(ctx, job, source)
+        return compile_cxx(ctx, job, source) + (None,)
     if source.extension in job.backend.languages:
         return job.backend.compile(ctx, job, source)
     fitting = ["\"%s\"" % name for name, backend in BACKENDS.items() if source.extension in backend.languages]
     problem = "`%s` is %s" % (source.short_path, LANGUAGES[source.extension])
     return fail_with(ctx.label, "srcs", problem, "set backend = " + " or ".join(fitting))
+
+def _check_cpython(ctx):
+    """Fails if what sources see of Python contradicts itself."""
+    if _CPYTHON not in ctx.attr.depends:
+        return
+    for name in [_PYBIND, "python"]:
+        if name in ctx.attr.depends:
+            fail_with(ctx.label, "depends", "`%s` and `%s`: headers for one Python and for all" % (_CPYTHON, name), "remove one")
+
+def _check_chosen_python(ctx):
+    """Fails if sources see the headers of a Python and the variant names none."""
+    if any([library[LibrarySdkInfo].name == NONE for library in ctx.attr._libraries]):
+        problem = "the variant that links this group names no Python"
+        fail_with(ctx.label, "depends", problem, "set `python_version` of the variant, e.g. `3.13`")
 
 def _kernel_objects_impl(ctx):
     for name in ctx.attr.depends:
@@ -70,18 +89,18 @@ def _kernel_objects_impl(ctx):
             fail_with(ctx.label, "depends", "no such dependency: `%s`" % name, "choose from " + ", ".join(_DEPENDS))
     if ctx.attr.backend not in BACKENDS:
         fail_with(ctx.label, "backend", "unknown: `%s`" % ctx.attr.backend, "choose from " + ", ".join(BACKENDS))
-    for attribute, flags in [("cuda_flags", ctx.attr.cuda_flags), ("hip_flags", ctx.attr.hip_flags)]:
-        flag = flag_to_link(flags)
-        if flag:
-            problem = "`%s` asks for relocatable device code, which the rules do not link" % flag
-            fail_with(ctx.label, attribute, problem, "define what a kernel calls in its own file, or in a header")
+    if HIP_RELOCATABLE in ctx.attr.hip_flags:
+        problem = "`%s` asks for relocatable device code, which the rules link for CUDA alone" % HIP_RELOCATABLE
+        fail_with(ctx.label, "hip_flags", problem, "define what a kernel calls in its own file, or in a header")
     if _PYBIND in ctx.attr.depends and "torch" not in ctx.attr.depends:
         fail_with(ctx.label, "depends", "`pybind` without `torch`: functions are bound as ops of torch", "add `torch`")
+    _check_cpython(ctx)
     backend = BACKENDS[ctx.attr.backend]
     release = ctx.attr._backend[BuildSettingInfo].value
     if release == NONE:
         # Built by its own name, outside of any variant (`bazel build //...`), there is nothing to compile it for.
-        return [KernelObjectsInfo(backend = ctx.attr.backend, objects = [], openmp = None, openmp_by_clang = False, steps = [], texts = [])]
+        return [no_objects(ctx.attr.backend)]
+    _check_chosen_python(ctx)
     gpu = _sdk(ctx, backend.toolchain, "backend", release, backend.title) if backend.toolchain else None
     torch_version = ctx.attr._torch[BuildSettingInfo].value
     torch = _sdk(ctx, TORCH, "depends", torch_version, "torch") if "torch" in ctx.attr.depends else None
@@ -101,7 +120,9 @@ def _kernel_objects_impl(ctx):
     openmp = [gcc.openmp_header] if _OPENMP in ctx.attr.depends or of_gpu.asked else []
     by_gcc = asks_for_openmp(ctx.attr.cxx_flags) or _OPENMP in ctx.attr.depends or ctx.attr._cxx[BuildSettingInfo].value == "gcc"
     wants_needed = (ctx.attr.headers or ctx.attr._headers[BuildSettingInfo].value) == "needed"
+    cpython = _CPYTHON in ctx.attr.depends
     more = more_flags(ctx.attr._more_flags[BuildSettingInfo].value, ctx.label.name)
+    linking = linking_of(without_threads(ctx.attr.cuda_flags) + of_gpu.cuda + (more if backend.flags == "cuda_flags" else []))
     job = struct(
         archs = ctx.attr.archs.get(release, []),
         binding = struct(
@@ -111,7 +132,7 @@ def _kernel_objects_impl(ctx):
         backend = backend,
         cc = ctx.toolchains[CC].sdk,
         cuda_compile = ctx.attr.cuda_compile or ctx.attr._cuda_compile[BuildSettingInfo].value,
-        cuda_flags = without_threads(ctx.attr.cuda_flags) + of_gpu.cuda + (more if backend.flags == "cuda_flags" else []),
+        cuda_flags = linking.flags,
         cxx_abi = ctx.attr._cxx_abi[BuildSettingInfo].value,
         cxx_flags = ctx.attr.cxx_flags + more,
         gcc = gcc if by_gcc else None,
@@ -121,9 +142,12 @@ def _kernel_objects_impl(ctx):
         hipified = hipified,
         id = ctx.attr.id[KernelIdInfo] if ctx.attr.id else None,
         includes = ctx.attr.includes if hipified else includes,
-        needed = torch.needed if torch and wants_needed and stable_abi == NONE and not hipified else None,
+        # torch's headers for one Python may use any of its others.
+        needed = torch.needed if torch and wants_needed and stable_abi == NONE and not hipified and not cpython else None,
+        pybind_defines = torch.pybind_defines if torch and cpython else [],
         own_arch_list = ctx.attr.own_arch_list,
         libraries = [library[LibrarySdkInfo] for library in ctx.attr._libraries] + openmp,
+        linking = linking,
         registration = ctx.file._registration,
         sources = sources,
         templates = any([name.startswith("cutlass") for name in ctx.attr.depends]),
@@ -132,18 +156,23 @@ def _kernel_objects_impl(ctx):
     )
     objects = []
     steps = []
+    relocatable = []
     for source in ctx.files.srcs:
-        made, ran = _compile(ctx, job, source)
+        made, ran, code = _compile(ctx, job, source)
         objects += made
         steps += ran
+        relocatable += [code] if code else []
     return [
         DefaultInfo(files = depset(objects)),
         OutputGroupInfo(hipify = depset([report] if report else [])),
         KernelObjectsInfo(
+            archives = [],
             backend = ctx.attr.backend,
+            linked = [],
             objects = objects,
             openmp = gcc,
             openmp_by_clang = of_gpu.asked,
+            relocatable = relocatable,
             steps = steps,
             texts = sources.values(),
         ),
@@ -171,7 +200,7 @@ kernel_objects = rule(
             doc = "Further options of the host compiler, for C++ files.",
         ),
         "depends": attr.string_list(
-            doc = "What the sources include: `torch`, `pybind`, `python`, `openmp`, `cutlass_3_6`, ... With `pybind` those of our headers that bind functions without Python are found in the place of pybind11's. Without torch all its versions of one C++ ABI share the objects.",
+            doc = "What the sources include: `torch`, `pybind`, `python`, `openmp`, `cutlass_3_6`, ... With `cpython` the headers of the variant's Python are there, and torch has pybind11's. With `pybind` those of our headers that bind functions without Python are found in the place of pybind11's. Without torch all its versions of one C++ ABI share the objects.",
         ),
         "hdrs": attr.label_list(
             allow_files = True,

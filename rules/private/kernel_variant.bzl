@@ -1,7 +1,7 @@
 """kernel_variant: one variant, linked and laid out as the `kernels` client loads it."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
-load("@torch_kernels_toolchains//:libraries.bzl", "TVM_FFI")
+load("@torch_kernels_toolchains//:libraries.bzl", "CPYTHON_SYMBOLS", "TVM_FFI")
 load("//rules/facts:settings.bzl", "CXX_ABIS", "FLAGS")
 load("//toolchains/cc:flags.bzl", "CPU")
 load(":actions.bzl", "ACTION", "package_path")
@@ -19,6 +19,10 @@ _GENERATED = ["_ops.py", "metadata.json"]
 def _tvm_ffi_link(tvm_ffi):
     """What a variant is linked with that is bound with tvm-ffi; only then it is ever fetched."""
     return [TVM_FFI] if tvm_ffi else []
+
+def _cpython_symbols(python_version):
+    """What the one Python of a variant defines; only then it is ever fetched."""
+    return [CPYTHON_SYMBOLS] if python_version else []
 
 def _python_names(ctx):
     """For each Python file its path in the variant directory."""
@@ -40,7 +44,12 @@ def _check_module(ctx):
     """Fails if the attributes of a variant that is a module contradict each other, or those of one that is none do."""
     module = ctx.attr.module
     if not module:
-        for attribute, value in {"binding": ctx.attr.binding, "library_suffix": ctx.attr.library_suffix}.items():
+        others = {
+            "binding": ctx.attr.binding,
+            "library_suffix": ctx.attr.library_suffix,
+            "python_version": ctx.attr.python_version,
+        }
+        for attribute, value in others.items():
             if value:
                 fail_with(ctx.label, attribute, "the variant is no module", "set `module`, or remove it")
         return
@@ -53,10 +62,21 @@ def _check_module(ctx):
             fail_with(ctx.label, "module", "`%s` is no dotted name" % module, "name it as Python imports it, e.g. `pkg._C`")
     if not ctx.attr.objects:
         fail_with(ctx.label, "objects", "a module without objects", "name the kernel_objects to link")
+    if ctx.attr.binding and ctx.attr.python_version:
+        fail_with(ctx.label, "python_version", "a binding without Python is for every Python", "remove it, or remove `binding`")
+    if ctx.attr.library_suffix and not _is_suffix(ctx.attr.library_suffix, ctx.attr.python_version):
+        problem = "no library of a module ends in `%s`" % ctx.attr.library_suffix
+        fail_with(ctx.label, "library_suffix", problem, "for every Python it is `.abi3.so` or `.so`, for one e.g. `.cpython-313-x86_64-linux-gnu.so` or `.so`")
     if ctx.attr.binding == bool(ctx.attr.library_suffix):
         problem = "a binding is loaded as `lib*.so`" if ctx.attr.binding else "the file of the module has no suffix"
         help = "remove it" if ctx.attr.binding else "set `.abi3.so` or `.so`, or set `binding`"
         fail_with(ctx.label, "library_suffix", problem, help)
+
+def _is_suffix(suffix, python_version):
+    """Whether Python finds the library of a module by the end of its name."""
+    if suffix == ".so" or not python_version:
+        return suffix in [".so", ".abi3.so"]
+    return suffix.startswith(".cpython-") and suffix.endswith("-linux-gnu.so") and "/" not in suffix
 
 def _module_files(ctx, extension):
     """For each file of a variant that is a module its path in the variant directory."""
@@ -100,6 +120,19 @@ def _check_platform(ctx):
         help = "build without `--platforms`, or build the variant for that CPU"
         fail_with(ctx.label, "cpu", "the variant is for %s, and `--platforms` names another CPU" % CPU, help)
 
+def _check_device_link(ctx):
+    """Fails unless the device code of all that has to be linked is."""
+    linked = [name for target in ctx.attr.objects for name in target[KernelObjectsInfo].linked]
+    for target in ctx.attr.objects:
+        name = target.label.name
+        if target[KernelObjectsInfo].relocatable and len([link for link in linked if link == name]) != 1:
+            problem = "device code of `%s` is not linked, or more than once" % name
+            fail_with(ctx.label, "objects", problem, "name one kernel_device_link that links all targets with `-rdc=true`")
+    for name in linked:
+        if name not in [target.label.name for target in ctx.attr.objects]:
+            problem = "device code of `%s` is linked, and its host code is not" % name
+            fail_with(ctx.label, "objects", problem, "name that target too")
+
 def _kernel_variant_impl(ctx):
     name = ctx.label.name
     _check_module(ctx)
@@ -113,11 +146,13 @@ def _kernel_variant_impl(ctx):
             fail_with(ctx.label, "objects", "two targets are named `%s`" % group, "rename one: symbols have the name in them")
         groups[group] = target
     compiled = [target[KernelObjectsInfo] for target in ctx.attr.objects]
+    _check_device_link(ctx)
+    archives = depset([archive for one in compiled for archive in one.archives]).to_list()
     objects = [object for one in compiled for object in one.objects]
     openmp = [one.openmp for one in compiled if one.openmp]
     texts = [text for one in compiled for text in one.texts]
     optional = identity.objects + (ctx.files._openmp if any([one.openmp_by_clang for one in compiled]) else [])
-    extension = link_extension(ctx, objects, optional, openmp, texts, identity.text) if objects else None
+    extension = link_extension(ctx, objects, optional, archives, openmp, texts, identity.text) if objects else None
     template = ctx.actions.declare_file(name + ".parts/metadata.json")
     ctx.actions.write(template, _metadata(ctx, objects))
 
@@ -189,8 +224,7 @@ kernel_variant = rule(
             doc = "The kernel_id of this kernel for the backend.",
         ),
         "library_suffix": attr.string(
-            values = ["", ".abi3.so", ".so"],
-            doc = "How the file of a module ends that is no `binding`.",
+            doc = "How the file of a module ends that is no `binding`: `.so`, `.abi3.so`, or with `python_version` the suffix of that Python.",
         ),
         "metadata": attr.string(
             mandatory = True,
@@ -204,7 +238,7 @@ kernel_variant = rule(
         ),
         "objects": attr.label_list(
             providers = [KernelObjectsInfo],
-            doc = "The kernel_objects to link; none makes a variant without an extension.",
+            doc = "The kernel_objects to link, and a kernel_device_link for those with `-rdc=true`; none makes a variant without an extension.",
         ),
         "python": attr.label_list(
             allow_files = True,
@@ -212,6 +246,9 @@ kernel_variant = rule(
         ),
         "python_root": attr.string(
             doc = "The directory, relative to the Bazel package, that becomes the root of the variant.",
+        ),
+        "python_version": attr.string(
+            doc = "The one Python that a module is for, e.g. `3.13`: its sources see `cpython`. Empty for every Python.",
         ),
         "stable_abi": attr.string(
             doc = "The first torch version, e.g. `2.9`, that a variant for torch's stable ABI fits; else empty.",
@@ -225,6 +262,7 @@ kernel_variant = rule(
         "_abi_check": tool("abi_check"),
         "_assemble": tool("assemble"),
         "_binding": include("_binding.py.template"),
+        "_cpython_symbols": attr.label_list(default = _cpython_symbols, allow_files = True),
         "_cxx": attr.label(default = "//rules/settings:cxx"),
         "_exports": include("exports.map"),
         "_exports_binding": include("exports_binding.map"),
@@ -245,6 +283,10 @@ kernel_variant = rule(
         ),
         "_torch_exports": attr.label(
             default = "//toolchains/lock:torch_exports.bin",
+            allow_single_file = True,
+        ),
+        "_torch_python_exports": attr.label(
+            default = "//toolchains/lock:torch_python_exports.bin",
             allow_single_file = True,
         ),
         "_tvm_ffi": attr.label_list(default = _tvm_ffi_link, allow_files = True),

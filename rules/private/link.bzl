@@ -43,12 +43,12 @@ def _torch_libraries(ctx, gpu):
             "torch %s has no build with `%s`" % (torch.version, ctx.attr.cxx_abi),
             "choose from " + ", ".join(torch.cxx_abis),
         )
-    return torch.cpu_libraries + (torch.gpu_libraries if gpu else [])
+    return (torch.python_libraries if ctx.attr.python_version else []) + torch.cpu_libraries + (torch.gpu_libraries if gpu else [])
 
-def link_extension(ctx, objects, optional, openmp, texts, name):
+def link_extension(ctx, objects, optional, archives, openmp, texts, name):
     """Links objects to one shared library that exports nothing but its PyInit function, or what tvm-ffi or a binding looks up.
 
-    The types of the project become the library's own: see rules/private/tools/link/object.zig.
+    The types of the project become the library's own, unless it is for one Python: see rules/private/tools/link/object.zig.
 
     Torch and the GPU runtime are named as needed libraries by stubs, and of CUDA's or ROCm's other libraries those that
     are called; their symbols are bound when torch, which has loaded them, loads the library. The stubs of glibc and of gcc's
@@ -58,6 +58,7 @@ def link_extension(ctx, objects, optional, openmp, texts, name):
         ctx: context of kernel_variant.
         objects: list of File.
         optional: list of File, objects of which those are linked that others need.
+        archives: list of File, static libraries of which those objects are linked that others need.
         openmp: list of GccSdkInfo, those with which objects were compiled.
         texts: list of File, the sources and headers of the objects.
         name: File, the id of the kernel.
@@ -79,9 +80,13 @@ def link_extension(ctx, objects, optional, openmp, texts, name):
     arguments = ctx.actions.args()
     arguments.use_param_file("@%s")
     arguments.set_param_file_format("multiline")
-    arguments.add("--types", ctx.file._shared_types)
-    arguments.add("--id", name)
-    arguments.add_all(texts, before_each = "--text")
+
+    # pybind11 knows types by their names: another module of the project may use those of this one.
+    types = [ctx.file._shared_types, name] + texts if not ctx.attr.python_version else []
+    if types:
+        arguments.add("--types", ctx.file._shared_types)
+        arguments.add("--id", name)
+        arguments.add_all(texts, before_each = "--text")
     arguments.add("--")
     arguments.add(cc.compiler)
     arguments.add("ld.lld")
@@ -95,6 +100,7 @@ def link_extension(ctx, objects, optional, openmp, texts, name):
     arguments.add_all(cc.link_inputs[:1])
     arguments.add_all(objects)
     arguments.add_all(["--start-lib"] + optional + ["--end-lib"])
+    arguments.add_all(archives)
     arguments.add_all(libraries)
     arguments.add("--as-needed")
     arguments.add_all(cc.link_inputs[1:])
@@ -104,7 +110,7 @@ def link_extension(ctx, objects, optional, openmp, texts, name):
     ctx.actions.run(
         executable = ctx.executable._link,
         arguments = [arguments],
-        inputs = objects + optional + libraries + called + cc.link_inputs + texts + [exports, ctx.file._shared_types, name],
+        inputs = objects + optional + archives + libraries + called + cc.link_inputs + types + [exports],
         tools = [cc.compiler],
         outputs = [library],
         mnemonic = "KernelLink",

@@ -57,8 +57,9 @@ def _openmp_object_impl(ctx):
     arguments = ctx.actions.args()
     arguments.add("clang")
     arguments.add_all(cc.flags)
-    arguments.add_all(["-O2", "-std=c11", "-fPIC", "-fvisibility=hidden"])
+    arguments.add_all(["-O2", "-std=c11", "-ffunction-sections", "-fPIC", "-fvisibility=hidden"])
     arguments.add("-isystem", cc.clang_include)
+    arguments.add_all(["-x", "c"])
     arguments.add("-c", ctx.file.src)
     arguments.add("-o", object)
     ctx.actions.run(

@@ -12,10 +12,13 @@ KernelIdInfo = provider(
 KernelObjectsInfo = provider(
     doc = "Compiled sources of one section of build.toml.",
     fields = {
+        "archives": "list of File; static libraries of which the objects need parts",
         "backend": "string; `cpu`, `cuda` or `rocm`",
+        "linked": "list of string; the names of the targets whose device code was linked, if the objects are what came of that",
         "objects": "list of File; position-independent ELF objects, in the order of the sources",
         "openmp": "GccSdkInfo, whose OpenMP runtime the objects may call; None if they call none",
         "openmp_by_clang": "bool; whether clang compiled OpenMP, whose code calls LLVM's runtime",
+        "relocatable": "list of struct; the sources whose device code is to be linked: `source` and `section`, strings that name it; `archs`, its capabilities; `cubins`, its code by the number of the architecture, and `object`, which has all of that; whether it is `optimized` then",
         "steps": "list of File; the first output of each action that makes the objects",
         "texts": "list of File; the sources and headers of the objects, without comments",
     },
@@ -28,3 +31,24 @@ KernelVariantInfo = provider(
         "variant": "string; the identifier, e.g. `torch213-cxx11-cu130-x86_64-linux`",
     },
 )
+
+def no_objects(backend):
+    """What a target has that is built by its own name, outside of any variant.
+
+    Args:
+        backend: string.
+
+    Returns:
+        KernelObjectsInfo.
+    """
+    return KernelObjectsInfo(
+        archives = [],
+        backend = backend,
+        linked = [],
+        objects = [],
+        openmp = None,
+        openmp_by_clang = False,
+        relocatable = [],
+        steps = [],
+        texts = [],
+    )

@@ -9,10 +9,11 @@ TORCH = "//rules/settings:torch"
 CXX_ABI = "//rules/settings:cxx_abi"
 STABLE_ABI = "//rules/settings:stable_abi"
 BACKEND = "//rules/settings:backend"
+PYTHON = "//rules/settings:python"
 
 # The name of a section and further options for its compilers, as JSON.
 _MORE_FLAGS = "//rules/settings:more_flags"
-_CELL = [TORCH, CXX_ABI, STABLE_ABI, BACKEND]
+_CELL = [TORCH, CXX_ABI, STABLE_ABI, BACKEND, PYTHON]
 _SETTINGS = _CELL + [_MORE_FLAGS]
 _PLATFORMS = "//command_line_option:platforms"
 
@@ -41,6 +42,7 @@ def _cell_impl(settings, attr):
         CXX_ABI: attr.cxx_abi or NONE,
         STABLE_ABI: attr.stable_abi or NONE,
         BACKEND: attr.backend,
+        PYTHON: attr.python_version or NONE,
         _MORE_FLAGS: json.encode(attr.more_flags) if attr.more_flags else NONE,
         _PLATFORMS: [_PLATFORM[attr.cpu]] if attr.cpu in _PLATFORM else settings[_PLATFORMS],
     }
@@ -53,6 +55,7 @@ cell_transition = transition(
 
 def _objects_impl(settings, attr):
     torch = "torch" in attr.depends
+    names = [attr.name] + [label.name for label in getattr(attr, "objects", [])]
 
     # A variant has `cu130` where a section says `cuda`.
     return {
@@ -60,14 +63,15 @@ def _objects_impl(settings, attr):
         CXX_ABI: settings[CXX_ABI] if torch or settings[CXX_ABI] != CXX_ABIS[0] else NONE,
         STABLE_ABI: settings[STABLE_ABI] if torch else NONE,
         BACKEND: settings[BACKEND] if attr.backend in GPUS or settings[BACKEND] == NONE else attr.backend,
-        _MORE_FLAGS: settings[_MORE_FLAGS] if attr.id or more_flags(settings[_MORE_FLAGS], attr.name) else NONE,
+        PYTHON: settings[PYTHON] if "cpython" in attr.depends else NONE,
+        _MORE_FLAGS: settings[_MORE_FLAGS] if attr.id or any([more_flags(settings[_MORE_FLAGS], name) for name in names]) else NONE,
     }
 
 # What a group of objects depends on follows from `depends` and `backend`; all else is reset, so that variants which
 # differ in nothing else share one configured target: its actions run once, without any flag or cache. The C++ ABI is no
 # matter of torch: objects that are linked together hand std::string to each other, by whatever path. So the ABI is kept;
 # only the default, which needs no flag, is reset to NONE. Further options are for one section, and for what sees the
-# id, which they change.
+# id, which they change. What links the device code of targets depends on all that these depend on.
 objects_transition = transition(
     implementation = _objects_impl,
     inputs = _SETTINGS,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from clone import CPU, CU130, PROJECTS, copy_project, digests
+from clone import CPU, CU130, PROJECTS, ROCM, ROOT, copy_project, digests
 from elftools.elf.elffile import ELFFile
 
 from py_driver import __main__
@@ -215,3 +215,53 @@ def test_the_header_is_in_sight_of_what_does_not_ask_for_openmp(tmp_path: Path) 
     command = [python, "-c", _COUNTS, str(made / "build")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env, cwd="/")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def gomp(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the OpenMP runtime that torch 2.13 brings."""
+    place = tmp_path_factory.mktemp("gomp")
+    entry = parse_entry(Releases().lock.parts["torch"]["2.13"]["archive"])
+    part = replace(entry, include=("torch/lib/libgomp",), exclude=())
+    unpack(Fetcher(Store(place / "store")).fetch(part).path, part, place)
+    return place / "torch" / "lib"
+
+
+def test_openmp_that_clang_compiled_keeps_its_promises_on_gccs_runtime(gomp: Path, tmp_path: Path) -> None:
+    source = PROJECTS / "openmp_runtime" / "check.cpp"
+    interface = ROOT / "rules" / "private" / "include" / "openmp.c"
+    zig = [sys.executable, "-m", "ziglang"]
+    target = ["-target", "x86_64-linux-gnu.2.28", "-O2"]
+    check, runtime, program = tmp_path / "check.o", tmp_path / "openmp.o", tmp_path / "check"
+    for command in (
+        [*zig, "cc", *target, "-std=c11", "-Wall", "-Werror", "-c", interface, "-o", runtime],
+        [*zig, "c++", *target, "-std=c++17", "-fopenmp", "-fopenmp-version=45", "-c", source, "-o", check],
+        [*zig, "c++", *target, check, runtime, gomp / "libgomp.so.1", "-o", program],
+    ):
+        subprocess.run(command, check=True)
+    done = subprocess.run([program], capture_output=True, text=True, check=False, env={"LD_LIBRARY_PATH": str(gomp)})
+    assert (done.returncode, done.stdout) == (0, "0 failures\n")
+
+
+@pytest.mark.parametrize("variant", [CU130, pytest.param(ROCM, marks=pytest.mark.slow)])
+def test_host_code_of_gpu_sources_calls_torchs_runtime(variant: str, tmp_path: Path) -> None:
+    made = copy_project(PROJECTS / "openmp_gpu", tmp_path / "openmp_gpu")
+    build(made, [variant], Releases(), Output())
+    elf = _elf(made, variant)
+    assert "libgomp.so.1" in _needed(elf)
+    dynamic: Any = elf.get_section_by_name(".dynsym")
+    names = {symbol.name for symbol in dynamic.iter_symbols()}
+    assert {"GOMP_parallel", "GOMP_loop_ull_dynamic_start", "omp_get_num_threads"} <= names
+    assert not [name for name in names if name.startswith("__kmpc")]
+
+
+@pytest.mark.slow
+def test_a_part_of_openmp_that_is_missing_is_named(tmp_path: Path) -> None:
+    made = copy_project(PROJECTS / "openmp_gpu", tmp_path / "openmp_gpu")
+    with (made / "csrc" / "sum.cu").open("a", encoding="utf-8") as source:
+        source.write("void more(int* x) {\n#pragma omp taskloop\n  for (int i = 0; i < 9; ++i) x[i] += 1;\n}\n")
+    with pytest.raises(DriverError) as caught:
+        build(made, [CU130], Releases(), Output())
+    said = "".join(one.message + one.text for one in caught.value.diagnostics)
+    assert "__kmpc_taskloop: no library defines it" in said
+    assert "move it to a .cpp file" in said

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import struct
-import subprocess
 from datetime import datetime
 from itertools import pairwise
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from clone import (
@@ -27,7 +25,11 @@ from clone import (
     planned,
     torch_actions,
 )
-from halves import sdks, whole_and_halves
+from dry_runs import expect_known_commands
+from halves import whole_and_halves
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.e2e
 
@@ -106,7 +108,7 @@ def test_phases_make_the_code_that_nvcc_makes(phases: Built) -> None:
 @pytest.mark.parametrize("variant", _SPLIT)
 def test_phases_of_every_nvcc_make_the_code_that_it_makes(phases: Built, variant: str, tmp_path: Path) -> None:
     _expect_the_same_code(phases.driver, f"{variant}-x86_64-linux")
-    _expect_the_known_commands(phases.driver, variant, tmp_path)
+    expect_known_commands(phases.driver, _version(variant), tmp_path)
     for arch in ("80", "90") if _version(variant) < "13" else ("80", "90a", "100", "120f"):
         for options in _OPTIONS:
             whole, halves = whole_and_halves(phases.driver, _version(variant), tmp_path, arch, *options)
@@ -143,41 +145,8 @@ def _version(variant: str) -> str:
     return f"{number[:2]}.{number[2:]}"
 
 
-def _expect_the_known_commands(clone: Driver, variant: str, directory: Path) -> None:
-    """nvcc runs what it ran when its phases were worked out; an nvcc that does not must not be split unseen.
-
-    UPDATE_EXPECTED=1 writes it anew.
-    """
-    cuda, host = sdks(clone, _version(variant))
-    (directory / "source.cu").touch()
-    command: list[str | Path] = [
-        cuda / "bin" / "nvcc",
-        "--dryrun",
-        "-ccbin",
-        host / "clang++",
-        "--objdir-as-tempdir",
-    ]
-    archs = ["-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=[sm_90,compute_90]"]
-    done = subprocess.run(
-        [*command, *archs, "-Xcompiler=-fPIC", "-std=c++17", "-c", "source.cu", "-o", "object.o"],
-        cwd=directory,
-        env={"PATH": "/nonexistent", "LANG": "C"},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    text = done.stderr
-    for name, place in {"CUDA": cuda, "HOST": host, "HERE": directory}.items():
-        text = text.replace(str(place), name)
-    shown = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
-    expected = Path(__file__).parent / "dryrun" / f"cuda_{_version(variant)}.txt"
-    if os.environ.get("UPDATE_EXPECTED") == "1":
-        expected.write_text(shown, encoding="utf-8")
-    assert shown == expected.read_text(encoding="utf-8")
-
-
 def test_nvcc_runs_the_known_commands(phases: Built, tmp_path: Path) -> None:
-    _expect_the_known_commands(phases.driver, CU130, tmp_path)
+    expect_known_commands(phases.driver, _version(CU130), tmp_path)
 
 
 def test_each_phase_is_an_action(phases: Built) -> None:

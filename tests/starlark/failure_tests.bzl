@@ -1,7 +1,7 @@
 """Analysis tests: what is wrong with a target fails its analysis and names target, attribute and remedy."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "kernel_objects", "kernel_variant")
+load("//rules:defs.bzl", "kernel_device_link", "kernel_objects", "kernel_variant")
 
 _PROJECT = "//tests/starlark/project:"
 
@@ -73,6 +73,19 @@ def _variant(name, attribute, problem, help, test_rule = known_cell_test, **attr
     )
     return name
 
+def _device_link(name, problem, help, objects):
+    """Declares a wrong kernel_device_link and the test of its message."""
+    kernel_device_link(name = name + ".target", objects = objects, tags = ["manual"])
+    known_cell_test(
+        name = name,
+        size = "small",
+        attribute = "objects",
+        help = help,
+        problem = problem,
+        target_under_test = name + ".target",
+    )
+    return name
+
 def _module(name, **attributes):
     """Declares a wrong kernel_variant that is a module, and the test of its message."""
     return _variant(name, **({"module": "pkg._C", "python": [], "python_root": ""} | attributes))
@@ -83,7 +96,7 @@ def _objects_failures():
             name = "unknown_dependency_fails",
             attribute = "depends",
             problem = "no such dependency: `numpy`",
-            help = "choose from torch, openmp, pybind, cutlass_3_5, cutlass_3_6, ",
+            help = "choose from torch, openmp, pybind, cpython, cutlass_3_5, cutlass_3_6, ",
             depends = ["numpy"],
         ),
         _objects(
@@ -92,6 +105,13 @@ def _objects_failures():
             problem = "`pybind` without `torch`: functions are bound as ops of torch",
             help = "add `torch`",
             depends = ["pybind"],
+        ),
+        _objects(
+            name = "headers_for_one_python_and_for_all_fail",
+            attribute = "depends",
+            problem = "`cpython` and `pybind`: headers for one Python and for all",
+            help = "remove one",
+            depends = ["cpython", "pybind", "torch"],
         ),
         _objects(
             name = "stable_abi_that_is_no_version_fails",
@@ -132,22 +152,10 @@ def _objects_failures():
             srcs = [_PROJECT + "csrc/plain.cu"],
         ),
         _objects(
-            name = "relocatable_cuda_code_fails",
-            attribute = "cuda_flags",
-            problem = "`-rdc=true` asks for relocatable device code, which the rules do not link",
-            help = "define what a kernel calls in its own file, or in a header",
-            archs = {"cu130": ["8.0"]},
-            cuda_flags = [
-                "-O3",
-                "-rdc=true",
-            ],
-            srcs = [_PROJECT + "csrc/plain.cu"],
-        ),
-        _objects(
             name = "relocatable_hip_code_fails",
             test_rule = rocm_cell_test,
             attribute = "hip_flags",
-            problem = "`-fgpu-rdc` asks for relocatable device code, which the rules do not link",
+            problem = "`-fgpu-rdc` asks for relocatable device code, which the rules link for CUDA alone",
             help = "define what a kernel calls in its own file, or in a header",
             archs = {"rocm72": ["gfx942"]},
             backend = "rocm",
@@ -205,6 +213,51 @@ def _objects_failures():
             problem = "no listed file is below `include`",
             help = "list its headers in `hdrs`",
             includes = ["include"],
+        ),
+    ]
+
+def _device_link_failures():
+    for name, flags in [("relocatable", ["-rdc=true"]), ("optimized", ["-dlto"]), ("fixed", [])]:
+        kernel_objects(
+            name = name,
+            srcs = [_PROJECT + "csrc/plain.cu"],
+            archs = {"cu130": ["8.0"]},
+            backend = "cuda",
+            cuda_flags = flags,
+            tags = ["manual"],
+        )
+    kernel_device_link(name = "device_link", objects = ["relocatable"], tags = ["manual"])
+    return [
+        _variant(
+            name = "device_code_that_nothing_links_fails",
+            attribute = "objects",
+            problem = "device code of `relocatable` is not linked, or more than once",
+            help = "name one kernel_device_link that links all targets with `-rdc=true`",
+            backend = "cu130",
+            objects = ["relocatable"],
+        ),
+        _variant(
+            name = "device_code_without_its_host_code_fails",
+            attribute = "objects",
+            problem = "device code of `relocatable` is linked, and its host code is not",
+            help = "name that target too",
+            backend = "cu130",
+            objects = ["device_link"],
+        ),
+        _device_link(
+            name = "device_link_of_nothing_fails",
+            problem = "none of the targets has device code to link",
+            help = "add `-rdc=true` to the `cuda_flags` of those that share device code",
+            objects = ["fixed"],
+        ),
+        _device_link(
+            name = "device_link_of_optimized_and_other_code_fails",
+            problem = "device code with and without link-time optimization is linked together",
+            help = "add `-dlto` to the `cuda_flags` of all, or of none",
+            objects = [
+                "optimized",
+                "relocatable",
+            ],
         ),
     ]
 
@@ -312,6 +365,28 @@ def _variant_failures():
             binding = True,
             library_suffix = ".so",
         ),
+        _module(
+            name = "binding_for_one_python_fails",
+            attribute = "python_version",
+            problem = "a binding without Python is for every Python",
+            help = "remove it, or remove `binding`",
+            binding = True,
+            python_version = "3.13",
+        ),
+        _module(
+            name = "module_for_every_python_with_the_suffix_of_one_fails",
+            attribute = "library_suffix",
+            problem = "no library of a module ends in `.cpython-313-x86_64-linux-gnu.so`",
+            help = "for every Python it is `.abi3.so` or `.so`",
+            library_suffix = ".cpython-313-x86_64-linux-gnu.so",
+        ),
+        _variant(
+            name = "package_for_one_python_fails",
+            attribute = "python_version",
+            problem = "the variant is no module",
+            help = "set `module`, or remove it",
+            python_version = "3.13",
+        ),
     ]
 
 def failure_test_suite(name):
@@ -320,4 +395,4 @@ def failure_test_suite(name):
     Args:
         name: string, the name of the test suite.
     """
-    native.test_suite(name = name, tests = _objects_failures() + _variant_failures())
+    native.test_suite(name = name, tests = _objects_failures() + _device_link_failures() + _variant_failures())

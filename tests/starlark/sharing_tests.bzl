@@ -106,6 +106,31 @@ def _neutral_test_impl(ctx):
 
 neutral_test = _make(_neutral_test_impl)
 
+def _pythons_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    old, new = ["torch213-cxx11-cu130-python-" + version for version in ["3.11", "3.13"]]
+    for group in ["plain_cuda", "torch_cuda"]:
+        paths = _paths(env, "torch213-cxx11-cu130", group)
+        asserts.equals(env, paths, _paths(env, old, group), group)
+        asserts.equals(env, paths, _paths(env, new, group), group)
+    asserts.true(env, _paths(env, old, "python_cpu") != _paths(env, new, "python_cpu"), "Pythons share objects that see them")
+    for variant, version in [(old, "3.11"), (new, "3.13")]:
+        [action] = actions_of([_variants(env)[variant].parts["python_cpu"]], "KernelCxxCompile")
+        found = [word for word in action.argv if "/usr/include/python" in word]
+        asserts.equals(env, 1, len(found))
+        asserts.true(env, found[0].endswith("/usr/include/python" + version), found[0])
+        asserts.equals(env, [], [word for word in action.argv if "Py_LIMITED_API" in word or "needed" in word])
+    for variant in [old, new]:
+        [link] = actions_of([_variants(env)[variant]], "KernelLink")
+        names = [file.basename for file in link.inputs.to_list()]
+        asserts.true(env, "libtorch_python.so" in names, "it is not linked with torch for Python")
+        asserts.true(env, "shared_types.txt" not in names, "types become its own")
+    [link] = actions_of([_variants(env)["torch213-cxx11-cu130"]], "KernelLink")
+    asserts.true(env, "libtorch_python.so" not in [file.basename for file in link.inputs.to_list()], "for every Python")
+    return analysistest.end(env)
+
+pythons_test = _make(_pythons_test_impl)
+
 _TESTS = {
     "cpu_objects_that_depend_on_torch_are_shared_by_backends": torch_cpu_test,
     "cuda_objects_that_depend_on_torch_are_not_shared": torch_cuda_test,
@@ -122,4 +147,10 @@ def sharing_test_suite(name):
     Args:
         name: string, the name of the test suite.
     """
-    declare_tests(name, _TESTS, target_under_test = "//tests/starlark/project:bundle")
+    declare_tests(name + "_cells", _TESTS, target_under_test = "//tests/starlark/project:bundle")
+    declare_tests(
+        name + "_pythons",
+        {"kernels_are_shared_by_pythons_and_sources_that_see_one_are_not": pythons_test},
+        target_under_test = "//tests/starlark/project:pythons",
+    )
+    native.test_suite(name = name, tests = [name + "_cells", name + "_pythons"])

@@ -3,9 +3,11 @@
 load("@bazel_skylib//lib:unittest.bzl", "asserts", "unittest")
 load("//rules/private:actions.bzl", "dirname", "package_path")
 load("//rules/private:compile.bzl", "without_definitions")
-load("//rules/private:cuda.bzl", "flag_to_link", "without_threads")
-load("//rules/private:gcc.bzl", "asks_for_openmp", "cc1plus_flags")
+load("//rules/private:cuda.bzl", "without_threads")
+load("//rules/private:gcc.bzl", "cc1plus_flags")
 load("//rules/private:hipify.bzl", "hip_name")
+load("//rules/private:linking.bzl", "linking_of")
+load("//rules/private:openmp.bzl", "asks_for_openmp")
 load("//rules/private:resources.bzl", "resources")
 load("//rules/private:stable_abi.bzl", "target_version")
 load("//toolchains:declare.bzl", "cc_repository")
@@ -163,26 +165,27 @@ def _without_threads_test_impl(ctx):
 
 without_threads_test = unittest.make(_without_threads_test_impl)
 
-def _flag_to_link_test_impl(ctx):
+def _linking_of_test_impl(ctx):
     env = unittest.begin(ctx)
     cases = [
-        (["-O3", "-rdc=true"], "-rdc=true"),
-        (["-rdc", "true", "-O3"], "-rdc true"),
-        (["--relocatable-device-code=true"], "--relocatable-device-code=true"),
-        (["--relocatable-device-code", "true"], "--relocatable-device-code true"),
-        (["-O3", "-dc"], "-dc"),
-        (["--device-c"], "--device-c"),
-        (["-dlto"], "-dlto"),
-        (["-fgpu-rdc"], "-fgpu-rdc"),
-        (["-fgpu-rdc", "-fno-gpu-rdc"], "-fgpu-rdc"),
-        (["-rdc=false", "-rdc", "false", "--relocatable-device-code=false", "-fno-gpu-rdc", "-DX=-dc", "-O3"], None),
-        ([], None),
+        (["-O3", "-rdc=true"], (True, False, ["-O3"])),
+        (["-rdc", "true", "-O3"], (True, False, ["-O3"])),
+        (["--relocatable-device-code=true"], (True, False, [])),
+        (["--relocatable-device-code", "true"], (True, False, [])),
+        (["-O3", "-dc"], (True, False, ["-O3"])),
+        (["--device-c"], (True, False, [])),
+        (["-dlto", "-gen-opt-lto"], (True, True, ["-gen-opt-lto"])),
+        (["-rdc=true", "-lto"], (True, True, [])),
+        (["-rdc=true", "-rdc=false"], (False, False, [])),
+        (["-rdc=false", "-rdc", "false", "--relocatable-device-code=false", "-DX=-dc", "-O3"], (False, False, ["-DX=-dc", "-O3"])),
+        ([], (False, False, [])),
     ]
     for flags, expected in cases:
-        asserts.equals(env, expected, flag_to_link(flags))
+        linking = linking_of(flags)
+        asserts.equals(env, expected, (linking.relocatable, linking.optimized, linking.flags))
     return unittest.end(env)
 
-flag_to_link_test = unittest.make(_flag_to_link_test_impl)
+linking_of_test = unittest.make(_linking_of_test_impl)
 
 def _without_definitions_test_impl(ctx):
     env = unittest.begin(ctx)
@@ -266,7 +269,7 @@ def unit_test_suite(name):
         "copy_of_cutlass_is_of_the_release_that_is_locked": wrong_release_test,
         "directories_of_a_library_have_places_of_their_own": places_test,
         "flags_that_ask_for_openmp": gcc_flags_test,
-        "gpu_code_that_must_be_linked_is_told_by_its_flag": flag_to_link_test,
+        "device_code_that_is_linked_is_told_by_its_flags": linking_of_test,
         "hipified_files_have_the_names_that_hipify_gives_them": hip_name_test,
         "package_path_is_the_same_in_every_workspace": package_path_test,
         "resources_follow_whether_all_of_torch_is_in_sight": resources_test,

@@ -14,13 +14,16 @@ _SDK = """
 cuda_sdk(
     name = "{name}",
     archs = {archs},
-    compiler_files = glob(["bin/**", "nvvm/**"], exclude = ["bin/nvcc"]),
+    compiler_files = glob(["bin/**", "nvvm/**"], exclude = ["bin/nvcc", "nvvm/lib64/**"]),
     device_host = "{device_host}",
+    device_runtime = {device_runtime},
     headers = ["include"],
     host = "{host}",
     host_flags = {host_flags},
     include = "include",
     libraries = {libraries},
+    link_stub = "bin/crt/link.stub",
+    linker_files = glob(["nvvm/lib64/**"], allow_empty = True),
     max_clang = {max_clang},
     nvcc = "bin/nvcc",
     pack = "{pack}",
@@ -46,12 +49,21 @@ INCLUDES += "-I$(TOP)/include" $(_SPACE_)
 # it is told to say it too: its commands, and what they make, are then the same on all machines.
 _ARM_ON_ARM = ["-Xcudafe=--arm_cross_compiler"]
 
+# Where NVIDIA's archives have libcudadevrt, and libnvvm, which nvlink looks for elsewhere.
+_DEVICE_RUNTIME = "lib/libcudadevrt.a"
+_NVVM = "lib/libnvvm.so.4"
+_NVVM_OF_NVLINK = "nvvm/lib64/libnvvm.so"
+
 def _sdk(rctx, lock, cpu, host, pack):
     """Makes the stubs for a CPU; the target that has them. nvcc is told the CPU by the host compiler that it calls."""
+
+    # It has host code too, for the machine's own CPU.
+    has_runtime = cpu == rctx.attr.machine and rctx.path(_DEVICE_RUNTIME).exists
     [runtime] = soname_stubs(rctx, rctx.attr.zig, [lock["runtime"]], cpu)
     return _SDK.format(
         archs = json.encode(lock["archs"]),
         device_host = rctx.attr.host,
+        device_runtime = "\"%s\"" % _DEVICE_RUNTIME if has_runtime else None,
         host = host,
         host_flags = json.encode(_ARM_ON_ARM if cpu == rctx.attr.machine and cpu == "aarch64" else []),
         libraries = json.encode(symbol_stubs(rctx, rctx.attr.zig, rctx.attr.symbols, lock["runtime"], cpu)),
@@ -69,6 +81,8 @@ def _cuda_sdk_repository_impl(rctx):
     fetch_parts(rctx, lock["archives"])
     if not rctx.path("bin/nvcc.profile").exists:
         rctx.file("bin/nvcc.profile", _PROFILE)
+    if rctx.path(_NVVM).exists:
+        rctx.symlink(_NVVM, _NVVM_OF_NVLINK)
     hosts = {CPU: rctx.attr.host} | rctx.attr.cross
     pack = pack_headers(rctx, ["include"], _ROOTS)
     rctx.file("BUILD.bazel", _BUILD + "".join([_sdk(rctx, lock, cpu, host, pack) for cpu, host in hosts.items()]))

@@ -11,6 +11,13 @@ _HIPIFY = Label("//toolchains/hipify:hipify.py")
 
 _INCLUDES = ["include", "include/torch/csrc/api/include"]
 
+# Needed by modules for one Python, besides the others.
+_PYTHON_LIBRARIES = ["libtorch_python.so"]
+
+# As torch.utils.cpp_extension defines them up to torch 2.8: words of the compiler that made torch, by which pybind11 2 knows
+# whether modules share their types. pybind11 3 makes words of its own that are the same for gcc and clang.
+_PYBIND = ["-DPYBIND11_COMPILER_TYPE=\"_gcc\"", "-DPYBIND11_STDLIB=\"_libstdcpp\"", "-DPYBIND11_BUILD_ABI=\"%s\""]
+
 _BUILD = """load("@rules_torch_kernels//toolchains/torch:sdk.bzl", "torch_sdk")
 
 package(default_visibility = ["//visibility:public"])
@@ -26,6 +33,8 @@ torch_sdk(
     includes = {includes},
     needed = "needed",
     pack = "{pack}",
+    pybind_defines = {pybind},
+    python_libraries = {python},
     version = "{version}",
     wheel = "{wheel}",
 )
@@ -44,7 +53,8 @@ def _torch_sdk_repository_impl(rctx):
             "Rewriting the headers of torch %s for HIP" % rctx.attr.version,
         )
     write_needed_headers(rctx, "include", "needed")
-    libraries = [BACKENDS["cpu"]["torch_libraries"], gpu.torch_libraries]
+    libraries = [BACKENDS["cpu"]["torch_libraries"], gpu.torch_libraries, _PYTHON_LIBRARIES]
+    abi = lock.get("pybind_abi")
     stubs = [soname_stubs(rctx, rctx.attr.zig, names, cpu) for names in libraries]
     rctx.file("BUILD.bazel", _BUILD.format(
         abis = json.encode(lock["abis"]),
@@ -52,6 +62,8 @@ def _torch_sdk_repository_impl(rctx):
         gpu = json.encode(stubs[1]),
         includes = json.encode(_INCLUDES),
         pack = pack_headers(rctx, ["include", "needed"], _INCLUDES + ["needed"]),
+        pybind = json.encode(_PYBIND[:2] + [_PYBIND[2] % abi] if abi else []),
+        python = json.encode(stubs[2]),
         standard = lock["cxx_standard"],
         version = rctx.attr.version,
         wheel = archive["sha256"],

@@ -237,6 +237,8 @@ enum { STATIC_CHUNKED = 33, STATIC = 34, DYNAMIC = 35, GUIDED = 36, RUNTIME = 37
       begin = self * size;                                                                                              \
       *lower = first + (type)(begin * (unsigned_t)step);                                                                \
       *upper = most - begin < size - 1 ? last : *lower + (type)((size - 1) * (unsigned_t)step);                         \
+      /* Behind its only chunk a thread must not get back into the loop. */                                              \
+      if (last_chunk - self < threads) *stride = (signed_t)((unsigned_t)last - (unsigned_t)*lower + (unsigned_t)step);   \
       return;                                                                                                           \
     }                                                                                                                   \
     if (KIND(schedule) == STATIC_SIMD) {                                                                                \

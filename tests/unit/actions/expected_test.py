@@ -315,3 +315,29 @@ def test_sources_that_include_templates(tmp_path: Path) -> None:
         files = FILES | {"a.cuh": f"{line}\n", "torch-ext/b.cpp": f"{FILES['torch-ext/b.cpp']}{line}\n"}
         actions = _actions(tmp_path / str(number), files)
         assert {action.source for action in actions if action.templates} == ({"g.cu"} if number < 2 else set())
+
+
+def test_device_code_is_linked_for_each_architecture_and_again_when_one_source_changes(tmp_path: Path) -> None:
+    text = KERNEL.replace('depends = ["torch"]', 'depends = []\ncuda-flags = ["-rdc=true"]')
+    whole = GENERAL + TORCH + text
+    actions = _actions(tmp_path, FILES, TWO[:1], text=text)
+    linked = [(action.mnemonic, action.arch) for action in actions if action.section == "device_link"]
+    assert linked == [("CudaDeviceLink", "sm_80"), ("CudaDeviceLink", "sm_90"), ("CudaRegisterLinked", None)]
+    history = _done(actions)
+    again = _again(tmp_path, TWO[:1], text=whole)
+    assert _counts(_ahead(again, history)) == (0, 0, PLAIN + BINDING + 3)
+    # Without torch's headers, releases of torch share what is linked.
+    both = _again(tmp_path, text=whole)
+    assert _counts(_ahead(both, history)) == (BINDING, PLAIN + 3, PLAIN + BINDING + 3)
+    (tmp_path / "a.cuh").write_text("int changed;\n", encoding="utf-8")
+    changed = _again(tmp_path, TWO[:1], text=whole)
+    assert {action.mnemonic for action in changed if action.section == "device_link"} == {
+        mnemonic for mnemonic, _ in linked
+    }
+    assert _ahead(changed, history).run >= PLAIN + 3
+
+
+def test_device_code_that_is_optimised_when_it_is_linked_is_compiled_as_a_whole(tmp_path: Path) -> None:
+    text = KERNEL.replace('depends = ["torch"]', 'depends = []\ncuda-flags = ["-dlto"]')
+    actions = _actions(tmp_path, FILES, TWO[:1], text=text)
+    assert [action.mnemonic for action in actions if action.section == "g"] == ["KernelCudaCompile"]

@@ -17,7 +17,8 @@ from py_driver.diagnosing.findings import Finding, Telling, findings, text_of
 from py_driver.matrix.releases import Releases
 from py_driver.plan.plan import plan_directory
 
-RELOCATABLE = ": that takes relocatable device code (`-rdc=true`), which is not linked"
+RELOCATABLE = ": that takes relocatable device code (`-rdc=true`)"
+OF_HIP = ": that takes relocatable device code, which is linked for CUDA alone"
 SAID = Path(__file__).with_name("said")
 CU130, CU132 = "torch213-cxx11-cu130-x86_64-linux", "torch213-cxx11-cu132-x86_64-linux"
 CPU = "torch213-cxx11-cpu-x86_64-linux"
@@ -226,7 +227,7 @@ def test_ptxas(project: BuiltProject) -> None:
         f"oops/csrc/two.cu: error: `elsewhere` is device code that this source calls and does not define{RELOCATABLE}",
         "    ptxas fatal   : Unresolved extern function '_Z9elsewherei'",
         "    help: put its definition into a header that each source includes (`inline` or `static`), or what uses it "
-        "into the source that has it",
+        "into the source that has it; or compile both with `-rdc=true`, and their device code is linked",
         "  (for 8.0, 9.0 and 10.0a)",
     ]
 
@@ -235,8 +236,7 @@ def test_undefined_symbol_of_device_code(project: BuiltProject) -> None:
     made = "amd.objects/csrc/two.cu.phases/gfx942/device.co"
     [one] = found(project, action("HipLink", made, "lld_undefined"))
     assert one.lines[:3] == (
-        "oops/csrc/two.cu: error: `elsewhere(int)` is device code that this source calls and does not define"
-        f"{RELOCATABLE}",
+        f"oops/csrc/two.cu: error: `elsewhere(int)` is device code that this source calls and does not define{OF_HIP}",
         "    ld.lld: error: undefined symbol: elsewhere(int)",
         "    >>> referenced by oops/csrc/two.cu, of [kernel.amd]:(two(int*))",
     )
@@ -267,6 +267,36 @@ def test_device_code_of_another_source(project: BuiltProject, mnemonic: str, tex
     assert one.lines[0] == f"{head}{RELOCATABLE}"
     assert one.lines[-1].startswith("    help: put its definition into a header")
     assert (one.line, "oops/csrc/two.cuh has it too" in "".join(one.lines)) == ((2, False) if ok else (5, True))
+
+
+def test_device_code_that_no_linked_source_defines(project: BuiltProject) -> None:
+    used = "/sandbox/7/execroot/_main/bazel-out/k8/bin/projects/oops/two.objects/csrc/two.cu.phases/80/device.cubin"
+    made = "device_link.objects/device_code.phases/80/linked.cubin"
+    for name, text, advice in [
+        (
+            "_Z7missingi",
+            "`missing` is device code that no source with `-rdc=true` defines",
+            "compile the source that defines it with `-rdc=true`, too",
+        ),
+        (
+            "__cudaCDP2GetParameterBufferV2",
+            "device code launches kernels, or is optimised as a whole, and this toolkit has no libcudadevrt",
+            "build for CUDA 13.0 or newer, on a machine with the CPU of the variant: others have no libcudadevrt",
+        ),
+    ]:
+        [one] = found(
+            project, action("CudaDeviceLink", made, f"nvlink error   : Undefined reference to '{name}' in '{used}'\n")
+        )
+        line = ":5" if "missing" in name else ""
+        assert one.lines[0] == f"oops/csrc/two.cu{line}: error: {text}"
+        assert one.lines[-1] == f"    help: {advice}"
+
+
+def test_link_time_optimization_without_the_runtime(project: BuiltProject) -> None:
+    made = "device_link.objects/device_code.phases/80/linked.cubin"
+    [one] = found(project, action("CudaDeviceLink", made, "nvlink fatal   : expected libcudadevrt object\n"))
+    assert one.lines[0].endswith("is optimised as a whole, and this toolkit has no libcudadevrt")
+    assert "CUDA 13.0 or newer" in one.lines[-1]
 
 
 def test_device_variable_that_is_extern_and_defined(project: BuiltProject) -> None:

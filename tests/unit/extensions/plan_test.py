@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from py_driver.errors import Code, DriverError, Span
+from py_driver.extensions.binding import Bindings
 from py_driver.extensions.headers import ProjectTree
 from py_driver.extensions.plan import ConfigurationRecord, plan_extensions
 from py_driver.matrix.configurations import parse
+from py_driver.matrix.pythons import Python
 from py_driver.matrix.releases import Releases
 from py_driver.plan.buildfile import render
 from py_driver.recording.record import Module, Record, read_record
@@ -72,6 +74,8 @@ def plan(
     *records: ConfigurationRecord,
     files: Mapping[str, str] = FILES,
     script: str = "setup.py",
+    way: str = "",
+    pythons: tuple[str, ...] = ("3.11", "3.13"),
 ) -> Plan:
     for name, text in files.items():
         path = directory / name
@@ -88,7 +92,8 @@ def plan(
     tree = ProjectTree(lambda name: directory / name, all_files)
     start = Span(file=script, line=1, column=1, text=files["setup.py"].strip())
     spans = {"": start, **{known.name: start for entry in records for known in entry.record.modules}}
-    return plan_extensions(records, tree, Releases().matrix, spans)
+    bindings = Bindings(way, lambda _: tuple(Python(version, version) for version in pythons))
+    return plan_extensions(records, tree, Releases().matrix, spans, bindings)
 
 
 def failures(directory: Path, *records: ConfigurationRecord, files: Mapping[str, str] = FILES) -> list[Code]:
@@ -182,11 +187,13 @@ def test_flags_choose_architectures(flags: tuple[str, ...], expected: tuple[str,
         ({"cxx_flags": ("-march=native",)}, Code.BAD_FLAG),
         ({"nvcc_flags": ("-Xcompiler", "-march=native")}, Code.BAD_FLAG),
         ({"nvcc_flags": ("-arch=native",)}, Code.BAD_FLAG),
-        ({"nvcc_flags": ("-rdc=true",)}, Code.BAD_FLAG),
+        ({"nvcc_flags": ("-ewp",)}, Code.BAD_FLAG),
+        ({"nvcc_flags": ("-dlink",)}, Code.BAD_FLAG),
         ({"sources": ("csrc/none.cpp",)}, Code.FILE_MISSING),
         ({"sources": ("../out.cpp",)}, Code.PATH_ESCAPES),
         ({"sources": ("csrc/ops.h",)}, Code.FILE_KIND),
-        ({"dlink": True}, Code.UNSUPPORTED),
+        ({"dlink": True, "dlink_flags": ("-dlink", "-lnvshmem_device", "-dlto")}, Code.UNSUPPORTED),
+        ({"dlink": True, "dlink_flags": ("-dlink", "-ccbin=g++")}, Code.BAD_FLAG),
         ({"extra_link_args": ("-Wl,--wrap=malloc",)}, Code.BAD_FLAG),
         ({"extra_link_args": ("-static",)}, Code.BAD_FLAG),
         ({"extra_link_args": ("-Wl,-s,--wrap=malloc",)}, Code.BAD_FLAG),
@@ -199,13 +206,67 @@ def test_what_cannot_be_built_is_refused(fields: dict[str, object], code: Code, 
     assert failures(tmp_path, recorded(CU130, module(**fields))) == [code]
 
 
+_DLINK = ("-Xnvlink", "-w", "-dlink", "-L/cuda/lib64", "-L", "lib", "-lcudadevrt", "-dlto")
+"""What torch makes of `extra_compile_args` for linking device code."""
+
+
+def test_device_code_is_linked_as_setup_py_asks(tmp_path: Path) -> None:
+    asked = module(nvcc_flags=("-O2", "-rdc=true"), dlink=True, dlink_flags=_DLINK)
+    made = plan(tmp_path, recorded(CU130, asked))
+    assert not made.notes
+    [variant] = made.variants
+    link = made.device_links[variant.name]
+    assert [".cuda." in group.name for group in link.groups] == [True]
+    assert (link.flags, link.optimized) == (("-Xnvlink=-w",), False)
+
+
+@pytest.mark.parametrize(
+    ("flags", "archs"),
+    [
+        (("-gencode=arch=compute_90,code=lto_90",), ("9.0",)),
+        (("-gencode", "arch=compute_90,code=[sm_90,lto_90]"), ("9.0",)),
+        (("-arch=lto_90",), ("9.0",)),
+        (("-arch=sm_90", "-dlto"), ("9.0+PTX",)),
+    ],
+)
+def test_device_code_is_optimised_when_it_is_linked(
+    flags: tuple[str, ...], archs: tuple[str, ...], tmp_path: Path
+) -> None:
+    made = plan(tmp_path, recorded(CU130, module(nvcc_flags=flags, dlink=True, dlink_flags=_DLINK)))
+    [variant] = made.variants
+    assert variant.archs == archs
+    assert made.device_links[variant.name].optimized
+
+
+def test_device_code_that_nothing_needs_to_link_is_not_linked(tmp_path: Path) -> None:
+    made = plan(tmp_path, recorded(CU130, module(dlink=True, dlink_flags=_DLINK)))
+    assert not made.device_links
+
+
+def test_relocatable_device_code_without_dlink_is_linked_with_a_note(tmp_path: Path) -> None:
+    made = plan(tmp_path, recorded(CU130, module(nvcc_flags=("-dc",))))
+    assert len(made.device_links) == 1
+    [note] = made.notes
+    assert note.message.endswith("compiles relocatable device code without `dlink=True`; it is linked nonetheless")
+
+
+def test_device_code_is_linked_for_the_architectures_of_the_sources(tmp_path: Path) -> None:
+    flags = ("-rdc=true", "-gencode=arch=compute_90,code=sm_90")
+    for arch, notes in (("sm_80", [True]), ("sm_90", [])):
+        asked = module(nvcc_flags=flags, dlink=True, dlink_flags=(*_DLINK, f"-arch={arch}"))
+        made = plan(tmp_path / arch, recorded(CU130, asked))
+        [variant] = made.variants
+        assert made.device_links[variant.name].archs("cu130") == ("9.0",)
+        assert ["nvcc_dlink" in note.message for note in made.notes] == notes
+
+
 def test_a_cuda_source_is_no_source_for_the_cpu(tmp_path: Path) -> None:
     assert failures(tmp_path, recorded(CPU)) == [Code.UNSUPPORTED]
 
 
 def test_threads_of_nvcc_are_no_flag_and_bad_flags_name_the_argument(tmp_path: Path) -> None:
     with pytest.raises(DriverError) as failure:
-        plan(tmp_path, recorded(CU130, module(nvcc_flags=("--threads", "4", "-rdc=true"))))
+        plan(tmp_path, recorded(CU130, module(nvcc_flags=("--threads", "4", "-ewp"))))
     [diagnostic] = failure.value.diagnostics
     assert "extra_compile_args['nvcc']" in diagnostic.message
     assert diagnostic.span
@@ -302,3 +363,60 @@ def test_arguments_of_the_linker_that_change_nothing_are_taken(tmp_path: Path) -
     )
     made = plan(tmp_path, recorded(CU130, module(libraries=("cublas", "cuda", "other"), extra_link_args=words)))
     assert [note.message.split("`")[1] for note in made.notes] == ["other", "mystery"]
+
+
+OBJECTS = {**FILES, "csrc/ops.cpp": f"{FILES['csrc/ops.cpp']}py::dict summary();\n"}
+
+
+def test_a_module_with_python_objects_is_a_variant_for_each_python(tmp_path: Path) -> None:
+    made = plan(tmp_path, recorded(CU130), files=OBJECTS)
+    assert [variant.name for variant in made.variants] == [f"{CU130}-cp311-pkg._C", f"{CU130}-cp313-pkg._C"]
+    assert [variant.library_suffix for variant in made.variants] == [
+        ".cpython-311-x86_64-linux-gnu.so",
+        ".cpython-313-x86_64-linux-gnu.so",
+    ]
+    assert len({variant.groups for variant in made.variants}) == 1
+    assert not any(variant.binding for variant in made.variants)
+    cpp, cuda = (next(group for group in made.groups if f".{kind}." in group.name) for kind in ("cpp", "cuda"))
+    assert (cpp.depends, cuda.depends) == (("cpython", "torch"), ())
+    assert 'python_version = "3.13"' in render(made, "")
+    [note] = made.notes
+    assert note.span.file == "csrc/ops.cpp"
+    assert note.span.line == 4
+    assert note.message == "pkg._C is bound by pybind11, once for each Python: `py::dict` needs one"
+
+
+def test_the_user_may_choose_how_modules_are_bound(tmp_path: Path) -> None:
+    [variant] = plan(tmp_path, recorded(CU130), files=OBJECTS, way="library").variants
+    assert (variant.python, variant.binding) == (None, True)
+    assert len(plan(tmp_path, recorded(CU130), way="pybind").variants) == 2
+
+
+def test_a_module_without_python_is_for_every_python_whatever_is_chosen(tmp_path: Path) -> None:
+    files = {"setup.py": "setup()", "csrc/with_torch.cu": FILES["csrc/with_torch.cu"]}
+    made = plan(tmp_path, recorded(CU130, module(sources=("csrc/with_torch.cu",))), files=files, way="pybind")
+    assert [variant.python for variant in made.variants] == [None]
+
+
+def test_the_limited_api_that_an_author_asks_for_is_for_every_python(tmp_path: Path) -> None:
+    files = {
+        "setup.py": "setup()",
+        "csrc/a.cpp": "#include <Python.h>\nint f(PyObject* x) { return PyTuple_GET_SIZE(x); }\n",
+    }
+    limited, full = (recorded(CPU, module(sources=("csrc/a.cpp",), limited_api=limited)) for limited in (True, False))
+    [variant] = plan(tmp_path, limited, files=files).variants
+    assert (variant.python, variant.library_suffix) == (None, ".abi3.so")
+    assert [variant.python for variant in plan(tmp_path, full, files=files).variants] != [None]
+
+
+def test_a_library_whose_name_has_no_python_keeps_it(tmp_path: Path) -> None:
+    made = plan(tmp_path, recorded(CU130, module(file="pkg/_C.so")), files=OBJECTS)
+    assert [variant.library_suffix for variant in made.variants] == [".so", ".so"]
+
+
+def test_a_python_that_torch_has_no_wheel_for_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DriverError) as failure:
+        plan(tmp_path, recorded(CU130), files=OBJECTS, pythons=("3.15",))
+    [diagnostic] = failure.value.diagnostics
+    assert diagnostic.code is Code.UNSUPPORTED
+    assert diagnostic.message == "torch 2.13 has no wheel for Python 3.15"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from py_driver.errors import Code
-from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, read_hip_flags, take_gencode
+from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, read_hip_flags
+from py_driver.manifest.gencode import take_gencode
+from py_driver.manifest.linking import Linking, link_flags, linking_of
 from py_driver.manifest.locate import Source
-from py_driver.manifest.model import Located
+from py_driver.manifest.model import Located, values
 from py_driver.manifest.section import Findings
 
 SPAN = Source("build.toml", "").span(0, 1)
@@ -239,36 +241,63 @@ def test_what_nvcc_passes_on_is_looked_at(flags: list[str], wrong: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "flags",
-    [["-rdc=true"], ["-rdc", "true"], ["--relocatable-device-code=true"], ["--relocatable-device-code", "true"],
-     ["-rdc=TRUE"], ["-rdc="], ["-dc"], ["--device-c"], ["-dlink"], ["--device-link"], ["-dlto"], ["--dlink-time-opt"],
-     ["-lto"], ["--lto"], ["-gen-opt-lto"], ["--gen-opt-lto"], ["-ewp"], ["--extensible-whole-program"],
-     ["-Xptxas=-ewp"], ["-Xptxas", "-v,--extensible-whole-program"]],
-)  # fmt: skip
-def test_gpu_code_that_would_have_to_be_linked_is_refused(flags: list[str]) -> None:
+    ("flag", "advice"),
+    [
+        ("-rdc=TRUE", "write `-rdc=true` or `-rdc=false`"),
+        ("-rdc=", "write `-rdc=true` or `-rdc=false`"),
+        ("-dlink", "the rules link device code: give `-rdc=true` alone"),
+        ("--device-link", "the rules link device code: give `-rdc=true` alone"),
+        ("-ewp", "give `-rdc=true`: all device code of an extension is linked"),
+        ("-Xptxas=--extensible-whole-program", "give `-rdc=true`: all device code of an extension is linked"),
+        ("-Xnvlink=-lfoo", "a kernel links nothing but torch and the CUDA runtime"),
+        ("-Xnvlink=--use-host-info", ""),
+    ],
+)
+def test_flags_for_linking_device_code_that_are_refused(flag: str, advice: str) -> None:
     findings = Findings({}, SPAN)
-    read_cuda_flags(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
+    read_cuda_flags(findings, (Located(value=flag, span=SPAN),))
     [found] = findings.diagnostics()
     assert found.code is Code.BAD_FLAG
-    assert found.message.startswith(
-        "the flag `" + (" ".join(flags) if "rdc" in flags[0] or "--rel" in flags[0] else "-")
-    )
-    assert found.help == "device code is not linked: define what a kernel calls in its own file, or in a header"
+    assert found.help == advice
 
 
 @pytest.mark.parametrize(
-    "flags",
+    ("flags", "expected"),
     [
-        ["-rdc=false"],
-        ["-rdc", "false"],
-        ["--relocatable-device-code=false", "-O3"],
-        ["--relocatable-device-code", "false"],
+        (["-rdc=true"], Linking(relocatable=True, optimized=False)),
+        (["-rdc", "true", "-O3"], Linking(relocatable=True, optimized=False)),
+        (["--relocatable-device-code=true"], Linking(relocatable=True, optimized=False)),
+        (["--relocatable-device-code", "true"], Linking(relocatable=True, optimized=False)),
+        (["-dc"], Linking(relocatable=True, optimized=False)),
+        (["--device-c"], Linking(relocatable=True, optimized=False)),
+        (["-dlto"], Linking(relocatable=True, optimized=True)),
+        (["--lto", "-rdc=true"], Linking(relocatable=True, optimized=True)),
+        (["--dlink-time-opt", "-gen-opt-lto"], Linking(relocatable=True, optimized=True)),
+        (["-rdc=true", "-rdc=false"], Linking(relocatable=False, optimized=False)),
+        (["-rdc", "false"], Linking(relocatable=False, optimized=False)),
+        (["--relocatable-device-code=false", "-O3"], Linking(relocatable=False, optimized=False)),
+        (["-Xnvlink", "-w"], Linking(relocatable=False, optimized=False)),
+        ([], Linking(relocatable=False, optimized=False)),
     ],
 )
-def test_gpu_code_of_each_file_for_itself_is_what_there_is(flags: list[str]) -> None:
+def test_flags_that_ask_for_the_linking_of_device_code(flags: list[str], expected: Linking) -> None:
     findings = Findings({}, SPAN)
-    read_cuda_flags(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
+    kept = read_cuda_flags(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
     assert findings.diagnostics() == ()
+    assert values(kept) == tuple(flags)
+    assert linking_of(flags) == expected
+
+
+def test_flags_that_change_what_linking_makes() -> None:
+    flags = ["-O3", "-maxrregcount=32", "-Xptxas", "-v", "-rdc=true", "-g", "-Xnvlink=-w", "-lineinfo", "-DX=-g"]
+    assert link_flags(flags) == ("-maxrregcount=32", "-Xptxas=-v", "-g", "-Xnvlink=-w")
+
+
+@pytest.mark.parametrize("codes", ["lto_90", "[lto_90,sm_90]", "lto_90,sm_90"])
+def test_code_for_link_time_optimization_is_an_architecture_and_a_flag(codes: str) -> None:
+    flag = f"-gencode=arch=compute_90,code={codes}"
+    found, left = take_gencode(Findings({}, SPAN), (Located(value=flag, span=SPAN),))
+    assert (values(found), values(left)) == (("9.0",), ("-dlto",))
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def test_flags_that_are_admitted(flags: list[str]) -> None:
     ("flag", "said"),
     [
         ("--offload-arch=gfx942", "list the archs in `rocm-archs`"),
-        ("-fgpu-rdc", "device code is not linked: define what a kernel calls in its own file, or in a header"),
+        ("-fgpu-rdc", "device code of HIP is not linked: define what a kernel calls in its own file"),
         ("-mcpu=native", "name the instruction set"),
         ("-mcpu=gfx942", "list the archs in `rocm-archs`"),
         ("-mfpmath=sse", ""),

@@ -25,7 +25,7 @@ from py_driver.plan.staging import staged
 if TYPE_CHECKING:
     from py_driver.plan.plan import Plan
 
-_RULES = {"load", "package", "kernel_id", "kernel_objects", "kernel_variant", "kernel_bundle"}
+_RULES = {"load", "package", "kernel_device_link", "kernel_id", "kernel_objects", "kernel_variant", "kernel_bundle"}
 _CLEAN = {"cxx": "-DX=", "cuda": "-DX=", "binding": "-DX=", "upstream": "https://", "source": "https://"}
 
 

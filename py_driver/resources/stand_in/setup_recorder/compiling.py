@@ -89,8 +89,6 @@ class Modules:
             raise DistutilsSetupError(f"'sources' of extension '{module.name}' must be a list of source filenames")
         if not sources:
             raise Refused(f"`{module.name}` has no sources: what builds it is no compiler")
-        if torch.get("dlink_libraries"):
-            raise Refused(f"`{module.name}` links device code of libraries (`dlink_libraries`)")
         sources = [os.fspath(source) for source in command.swig_sources(list(sources), module)]
         of_torch = hasattr(command, "no_python_abi_suffix")
         if not of_torch and any(source.endswith(_CUDA) for source in sources):
@@ -121,6 +119,7 @@ class Modules:
                 *(flags.get("cxx", []) if by_compiler else flags),
             ],
             "nvcc_flags": _of_nvcc(flags.get("nvcc", []) if by_compiler else flags),
+            "dlink_flags": flags.get("nvcc_dlink", []) if by_compiler else [],
             "libraries": [*_without(module.libraries, torch.get("libraries", ())), *compiler.libraries],
             "library_dirs": [
                 *_without(module.library_dirs, torch.get("library_dirs", ())),

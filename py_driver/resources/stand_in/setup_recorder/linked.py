@@ -116,6 +116,7 @@ def _module(file: str, made: dict[str, Any], places: Places) -> dict[str, Any]:
         "define_macros": [],
         "limited_api": ".abi3." in file,
         "dlink": dlink,
+        "dlink_flags": [],
         "sources": [part["source"] for part in objects],
         "include_dirs": [],
         "undef_macros": [],

@@ -1,10 +1,12 @@
 //! Checks that a shared library is compliant: that every Linux system since glibc 2.28, every Python since 3.9 and the
-//! torch of its cell can load it, beside other kernels. Prints all findings to stdout; in an action, which writes a
+//! torch of its cell can load it, beside other kernels. With --python-symbols the library is for that one Python, and with
+//! --torch-python for its torch too. Prints all findings to stdout; in an action, which writes a
 //! report, to stderr, where Bazel shows what went wrong.
 //!
 //!   abi_check LIBRARY --versions FILE --python-abi FILE --libraries FILE --loading FILE --system FILE --weak FILE
 //!             [--torch-shims FILE] [--json] [--report OUT] [--init NAME | --id ID.txt | --module NAME | --binding NAME] [--archs LIST] [--metadata-archs LIST]
 //!             [--linker ZIG] [--framework tvm-ffi] [--cxx-abi ABI [--object PATH]...] [--torch-stable-abi M.N]
+//!             [--python-symbols FILE [--torch-python FILE]]
 //!             [--torch-exports FILE [--torch M.N [--torch-wheel SHA256]] [--gpu-symbols FILE]... [--backend NAME]]
 //!
 //! Exits with 0 if there are none, with 1 if there are some, and with 2 if the file cannot be judged.
@@ -33,6 +35,8 @@ const Options = struct {
     wanted: rules.Wanted = .{},
     policy: policies.Policy,
     exports: ?tables.Exports = null,
+    torch_python: ?tables.Exports = null,
+    python: std.ArrayList(libraries.Library),
     system: systems.System = .{},
     lists: loading.Lists = .{},
     gpu_libraries: std.ArrayList(libraries.Library),
@@ -57,6 +61,8 @@ fn check(allocator: std.mem.Allocator, arguments: *common.Arguments) !bool {
         .policy = &options.policy,
         .wanted = options.wanted,
         .exports = options.exports,
+        .torch_python = options.torch_python,
+        .python = options.python.items,
         .system = options.system,
         .lists = options.lists,
         .gpu_libraries = options.gpu_libraries.items,
@@ -89,6 +95,7 @@ fn parse(allocator: std.mem.Allocator, arguments: *common.Arguments) !Options {
         .path = path,
         .policy = policies.Policy.init(allocator),
         .gpu_libraries = std.ArrayList(libraries.Library).init(allocator),
+        .python = std.ArrayList(libraries.Library).init(allocator),
     };
     var objects = std.ArrayList(linkers.Object).init(allocator);
     var python: []const u8 = "";
@@ -123,6 +130,10 @@ fn parse(allocator: std.mem.Allocator, arguments: *common.Arguments) !Options {
             options.wanted.torch_wheel = value;
         } else if (common.is(flag, "--torch-exports")) {
             options.exports = try tables.Exports.read(allocator, value);
+        } else if (common.is(flag, "--torch-python")) {
+            options.torch_python = try tables.Exports.read(allocator, value);
+        } else if (common.is(flag, "--python-symbols")) {
+            try libraries.read(allocator, value, &options.python);
         } else if (common.is(flag, "--system")) {
             options.system = try systems.System.read(allocator, value);
         } else if (common.is(flag, "--loading")) {

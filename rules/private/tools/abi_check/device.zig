@@ -77,6 +77,19 @@ pub fn find(allocator: std.mem.Allocator, library: *elf.Library) elf.Error![]con
     return found.items;
 }
 
+/// The PTX that a CUDA driver links before it compiles it, of sources whose device code is linked: it is for GPUs of which the
+/// library has no machine code. The archive of what launches kernels from kernels has some of an architecture of its own.
+pub fn linkable(allocator: std.mem.Allocator, library: *elf.Library) elf.Error![]const Code {
+    var found = std.ArrayList(Code).init(allocator);
+    if (try library.section("__nv_relfatbin")) |data| {
+        library.reading = "the device code that is linked";
+        try fatbins(&found, data, true);
+    }
+    var kept = std.ArrayList(Code).init(allocator);
+    for (found.items) |code| if (code.kind == kind_ptx) try kept.append(code);
+    return kept.items;
+}
+
 /// `alone` says whether there is nothing but bundles in the data.
 fn bundles(found: *std.ArrayList(Code), data: []const u8, alone: bool) elf.Error!void {
     const bytes = elf.Bytes{ .data = data };

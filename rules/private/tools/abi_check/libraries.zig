@@ -1,4 +1,4 @@
-//! Reads which symbols the libraries of a CUDA or ROCm release define: toolchains/lock/*.symbols, whose layout is told
+//! Reads which symbols the libraries of a CUDA or ROCm release, or a Python define: toolchains/lock/*.symbols, whose layout is told
 //! in py_driver/matrix/library_symbols.py, which writes them.
 const std = @import("std");
 const common = @import("common");

@@ -66,6 +66,10 @@ pub const Check = struct {
     policy: *const policies.Policy,
     wanted: Wanted,
     exports: ?tables.Exports = null,
+    /// What libtorch_python.so of the releases of torch defines, if the library may need that.
+    torch_python: ?tables.Exports = null,
+    /// What the one Python defines that the library is for; empty if it is for all.
+    python: []const libraries.Library = &.{},
     /// What the libraries of the system define.
     system: systems.System = .{},
     /// What a library may tell the loader.
@@ -73,6 +77,8 @@ pub const Check = struct {
     /// What the libraries define of the releases of CUDA or ROCm that the library may be for.
     gpu_libraries: []const libraries.Library = &.{},
     code: []const device.Code = &.{},
+    /// What the CUDA driver can make code of, too.
+    linkable: []const device.Code = &.{},
     findings: std.ArrayList(Finding),
     /// What could not be found out, and is no finding.
     notes: std.ArrayList([]const u8),
@@ -87,6 +93,7 @@ pub const Check = struct {
             "build it for that CPU and Linux with `-shared -fPIC`",
         );
         self.code = try device.find(self.allocator, self.library);
+        self.linkable = try device.linkable(self.allocator, self.library);
         try self.symbolVersions();
         try self.pythonAbi();
         try self.needed();
@@ -175,6 +182,10 @@ pub const Check = struct {
                 try self.add("python-abi", symbol.name, "a symbol of Python, in a binding without Python", .{}, "remove what refers to it");
                 continue;
             }
+            if (self.python.len > 0) {
+                try self.ofOnePython(symbol.name);
+                continue;
+            }
             const since = self.policy.python.get(symbol.name) orelse {
                 try self.add("python-abi", symbol.name, "not in Python's stable ABI", .{}, "use only the limited API");
                 continue;
@@ -189,8 +200,18 @@ pub const Check = struct {
         }
     }
 
+    fn ofOnePython(self: *Check, symbol: []const u8) elf.Error!void {
+        for (self.python) |library| {
+            if (library.symbols.contains(symbol)) return;
+        }
+        try self.add("python-abi", symbol, "{s} does not define it", .{
+            self.python[0].release,
+        }, "use what that Python has, or do not build for it");
+    }
+
     fn needed(self: *Check) elf.Error!void {
         for (self.library.needed) |name| {
+            if (self.python.len > 0 and common.is(name, "libtorch_python.so")) continue;
             if (!self.policy.allowsLibrary(name)) try self.add(
                 "needed-library",
                 name,
@@ -388,7 +409,7 @@ pub const Check = struct {
 
     fn compare(self: *Check, wanted: []const device.Code, found: []const device.Code) elf.Error!void {
         for (wanted) |one| {
-            if (!device.has(found, one)) try self.add(
+            if (!device.has(found, one) and !device.has(self.linkable, one)) try self.add(
                 "gpu-code",
                 try one.spell(self.allocator),
                 "declared, and not in the file",

@@ -63,14 +63,24 @@ fn unversioned(work: *Check, symbol: elf.Symbol, torch: ?Torch) elf.Error!void {
         symbol.name,
         "{s}",
         .{if (of_torch) "torch defines it, which is not loaded for tvm-ffi" else "no library defines it"},
-        "add the source that defines it to `src`, or remove the call",
+        advice(symbol.name),
     );
+}
+
+/// What to do about a symbol that no library defines. `__kmpc_*` are LLVM's OpenMP; rules/private/include/openmp.c has a part.
+fn advice(symbol: []const u8) []const u8 {
+    return if (std.mem.startsWith(u8, symbol, "__kmpc_"))
+        "host code of GPU sources cannot use this part of OpenMP: move it to a .cpp file"
+    else
+        "add the source that defines it to `src`, or remove the call";
 }
 
 /// What a release of torch defines, if that is recorded.
 const Torch = struct {
     version: []const u8,
     table: *const tables.Exports,
+    /// The same of libtorch_python.so, if the library may need that.
+    python: ?*const tables.Exports,
     /// The columns of the release, and of these the ones that count.
     of_release: tables.Mask,
     columns: tables.Mask,
@@ -88,6 +98,7 @@ const Torch = struct {
         return .{
             .version = version,
             .table = table,
+            .python = if (work.torch_python) |*one| one else null,
             .of_release = of_release,
             .columns = if (of_abi == 0) of_release else of_abi,
             .of_abi = of_abi != 0,
@@ -96,7 +107,7 @@ const Torch = struct {
 
     /// Whether some release defines a symbol: what a library calls only where it is there.
     fn hasEver(self: *const Torch, symbol: []const u8) bool {
-        return self.table.definers(symbol) != 0;
+        return self.table.definers(symbol) != 0 or (if (self.python) |python| python.definers(symbol) != 0 else false);
     }
 
     fn check(self: *const Torch, work: *Check, symbol: []const u8) elf.Error!void {
@@ -105,6 +116,9 @@ const Torch = struct {
         if (work.wanted.rocm and of_hip) return;
         // Of some releases only the build with the other C++ ABI is recorded: it names these differently.
         if (!self.of_abi and (mangled.isCxx11(symbol) or mangled.isCxx98(symbol))) return;
+        if (self.python) |python| {
+            if (python.definers(symbol) & python.of(self.version, work.wanted.torch_wheel, null, true) != 0) return;
+        }
         const definers = self.table.definers(symbol);
         if (definers & self.columns != 0) return;
         const elsewhere = self.table.of(self.version, null, null, work.wanted.gpu) & ~self.of_release;
@@ -126,7 +140,7 @@ const Torch = struct {
             symbol,
             "no library defines it",
             .{},
-            "add the source that defines it to `src`, or remove the call",
+            advice(symbol),
         );
     }
 };

@@ -20,8 +20,11 @@ const Device = struct {
 /// Takes the object of the host's code and that of the code of all architectures. If an attempt has failed, one is empty, and
 /// all phases run here one after another, with files of a directory beside what it makes. `--read BEFORE AFTER` names the
 /// files with which headers that was tried, and with which it was done.
+///
+/// `--cubin NUMBER ATTEMPT OUT` names the code of an architecture that is linked with that of other sources.
 pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var work = phases.Work.init(allocator);
+    var cubins = std.ArrayList([3][]const u8).init(allocator);
     var devices = std.ArrayList(Device).init(allocator);
     var images = std.ArrayList([]const u8).init(allocator);
     var host: []const u8 = "";
@@ -38,6 +41,8 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
             try devices.append(.{ .number = value, .gencode = try arguments.value(flag) });
         } else if (common.is(flag, "--image")) {
             try images.append(value);
+        } else if (common.is(flag, "--cubin")) {
+            try cubins.append(.{ value, try arguments.value(flag), try arguments.value(flag) });
         } else if (common.is(flag, "--attempt")) {
             attempt = .{ value, try arguments.value(flag) };
         } else if (common.is(flag, "--out")) {
@@ -51,6 +56,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     if (host_code.len > 0 and device_code.len > 0) {
         try common.write(out[0], host_code);
         try common.write(read[1], try common.read(allocator, read[0]));
+        for (cubins.items) |cubin| try common.write(cubin[2], try common.read(allocator, cubin[1]));
         return common.write(out[1], device_code);
     }
     try needed.tell(allocator, read[1], needed.failed);
@@ -75,6 +81,9 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
         try phase(&work, .cicc, try one.file(allocator, directory, "ptx"), call, &.{one.gencode});
         try work.inputs.put("code", work.out);
         try phase(&work, .ptxas, try one.file(allocator, directory, "cubin"), call, &.{one.gencode});
+        for (cubins.items) |cubin| {
+            if (common.is(cubin[0], one.number)) try common.write(cubin[2], try common.read(allocator, work.out));
+        }
     }
     work.inputs.clearRetainingCapacity();
     for (devices.items) |one| {

@@ -20,6 +20,7 @@ const Meaning = struct { word: []const u8, frontend: ?[]const u8 = null, compile
 
 /// Words that begin with two dashes are for the front end, unless they stand here.
 const meanings = [_]Meaning{
+    .{ .word = "--device-c", .frontend = "--device-c", .compile = "--device-c" },
     .{ .word = "--promote_warnings", .frontend = "--promote_warnings", .compile = "-Werror" },
     .{ .word = "-O0", .frontend = "--device-O=0", .compile = "-opt=0" },
     .{ .word = "-O1", .frontend = "--device-O=1", .compile = "-opt=1" },
@@ -135,7 +136,7 @@ fn known(allocator: std.mem.Allocator, words: []const []const u8, half: Half) ![
             if (half == .compile) try rest.append(word);
         } else if (meaning(word)) |one| {
             if (if (half == .frontend) one.frontend else one.compile) |other| try rest.append(other);
-        } else if (std.mem.startsWith(u8, word, "--") and !common.is(word, "--device-c")) {
+        } else if (std.mem.startsWith(u8, word, "--")) {
             is_value = true;
             if (half == .frontend) try rest.append(word);
         } else return unknown(word);

@@ -44,7 +44,9 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
         const out = words.items[words.items.len - 1];
         const whole = if (preprocesses) try inputs.listing(allocator, words.items, out) else words.items;
         if (phase == .cicc) {
-            const ended = try dryrun.tried(null, allocator, whole, &plan.environment);
+            const at_root = optimizedLater(whole);
+            const called = if (at_root) try fromRoot(allocator, whole, &plan.environment) else whole;
+            const ended = try dryrun.tried(if (at_root) "/" else null, allocator, called, &plan.environment);
             try std.io.getStdErr().writeAll(ended.said);
             if (ended.code != 0) std.process.exit(ended.code);
             for (whole) |word| {
@@ -53,9 +55,44 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
             }
         } else try dryrun.execute(null, allocator, whole, &plan.environment);
         if (preprocesses) try inputs.check(allocator, out, null);
-        if (phase == .cicc) try phases.leaveDirectory(allocator, words.items[words.items.len - 1]);
+        if (phase == .cicc) {
+            const at_root = optimizedLater(whole);
+            for (whole, 1..) |word, next| {
+                if (at_root and common.is(word, "--stub_file_name")) try relative(allocator, whole[next]);
+                if (common.is(word, "-o") and !std.mem.endsWith(u8, whole[next], ".ltoir"))
+                    try phases.leaveDirectory(allocator, whole[next]);
+            }
+        }
     }
     for (plan.temporary) |path| std.fs.cwd().deleteFile(path) catch {};
+}
+
+/// Options of cicc whose value is a file that it reads or writes.
+const of_files = [_][]const u8{
+    "--gen_c_file_name", "--gen_device_file_name", "--module_id_file_name", "--stub_file_name", "-o", "-olto",
+};
+
+/// Whether cicc makes what is optimised when device code is linked. The name of the directory that it works in is part of that.
+fn optimizedLater(command: []const []const u8) bool {
+    for (command) |word| if (common.isAny(word, &.{ "-lto", "-olto" })) return true;
+    return false;
+}
+
+/// A command for the root, the directory that has the same name everywhere.
+fn fromRoot(allocator: std.mem.Allocator, command: []const []const u8, environment: *const std.process.EnvMap) ![][]const u8 {
+    const program = try dryrun.program(allocator, command[0], environment.get("PATH") orelse "");
+    const words = try allocator.dupe([]const u8, command);
+    words[0] = try dryrun.absolute(allocator, program);
+    for (words[1..], command[0 .. command.len - 1]) |*word, before| {
+        if (common.isAny(before, &of_files) or std.mem.endsWith(u8, word.*, ".ii")) word.* = try dryrun.absolute(allocator, word.*);
+    }
+    return words;
+}
+
+/// Has a file name itself as commands of the working directory do.
+fn relative(allocator: std.mem.Allocator, path: []const u8) !void {
+    const text = try common.read(allocator, path);
+    try common.write(path, try std.mem.replaceOwned(u8, allocator, text, try dryrun.absolute(allocator, path), path));
 }
 
 /// Preprocesses a source for the host, for architectures, or for both. The host comes first and alone, so that what is
@@ -169,4 +206,20 @@ pub fn preprocessed(work: *phases.Work, call: []const []const u8, wanted: []cons
     if (failed != 0) return false;
     for (wanted) |text| try inputs.check(allocator, text.out, &work.packs);
     return true;
+}
+
+test "what is optimised when device code is linked is made in the root" {
+    var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
+    defer arena.deinit();
+    const allocator = arena.allocator();
+    const command = [_][]const u8{ "/cuda/cicc", "--orig_src_file_name", "a.cu", "--stub_file_name", "a.stub.c", "a.ii", "-lto", "-o", "a.ltoir" };
+    try std.testing.expect(optimizedLater(&command));
+    try std.testing.expect(!optimizedLater(command[0..6]));
+    const environment = std.process.EnvMap.init(allocator);
+    const words = try fromRoot(allocator, &command, &environment);
+    for (words, command, 0..) |word, before, index| {
+        const is_path = index == 4 or index == 5 or index == 8;
+        try std.testing.expectEqual(is_path, !common.is(word, before));
+        if (is_path) try std.testing.expect(word[0] == '/' and std.mem.endsWith(u8, word, before));
+    }
 }

@@ -6,6 +6,12 @@ const std = @import("std");
 const common = @import("common");
 const elf = std.elf;
 
+/// Where the CUDA runtime looks for device code.
+pub const device_section = ".nv_fatbin";
+
+/// Of an object, with the empty one that each begins with.
+const section_count = 5;
+
 /// Names of sections and of the symbol, one table for both.
 const Names = struct {
     bytes: std.ArrayList(u8),
@@ -27,9 +33,9 @@ pub fn write(
     section: []const u8,
     alignment: u64,
     symbol: []const u8,
-    data: []const u8,
+    content: []const u8,
 ) !void {
-    const size = std.mem.alignForward(u64, data.len, @sizeOf(u64));
+    const size = std.mem.alignForward(u64, content.len, @sizeOf(u64));
     const start = std.mem.alignForward(u64, @sizeOf(elf.Elf64_Ehdr), alignment);
     var names = Names{ .bytes = std.ArrayList(u8).init(allocator) };
     _ = try names.add("");
@@ -42,7 +48,7 @@ pub fn write(
         .st_size = size,
     } };
     const table = start + size;
-    var sections = [_]elf.Elf64_Shdr{
+    var sections = [section_count]elf.Elf64_Shdr{
         std.mem.zeroes(elf.Elf64_Shdr),
         header(try names.add(section), elf.SHT_PROGBITS, start, size, alignment),
         // Says that no stack needs to be executable.
@@ -69,11 +75,22 @@ pub fn write(
     const bytes = try allocator.alloc(u8, headers + @sizeOf(@TypeOf(sections)));
     @memset(bytes, 0);
     put(bytes, 0, std.mem.asBytes(&first));
-    put(bytes, start, data);
+    put(bytes, start, content);
     put(bytes, table, std.mem.asBytes(&symbols));
     put(bytes, sections[4].sh_offset, names.bytes.items);
     put(bytes, headers, std.mem.asBytes(&sections));
     try common.write(path, bytes);
+}
+
+/// The data of an object that `write` has made, up to the alignment of its size; null for another object, which has more
+/// sections.
+pub fn data(object: []const u8) ?[]const u8 {
+    if (object.len < @sizeOf(elf.Elf64_Ehdr)) return null;
+    const first = std.mem.bytesToValue(elf.Elf64_Ehdr, object[0..@sizeOf(elf.Elf64_Ehdr)]);
+    if (first.e_type != .REL or first.e_shnum != section_count) return null;
+    const at = first.e_shoff + @sizeOf(elf.Elf64_Shdr);
+    const section = std.mem.bytesToValue(elf.Elf64_Shdr, object[at..][0..@sizeOf(elf.Elf64_Shdr)]);
+    return object[section.sh_offset..][0..section.sh_size];
 }
 
 fn header(name: u32, kind: u32, offset: u64, size: u64, alignment: u64) elf.Elf64_Shdr {
@@ -88,4 +105,17 @@ fn header(name: u32, kind: u32, offset: u64, size: u64, alignment: u64) elf.Elf6
 
 fn put(bytes: []u8, offset: u64, part: []const u8) void {
     @memcpy(bytes[offset..][0..part.len], part);
+}
+
+test "data comes back" {
+    var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
+    defer arena.deinit();
+    const allocator = arena.allocator();
+    var directory = std.testing.tmpDir(.{});
+    defer directory.cleanup();
+    const path = try std.fs.path.join(allocator, &.{ try directory.dir.realpathAlloc(allocator, "."), "a.o" });
+    try write(allocator, path, .X86_64, device_section, 8, "code", "12345678abc");
+    const object = try common.read(allocator, path);
+    try std.testing.expectEqualStrings("12345678abc\x00\x00\x00\x00\x00", data(object).?);
+    try std.testing.expectEqual(null, data(object[0..10]));
 }

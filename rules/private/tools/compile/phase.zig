@@ -5,6 +5,7 @@ const std = @import("std");
 const common = @import("common");
 const dryrun = @import("dryrun.zig");
 const halves = @import("halves.zig");
+const host_stub = @import("host_stub.zig");
 const Editor = @import("editor.zig").Editor;
 const object = @import("object.zig");
 const Packs = @import("packs.zig").Packs;
@@ -15,7 +16,9 @@ const texts = @import("texts.zig");
 pub const ident_flag = "--ident=";
 const stub_name = "stub.c";
 const fatbin_name = "fatbin.c";
-const fatbin_include = "#include \"" ++ fatbin_name ++ "\"\n";
+
+/// Where the linker of device code looks for the code of a source.
+const relocatable_section = "__nv_relfatbin";
 
 pub const Phase = enum {
     @"host-preprocess",
@@ -25,6 +28,7 @@ pub const Phase = enum {
     @"device-frontend",
     @"device-compile",
     ptxas,
+    nvlink,
     fatbinary,
     @"host-compile",
 };
@@ -79,7 +83,7 @@ pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: boo
     const module_id = try std.mem.concat(allocator, u8, &.{ work.out, ".id" });
     const scratch = try std.mem.concat(allocator, u8, &.{ work.out, ".tmp" });
     const words = switch (phase) {
-        .@"host-preprocess", .@"device-preprocess" => return common.fail("phase: {s} is a step of its own", .{@tagName(phase)}),
+        .@"host-preprocess", .@"device-preprocess", .nvlink => return common.fail("phase: {s} is a step of its own", .{@tagName(phase)}),
         .frontend => try work.frontend(command, module_id),
         .cicc => try work.cicc(command, module_id, scratch),
         .@"device-frontend" => try work.half(try work.cicc(command, module_id, scratch), .frontend, &plan.environment),
@@ -115,10 +119,20 @@ pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: boo
     if (own) std.fs.cwd().deleteFile(module_id) catch {};
     if (phase == .fatbinary) {
         const code = try common.read(allocator, scratch);
-        try object.write(allocator, work.out, cpuOf(plan), ".nv_fatbin", 8, try work.symbol(), code);
+        const section = if (isRelocatable(command)) relocatable_section else object.device_section;
+        try object.write(allocator, work.out, cpuOf(plan), section, 8, try work.symbol(), code);
     }
     std.fs.cwd().deleteFile(scratch) catch {};
-    if (writes_stub) try work.cleanStub();
+    if (writes_stub) {
+        const text = try host_stub.clean(allocator, try common.read(allocator, work.stub), .{
+            .path = work.stub,
+            .name = stub_name,
+            .included = fatbin_name,
+            .symbol = try work.symbol(),
+            .id = try moduleId(allocator, work.section, work.name),
+        });
+        try common.write(work.stub, text);
+    }
     if (phase == .cicc or phase == .@"device-compile") try leave(allocator, work.out, "");
 }
 
@@ -136,6 +150,12 @@ pub fn only(plan: dryrun.Plan, phase: Phase) ![]const []const u8 {
         chosen = command;
     }
     return chosen orelse common.fail("this nvcc runs no {s}; compile in one step", .{@tagName(phase)});
+}
+
+/// Whether the device code of a command is linked later.
+fn isRelocatable(command: []const []const u8) bool {
+    for (command) |word| if (common.is(word, "--device-c")) return true;
+    return false;
 }
 
 /// The CPU that the host's code is for. nvcc tells it by the macros of the host compiler, and cudafe++ by this option.
@@ -168,6 +188,7 @@ pub fn phaseOf(command: []const []const u8) ?Phase {
     if (common.is(program, "cudafe++")) return .frontend;
     if (common.is(program, "cicc")) return .cicc;
     if (common.is(program, "ptxas")) return .ptxas;
+    if (common.is(program, "nvlink")) return .nvlink;
     if (common.is(program, "fatbinary")) return .fatbinary;
     var preprocesses = false;
     var for_device = false;
@@ -340,7 +361,7 @@ pub const Work = struct {
     }
 
     /// `--image3=kind=elf,sm=80,file=...` with the file that is ours.
-    fn image(self: *Work, word: []const u8) ![]const u8 {
+    pub fn image(self: *Work, word: []const u8) ![]const u8 {
         const file_key = "file=";
         const at = std.mem.indexOf(u8, word, file_key) orelse return common.fail("nvcc: no file in {s}", .{word});
         const sm_key = ",sm=";
@@ -365,24 +386,6 @@ pub const Work = struct {
         // Debug sections name the directory that a compiler runs in.
         try editor.words.append("-fdebug-compilation-dir=.");
         return editor.words.items;
-    }
-
-    /// The stub says where it was written; the same text is to come out everywhere. And it includes the code of all
-    /// architectures, of which the host's needs the address only.
-    fn cleanStub(self: *Work) !void {
-        const text = try common.read(self.allocator, self.stub);
-        const clean = try std.mem.replaceOwned(u8, self.allocator, text, self.stub, stub_name);
-        if (std.mem.count(u8, clean, fatbin_include) != 1)
-            return common.fail("nvcc: host code that does not include {s} once; compile in one step", .{fatbin_name});
-        const name = try self.symbol();
-        const declared = try std.fmt.allocPrint(self.allocator,
-            \\#include "fatbinary_section.h"
-            \\extern "C" __attribute__((visibility("hidden"))) const unsigned long long {s}[];
-            \\extern "C" {{ static const __fatBinC_Wrapper_t __fatDeviceText __attribute__((aligned(8)))
-            \\__attribute__((section(FATBIN_CONTROL_SECTION_NAME))) = {{ FATBINC_MAGIC, FATBINC_VERSION, {s}, 0 }}; }}
-            \\
-        , .{ name, name });
-        try common.write(self.stub, try std.mem.replaceOwned(u8, self.allocator, clean, fatbin_include, declared));
     }
 
     /// Where the code of all architectures begins.

@@ -1,6 +1,6 @@
 //! Variables of device code that a source shares with others: `extern __constant__ float table[16]`.
 //!
-//! Without relocatable device code, which nothing links, each source has a variable of its own in such a place, all zeros.
+//! Without relocatable device code (`-rdc=true`), each source has a variable of its own in such a place, all zeros.
 //! nvcc takes that for a warning. It is harmless where a header declares the variable and the source does not use it.
 const std = @import("std");
 const common = @import("common");
@@ -27,7 +27,7 @@ fn used(said: []const u8, text: []const u8) ?[]const u8 {
 
 /// Says what is wrong with a variable.
 pub fn fail(name: []const u8) common.Failure {
-    return common.fail(before ++ "{s}" ++ after ++ ": relocatable device code is not linked", .{name});
+    return common.fail(before ++ "{s}" ++ after ++ ": -rdc=true links it", .{name});
 }
 
 /// The variable that a line is about.

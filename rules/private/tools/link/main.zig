@@ -1,8 +1,8 @@
 //! Links an extension whose types are its own.
 //!
-//!   link --types FILE --id FILE [--text FILE]... -- LINKER ARGUMENT...
+//!   link [--types FILE --id FILE [--text FILE]...] -- LINKER ARGUMENT...
 //!
-//! Before the linker runs, the names of the types in its objects are changed (object.zig). FILE has the names whose types
+//! Without --types the linker runs with the objects as they are. Else before it runs, the names of the types in its objects are changed (object.zig). FILE has the names whose types
 //! other libraries know, the other one the id of the kernel, the texts are the files of the project. A changed object lies beside the library while the linker
 //! reads it, and messages name it by the path that it has without.
 const std = @import("std");
@@ -12,7 +12,14 @@ const object = @import("object.zig");
 const types = @import("types.zig");
 
 fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
-    if (!common.is(arguments.next() orelse "", "--types")) return common.fail("link: --types is missing", .{});
+    const first = arguments.next() orelse "";
+    if (common.is(first, "--")) {
+        const plain = try allocator.dupe([]const u8, arguments.items[arguments.at..]);
+        const beside = try std.fmt.allocPrint(allocator, "{s}.objects/", .{try output(plain)});
+        defer std.fs.cwd().deleteTree(beside) catch {};
+        return link(allocator, plain, beside);
+    }
+    if (!common.is(first, "--types")) return common.fail("link: --types is missing", .{});
     var names = try types.Names.read(allocator, try common.read(allocator, try arguments.value("--types")));
     if (!common.is(arguments.next() orelse "", "--id")) return common.fail("link: --id is missing", .{});
     names.tag = std.mem.trim(u8, try common.read(allocator, try arguments.value("--id")), " \n");

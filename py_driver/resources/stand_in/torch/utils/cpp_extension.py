@@ -171,14 +171,15 @@ def _extension(
     linked = kwargs.get("dlink_libraries", [])
     if kwargs.get("dlink", False) or linked:
         flags = kwargs.setdefault("extra_compile_args", {})
-        flags["nvcc_dlink"] = [*flags.get("nvcc_dlink", []), "-dlink", *(f"-l{library}" for library in linked)]
+        linking = flags.get("nvcc_dlink", [])
+        linking += ["-dlink", *(f"-L{path}" for path in library_dirs), *(f"-l{library}" for library in linked), "-dlto"]
+        flags["nvcc_dlink"] = linking
     extension = setuptools.Extension(name, sources, *args, **kwargs)
     extension.of_torch = {
         "kind": kind,
         "libraries": added,
         "include_dirs": include_paths(device),
         "library_dirs": library_paths(device),
-        "dlink_libraries": linked,
     }
     return extension
 

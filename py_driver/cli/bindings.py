@@ -1,0 +1,144 @@
+"""Options of commands that build projects with a setup.py: how modules are bound, and for which Pythons."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from py_driver.errors import Code, error
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from py_driver.cli import Parser
+    from py_driver.extensions.binding import Bindings
+    from py_driver.matrix.configurations import Configuration
+    from py_driver.matrix.matrix import Matrix
+    from py_driver.matrix.pythons import Python
+
+EVERY: Final = "every locked Python that the torch release has wheels for"
+"""What `all_pythons` chooses, in words."""
+
+OWN: Final = (
+    "the Python that runs the driver if it is locked and the torch release has wheels for it, else the first such one"
+)
+"""What `own_python` chooses, in words."""
+
+
+def add_binding(parser: Parser) -> None:
+    """Add the option that says how the modules of a setup.py are bound."""
+    parser.group("compile").add_argument(
+        "--binding",
+        choices=("pybind", "library"),
+        default="",
+        help="with a setup.py: bind modules by pybind11, once for each Python, or on torch::Library, once for all "
+        "(default: torch::Library, unless the sources use Python objects)",
+    )
+
+
+def add_bindings(parser: Parser, default: str) -> None:
+    """Add the options that say how the modules of a setup.py are bound, and for which Pythons.
+
+    Args:
+        parser: of the command.
+        default: the Pythons if none is named, in words.
+    """
+    add_binding(parser)
+    parser.group("select").add_argument(
+        "--python",
+        metavar="M.N|PATH",
+        action="append",
+        default=[],
+        help="with a setup.py: build modules that are bound by pybind11 for this Python, e.g. 3.13, or for this "
+        f"interpreter; repeatable (default: {default})",
+    )
+
+
+def bindings_of(
+    args: argparse.Namespace, matrix: Matrix, default: Callable[[Matrix, str], tuple[Python, ...]]
+) -> Bindings:
+    """How modules are bound by a command line.
+
+    Args:
+        args: the command line.
+        matrix: the releases to build for.
+        default: the Pythons for a torch release if none is named.
+    """
+    from py_driver.extensions.binding import Bindings
+
+    words: list[str] = getattr(args, "python", [])
+
+    def pythons(configuration: Configuration) -> tuple[Python, ...]:
+        chosen = _named(words, matrix) if words else default(matrix, configuration.torch or "")
+        if installed := [python for python in chosen if python.key != python.version]:
+            _check_cpu(configuration, matrix, installed[0])
+        return chosen
+
+    return Bindings(args.binding, pythons)
+
+
+def all_pythons(matrix: Matrix, torch: str) -> tuple[Python, ...]:
+    """The locked Pythons that a torch release has wheels for.
+
+    Raises:
+        DriverError: UNSUPPORTED if there are none.
+    """
+    from py_driver.matrix.pythons import all_locked
+
+    return all_locked(matrix, torch)
+
+
+def own_python(matrix: Matrix, torch: str) -> tuple[Python, ...]:
+    """The Python that runs the driver if it can be built for with nothing else, else the first that can.
+
+    Raises:
+        DriverError: UNSUPPORTED if there is none.
+    """
+    own = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    found = all_pythons(matrix, torch)
+    return tuple(python for python in found if python.version == own) or found[:1]
+
+
+def _named(words: list[str], matrix: Matrix) -> tuple[Python, ...]:
+    """The Pythons of a command line.
+
+    Raises:
+        DriverError: UNSUPPORTED for a version that is neither locked nor installed; USAGE for two with one ABI; what
+            `installed_python` raises.
+    """
+    pythons = tuple(dict.fromkeys(_python(word, matrix) for word in words))
+    tags = [python.tag for python in pythons]
+    if twice := next((tag for tag in tags if tags.count(tag) > 1), ""):
+        raise error(Code.USAGE, f"`--python` names two Pythons with the ABI {twice}", help="name one of them")
+    return pythons
+
+
+def _python(word: str, matrix: Matrix) -> Python:
+    """The Python that a word of the command line means."""
+    from py_driver.matrix.installed_python import find_interpreter, installed_python
+    from py_driver.matrix.pythons import VERSION, locked
+
+    if not VERSION.fullmatch(word):
+        return installed_python(Path(word))
+    if (python := locked(matrix, word)) is not None:
+        return python
+    if (interpreter := find_interpreter(word)) is not None:
+        return installed_python(interpreter)
+    message = f"Python {word} is neither in the lock ({', '.join(matrix.cpython)}) nor on PATH"
+    raise error(Code.UNSUPPORTED, message, help="install it with its headers, and name it: `--python PATH`")
+
+
+def _check_cpu(configuration: Configuration, matrix: Matrix, python: Python) -> None:
+    """See that an installed Python is for the CPU of a variant: only those of the lock are for all.
+
+    Raises:
+        DriverError: UNSUPPORTED if it is not.
+    """
+    from py_driver.system.machine import machine_cpu
+
+    if configuration.cpu not in (None, machine_cpu()):
+        here = f"the headers of Python {python.version} are those of this machine"
+        message = f"{here}, and the variant is for {configuration.cpu}"
+        raise error(Code.UNSUPPORTED, message, help=f"choose from the lock: {', '.join(matrix.cpython)}")
