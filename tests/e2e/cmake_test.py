@@ -13,6 +13,7 @@ from py_driver import __main__
 from py_driver.building.build import Options
 from py_driver.building.extension import plan_extension
 from py_driver.errors import Code
+from py_driver.extensions.binding import Bindings
 from py_driver.output import Output
 from py_driver.recording.recorder import Recorded
 from py_driver.system.cache import CACHE_VARIABLE, cache_root
@@ -79,7 +80,7 @@ def test_a_module_of_cmake_is_recorded_and_planned(tmp_path: Path) -> None:
     assert [flag for flag in module.cxx_flags if flag.startswith(("torch:", "-isystem"))] == list(headers)
     assert recorded.record.asked == ()
     output = Output(io.StringIO(), io.StringIO())
-    extension = plan_extension(directory, (CPU,), RELEASES, output, Options())
+    extension = plan_extension(directory, (CPU,), RELEASES, output, Options(), Bindings("", lambda _: ()))
     [plan] = extension.plans
     assert [variant.module for variant in plan.variants] == ["thing._C"]
     assert extension.notes == ()
