@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -64,11 +65,24 @@ def check(directory: Path, args: argparse.Namespace, output: Output) -> int:
     records = [configured.recording.record for configured in extension.configured]
     for line in dict.fromkeys(line for record in records for line in record.asked):
         output.say(printable(f"note: setup.py asked for {line}"))
+    for name in _brought(extension):
+        output.say(printable(f"note: the wheel has {name}, which the project brings compiled"))
     modules = {module.name for record in records for module in record.modules}
     found = f"{counted(len(modules), 'extension module')}, {counted(len(records), 'variant')}"
     advice = "" if modules else "; its wheel fits every torch"
     output.say(printable(f"{directory} is valid: {found}{advice}"))
     return ExitCode.OK
+
+
+def _brought(extension: Extension) -> list[str]:
+    """The libraries in the wheels of a project that nothing here compiles, sorted."""
+    found: set[str] = set()
+    for configured in extension.configured:
+        recording = configured.recording
+        own = {module.file for module in recording.record.modules}
+        with zipfile.ZipFile(recording.wheel) as wheel:
+            found.update(name for name in wheel.namelist() if name.endswith(".so") and name not in own)
+    return sorted(found)
 
 
 _WAYS = {LIBRARY: "torch::Library", PYBIND: "pybind11", "": "itself"}

@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     from py_driver.recording.record import Module
 
 _KEYS: Final = {"cxx-flags": "extra_compile_args['cxx']", "cuda-flags": "extra_compile_args['nvcc']"}
+_OF_CMAKE: Final = {"cxx-flags": "the options for C++", "cuda-flags": "the options for CUDA"}
+_LISTS: Final = "CMakeLists.txt"
 _ADVICE: Final = {
     "list the directory in `include`": "list the directory in `include_dirs`",
     "list the archs in `cuda-capabilities`": "name architectures by `-gencode arch=compute_90,code=sm_90`",
 }
 _INCLUDE: Final = re.compile(r"(-I|-isystem|--?include-path|--?system-include)=?(.*)")
+_TARGET: Final = re.compile(r"-DTORCH_TARGET_VERSION=\w+")
 _AFTER: Final = ("-isystem", "-system-include", "--system-include")
 """The flags for directories that compilers search after those of `-I`."""
 
@@ -65,11 +68,11 @@ class SetupFindings(Findings):
 
     def add(self, code: Code, message: str, span: Span | None, *, label: str = "", advice: str = "") -> None:
         """Collect an error; see `Findings`."""
-        super().add(code, _told(message), span, label=label, advice=_ADVICE.get(advice, advice))
+        super().add(code, _told(message, span), span, label=label, advice=_ADVICE.get(advice, advice))
 
     def note(self, message: str, span: Span, code: Code | None = None) -> None:
         """Collect a note; see `Findings`. Equal notes of several configurations are one."""
-        told = _told(message)
+        told = _told(message, span)
         if not any(note.message == told and note.span == span for note in self.notes()):
             super().note(told, span, code)
 
@@ -96,11 +99,11 @@ class _LinkFindings(SetupFindings):
 
 
 def _of_linking(message: str) -> str:
-    return _told(message).replace(_KEYS["cuda-flags"], "extra_compile_args['nvcc_dlink']")
+    return _told(message, None).replace(_KEYS["cuda-flags"], "extra_compile_args['nvcc_dlink']")
 
 
-def _told(message: str) -> str:
-    for key, name in _KEYS.items():
+def _told(message: str, span: Span | None) -> str:
+    for key, name in (_OF_CMAKE if span and span.file.endswith(_LISTS) else _KEYS).items():
         message = message.replace(f"in {key}", f"in {name}")
     return message.split(": list it in `cuda-capabilities`")[0]
 
@@ -147,17 +150,27 @@ def read_flags(module: Module, family: str, span: Span, findings: Findings) -> F
     kinds = {is_device(source, family) for source in module.sources}
     cxx_includes, cxx_flags = _take_includes(module.cxx_flags if False in kinds else ())
     cuda_includes, nvcc_flags = _take_includes(module.nvcc_flags if True in kinds else ())
-    cxx = read_cxx_flags(findings, _texts([*macros, *cxx_flags], span)) if False in kinds else ()
+    cxx_targets, cxx_flags = _take_targets([*macros, *cxx_flags])
+    cuda_targets, cuda_macros = _take_targets(macros)
+    nvcc_targets, nvcc_flags = _take_targets(nvcc_flags)
+    cxx = read_cxx_flags(findings, _texts(cxx_flags, span)) if False in kinds else ()
     written, archs = _choice_of_archs(_texts(nvcc_flags, span), findings)
-    cuda = read_cuda_flags(findings, (*_texts(macros, span), *written)) if True in kinds else ()
+    cuda = read_cuda_flags(findings, (*_texts(cuda_macros, span), *written)) if True in kinds else ()
     link = _read_link_flags(module, archs, span, findings) if True in kinds else ()
     if linking_of(values(cuda)).relocatable and not module.dlink:
         message = f"{module.name} compiles relocatable device code without `dlink=True`; it is linked nonetheless"
         findings.note(message, span)
     before = [*_undefined(family), *own]
     return Flags(
-        cxx=(*before, *values(cxx)),
-        cuda=(*_undefined(family), *recording_facts()["nvcc"]["common-flags"], *own, *values(cuda))
+        cxx=(*before, *cxx_targets, *values(cxx)),
+        cuda=(
+            *_undefined(family),
+            *recording_facts()["nvcc"]["common-flags"],
+            *own,
+            *cuda_targets,
+            *nvcc_targets,
+            *values(cuda),
+        )
         if family != "cpu"
         else (),
         archs=archs,
@@ -165,6 +178,15 @@ def read_flags(module: Module, family: str, span: Span, findings: Findings) -> F
         cuda_includes=cuda_includes,
         link=link,
     )
+
+
+def _take_targets(flags: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The definitions of TORCH_TARGET_VERSION among flags, and the others.
+
+    A build.toml has `stable-abi` for it; a setup.py writes the macro, which means to torch's headers what it says.
+    """
+    every = list(flags)
+    return [flag for flag in every if _TARGET.fullmatch(flag)], [flag for flag in every if not _TARGET.fullmatch(flag)]
 
 
 def _read_link_flags(module: Module, archs: tuple[str, ...] | None, span: Span, findings: Findings) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
-import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -37,6 +36,8 @@ _NAME: Final = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 _LEAST: Final = re.compile(r"(?:>=|==|~=|>)\s*(\d+)")
 _WITHOUT_PKG_RESOURCES: Final = 82
 _PLACE: Final = "build-requirements"
+_FORMAT: Final = "programs"
+_ELF: Final = b"\x7fELF"
 
 
 def normalized(requirement: str) -> str:
@@ -79,6 +80,8 @@ def chosen(requires: Iterable[str]) -> tuple[str, ...]:
         if normalized(requirement) == "setuptools" and (found := _LEAST.search(requirement))
     )
     always = [name for name in facts()["requirements"]["always"] if not (newer and normalized(name) == "setuptools")]
+    if any(normalized(requirement) in facts()["cmake"]["asked-by"] for requirement in kept):
+        always += facts()["cmake"]["requirements"]
     return tuple(sorted({*kept, *always}))
 
 
@@ -97,7 +100,7 @@ def installed(requirements: tuple[str, ...], output: Output) -> tuple[Path, tupl
             PERMISSION.
     """
     check(requirements)
-    key = sha256(json.dumps([requirements, sys.version]).encode())[:16]
+    key = sha256(json.dumps([requirements, sys.version, _FORMAT]).encode())[:16]
     root = cache_root() / _PLACE
     target = root / key
     with storage_errors(target):
@@ -147,5 +150,14 @@ def _install(target: Path, requirements: tuple[str, ...], output: Output) -> Non
                     help="build requirements are installed as wheels alone: building one would run its code unconfined",
                 )
             raise problem
-        shutil.rmtree(target / "bin", ignore_errors=True)  # scripts of an interpreter that a recording does not have
+        _remove_scripts(target / "bin")
         task.done("done")
+
+
+def _remove_scripts(directory: Path) -> None:
+    """Remove the scripts of an interpreter that a recording does not have; programs stay."""
+    for path in directory.iterdir() if directory.is_dir() else ():
+        with path.open("rb") as file:
+            is_program = file.read(len(_ELF)) == _ELF
+        if not is_program:
+            path.unlink()

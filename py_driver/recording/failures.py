@@ -7,6 +7,7 @@ import signal
 from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.errors import Code, Diagnostic, DriverError
+from py_driver.recording import cmake_failures
 from py_driver.recording.build_requirements import is_stand_in
 from py_driver.recording.build_system import SETUP
 from py_driver.recording.facts import facts
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from py_driver.recording.sandbox import Ended
 
+CMAKE_LISTS: Final = "CMakeLists.txt"
 _LENGTH: Final = 300
 _LACKS: Final = re.compile(r"the stand-in for torch has no `([\w.]+)`")
 _IMPORT: Final = re.compile(r"cannot import name '(\w+)' from '(torch[\w.]*)'")
@@ -37,10 +39,12 @@ class Failures:
         project: its directory after the run.
         shown: its directory, as the user knows it.
         limits: of the run.
+        inside: its directory in the run.
     """
 
-    def __init__(self, project: Path, shown: str, limits: Mapping[str, int]) -> None:
+    def __init__(self, project: Path, shown: str, limits: Mapping[str, int], inside: str) -> None:
         self._project = project
+        self._inside = inside
         self._shown = shown
         self._limits = limits
 
@@ -71,6 +75,7 @@ class Failures:
             self._missing(failure, location),
             self._lacking(failure, location),
             self._refused(failure, location, message),
+            self._cmake(output),
             self._builder(asked, location),
             self._asked(failure, asked, places),
         ):
@@ -124,6 +129,19 @@ class Failures:
         where = found["place"] or location
         message = f"{where[0] if where else SETUP} builds with `{found['program']}`, not through setuptools"
         return self._error(Code.UNSUPPORTED, message, where, "write a build.toml for it: see `driver init`")
+
+    def _cmake(self, output: str) -> DriverError | None:
+        """What CMake did not configure."""
+        found = cmake_failures.fault(output, self._inside)
+        if found is None:
+            return None
+        script = found.file or CMAKE_LISTS
+        location = [found.file, found.line] if found.file else None
+        if found.fetches:
+            advice = "put the files into the project, and name their directory by FETCHCONTENT_SOURCE_DIR_<NAME>"
+            message = f"{script} wants {found.message}; builds have no network"
+            return self._error(Code.UNSUPPORTED, message, location, advice)
+        return self._error(Code.SETUP_FAILED, f"CMake fails in {script}: {_line(found.message)}", location, _CONFINED)
 
     def _asked(
         self, failure: Mapping[str, Any], asked: Sequence[Mapping[str, Any]], places: Sequence[Any]

@@ -26,7 +26,11 @@ _PROGRAM: Final = 0o755
 _OF_GIT: Final = ("HEAD", "packed-refs", "refs", "shallow", "config")
 """What of a `.git` decides the version of a project; the rest changes whenever somebody looks at it."""
 
-_MADE: Final = ("build/bdist.*", "build/lib*", "build/temp*", "*.egg-info", "*.dist-info", "dist", GIT)
+_MADE: Final = (
+    *("build/bdist.*", "build/lib*", "build/temp*", "*.egg-info", "*.dist-info", "dist", GIT),
+    *("*/CMakeFiles", "*/CMakeCache.txt", "*/CMakeInit.txt", "*/cmake_install.cmake", "*/install_manifest.txt"),
+    *("*/build.ninja", "*/.ninja_deps", "*/.ninja_log", "*/.skbuild-info.json", "*/.cmake"),
+)
 _CACHES: Final = "__pycache__"
 
 
@@ -88,7 +92,7 @@ State = tuple[int, int, int]
 
 
 def states(directory: Path) -> dict[str, State]:
-    """The files below a directory, without what setuptools leaves there.
+    """The files below a directory, without what setuptools and CMake leave there.
 
     A link to a file of the directory counts as that file; others are left out.
     """

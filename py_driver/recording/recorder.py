@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.errors import Code, error
 from py_driver.matrix.configurations import spell
-from py_driver.recording import project_copy, sandbox, stand_ins, variables
-from py_driver.recording.build_requirements import chosen, installed
+from py_driver.recording import cmake, project_copy, sandbox, stand_ins, variables
+from py_driver.recording.build_requirements import chosen, installed, normalized
 from py_driver.recording.build_system import read_build_system
 from py_driver.recording.facts import facts
 from py_driver.recording.failures import Failures
@@ -49,6 +49,9 @@ _EPOCH: Final = "315532800"
 """1980-01-01: the earliest time that a zip archive has."""
 
 _METADATA: Final = re.compile(r"[^/]+\.dist-info/METADATA")
+_SCRATCH: Final = re.compile(r"(?<=/tmp/tmp)\w{8}")
+"""A name that tempfile gives, which is another one each time."""
+
 _JOBS: Final = "4"
 _RESULT: Final = "result.json"
 _JOB: Final = "job.json"
@@ -195,7 +198,10 @@ class _Run:
         project, out = here / stand_ins.PROJECT, here / stand_ins.OUT
         project_copy.copy(self._entries, project)
         before = project_copy.states(project)
-        stand_ins.write(here, base, self._torch)
+        compiles = cmake.is_there(packages)
+        stand_ins.write(here, base, self._torch, compiles=compiles)
+        if compiles:
+            cmake.write(here, base, self._torch, self._configuration.cpu or "")
         (out / WHEEL).mkdir(parents=True)
         job = {
             "project": f"{base}/{stand_ins.PROJECT}",
@@ -218,11 +224,11 @@ class _Run:
             here,
             shown,
             [f"{base}/{stand_ins.PYTHON}/bin/python", "-P", "-m", "setup_recorder", f"{base}/{_JOB}"],
-            self._environment(base),
+            {**self._environment(base), **(cmake.environment(base, self._torch, _JOBS) if compiles else {})},
             writable=(stand_ins.PROJECT, stand_ins.OUT),
             limits=self._limits,
         )
-        failures = Failures(project, self.shown, self._limits)
+        failures = Failures(project, self.shown, self._limits, f"{base}/{stand_ins.PROJECT}")
         result = _read_result(out / _RESULT)
         if result is None or ended.how != "exit":
             raise failures.of_end(ended)
@@ -240,10 +246,15 @@ class _Run:
         paths = Paths(base, packages, self._configuration.family)
         try:
             modules = modules_of(result["modules"], project, self.shown, paths)
-            record = self._record(out / WHEEL, result, replace_base(result["asked"], base))
+            asked = [note for note in result["asked"] if not (compiles and note["program"] in cmake.programs())]
+            record = self._record(out / WHEEL, result, replace_base(asked, base))
         except (LookupError, TypeError, ValueError, AttributeError):
             raise failures.of_forgery() from None
-        files = project_copy.changed(project, before, self._entries)
+        files = [
+            name
+            for name in project_copy.changed(project, before, self._entries)
+            if not (compiles and cmake.is_output(project / name))
+        ]
         record = replace(record, modules=modules, files=tuple(files), requirements=versions)
         _check_wheel(out / WHEEL / record.wheel, record)
         _write(here / "recording", record, project, out / WHEEL / record.wheel)
@@ -254,6 +265,8 @@ class _Run:
         known = {version.partition("==")[0] for version in versions}
         needs = [str(need) for need in result.get("needs", [])]
         missing = (result.get("failure") or {}).get("missing") or ""
+        if "failure" in result and any(note["program"] == cmake.NAME for note in result["asked"]):
+            needs += [need for need in facts()["cmake"]["requirements"] if normalized(need) not in known]
         needs += [
             distribution
             for module, distribution in facts()["modules"].items()
@@ -313,7 +326,8 @@ class _Run:
 
 def replace_base(asked: list[dict[str, Any]], base: str) -> tuple[str, ...]:
     """What a run wanted, for a record: `nvcc -V: CUDA 13.0`; sorted, without places of this machine."""
-    return tuple(sorted({f"{note['text']}: {note['answer']}".replace(base, sandbox.INSIDE) for note in asked}))
+    texts = {f"{note['text']}: {note['answer']}".replace(base, sandbox.INSIDE) for note in asked}
+    return tuple(sorted({_SCRATCH.sub("", text) for text in texts}))
 
 
 def _read_result(path: Path) -> dict[str, Any] | None:

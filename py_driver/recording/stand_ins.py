@@ -97,13 +97,14 @@ def torch_of(configuration: Configuration, arch_list: str, releases: Releases) -
     )
 
 
-def write(scratch: Path, base: str, torch: Torch) -> None:
+def write(scratch: Path, base: str, torch: Torch, *, compiles: bool) -> None:
     """Write the stand-ins of a torch.
 
     Args:
         scratch: where; the directories of a recording are made in it.
         base: where a program finds that directory.
         torch: see `torch_of`.
+        compiles: whether compilers write down what they would compile; else they fail.
     """
     for name in resources_below(_STAND_IN):
         path = scratch / STAND_IN / name
@@ -134,7 +135,7 @@ def write(scratch: Path, base: str, torch: Torch) -> None:
     for name in ("include/torch/csrc/api/include", "lib"):
         (scratch / STAND_IN / "torch" / name).mkdir(parents=True)
     _toolkit(scratch, torch)
-    _programs(scratch, torch)
+    _programs(scratch, base, torch, compiles=compiles)
     _python(scratch / PYTHON)
 
 
@@ -158,7 +159,18 @@ def _answering(torch: Torch) -> dict[str, dict[str, Any]]:
     }
 
 
-def _programs(scratch: Path, torch: Torch) -> None:
+def recorded(name: str, base: str) -> str:
+    """The script of a compiler that writes down what it would compile.
+
+    Args:
+        name: of the program.
+        base: where a program finds the directory of a recording.
+    """
+    recorder = f"{base}/{STAND_IN}/setup_recorder/compiler.py"
+    return f'#!/bin/sh\nexec "{base}/{PYTHON}/bin/python" -I -S "{recorder}" {name} "$@"\n'
+
+
+def _programs(scratch: Path, base: str, torch: Torch, *, compiles: bool) -> None:
     toolkit = {*facts()["answers"][_CUDA]["names"], *facts()["answers"][_ROCM]["names"]}
     (scratch / PROGRAMS).mkdir()
     for name, table in _answering(torch).items():
@@ -166,11 +178,20 @@ def _programs(scratch: Path, torch: Torch) -> None:
         lines = ["#!/bin/sh", 'case "$1" in']
         lines += [f"--version | -V | -v) cat << 'END'\n{text}END\n;;"]
         lines += [f"-dumpversion | -dumpfullversion) cat << 'END'\n{short}END\n;;"] if short else []
-        lines += [f'*) echo "{name}: nothing is compiled while a setup.py is recorded" >&2; exit 1 ;;', "esac", ""]
+        refusal = f'echo "{name}: nothing is compiled while a setup.py is recorded" >&2; exit 1'
+        does = recorded(name, base).splitlines()[1] if compiles else refusal
+        lines += [f"*) {does} ;;", "esac", ""]
         for directory in (PROGRAMS, f"{TOOLKIT}/bin") if name in toolkit else (PROGRAMS,):
             path = scratch / directory / name
             path.write_text("\n".join(lines), encoding="utf-8")
             path.chmod(0o755)
+
+    for name, words in facts()["done"].items():
+        path = scratch / PROGRAMS / name
+        lines = ["#!/bin/sh", 'case "$1" in', f"{' | '.join(words)}) exit 0 ;;"]
+        lines += [f'*) echo "{name}: nothing is installed while a setup.py is recorded" >&2; exit 1 ;;', "esac", ""]
+        path.write_text("\n".join(lines), encoding="utf-8")
+        path.chmod(0o755)
 
 
 def _toolkit(scratch: Path, torch: Torch) -> None:

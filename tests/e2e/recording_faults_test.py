@@ -81,7 +81,7 @@ def test_an_exception_in_another_file_of_the_project_has_its_place(tmp_path: Pat
             "from torch.utils import cpp_extension; cpp_extension.load('it', ['a.cpp'])",
             "`torch.utils.cpp_extension.load` compiles `it` while setup.py runs",
         ),
-        ("subprocess.check_call(['cmake', '.'])", "setup.py builds with `cmake`, not through setuptools"),
+        ("subprocess.check_call(['bazel', 'build'])", "setup.py builds with `bazel`, not through setuptools"),
         (
             "subprocess.check_call(['nvcc', '-c', 'b.cu'])",
             "setup.py runs `nvcc -c b.cu`, which fails: Command '['nvcc', "

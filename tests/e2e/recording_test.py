@@ -485,6 +485,46 @@ setup(name="thing", version="1", ext_modules=[Pybind11Extension("x", ["a.cpp"])]
     assert "-fvisibility=hidden" in found.cxx_flags
 
 
+def test_a_library_that_the_project_moves_is_found(tmp_path: Path) -> None:
+    setup = """
+        import os, shutil
+        from setuptools import Extension, setup
+        from setuptools.command.build_ext import build_ext
+        class Build(build_ext):
+            def run(self):
+                super().run()
+                path = self.get_ext_fullpath("x")
+                os.makedirs(self.build_lib + "/thing/lib")
+                shutil.copy(path, self.build_lib + "/thing/lib")
+                os.remove(path)
+        setup(name="thing", version="1", ext_modules=[Extension("x", ["a.cpp"])], cmdclass={"build_ext": Build})
+        """
+    recorded = record(project(tmp_path, setup))
+    [found] = recorded.record.modules
+    assert (found.name, found.file) == ("x", f"thing/lib/x.{SOABI}.so")
+    with zipfile.ZipFile(recorded.wheel) as wheel:
+        assert wheel.getinfo(found.file).file_size == 0
+
+
+def test_what_a_setup_py_asks_before_it_builds_has_an_answer(tmp_path: Path) -> None:
+    text = """
+import subprocess
+import torch.mps
+from torch._C import parse_schema
+subprocess.check_call(["pip", "uninstall", "thing", "-y"])
+try:
+    torch.mps.current_allocated_memory()
+except RuntimeError:
+    pass
+"""
+    assert record(project(tmp_path, text + BODY)).record.modules
+    found = fault(project(tmp_path / "other", "from torch._C import parse_schema\nparse_schema('aten::f() -> ()')\n"))
+    assert (found.code, found.message) == (
+        Code.UNSUPPORTED,
+        "`torch._C.parse_schema` asks for the ops of torch: aten::f",
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -511,11 +551,11 @@ ext = Extension("x", ["a.cpp"])
 class command(build_ext):
     def run(self):
         try:
-            subprocess.check_output(["cmake", "--version"])
+            subprocess.check_output(["meson", "--version"])
         except OSError:
-            raise RuntimeError("CMake must be installed")
+            raise RuntimeError("Meson must be installed")
 """,
-            "setup.py builds with `cmake`, not through setuptools",
+            "setup.py builds with `meson`, not through setuptools",
         ),
     ],
 )

@@ -210,3 +210,13 @@ def test_gen_has_nothing_to_write_without_a_module(tmp_path: Path, capsys: pytes
     assert __main__.main(["gen", str(tmp_path)]) == 2
     assert "has no extension module" in capsys.readouterr().err
     assert not (tmp_path / "BUILD.bazel").exists()
+
+
+@pytest.mark.slow
+def test_check_names_libraries_that_are_compiled_already(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = 'from setuptools import setup\nsetup(name="x", version="1", packages=["x"], package_data={"x": ["*.so"]})\n'
+    (tmp_path / "x").mkdir()
+    for name, content in (("setup.py", text), ("x/__init__.py", ""), ("x/old.so", "compiled")):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    assert __main__.main(["check", str(tmp_path)]) == 0
+    assert "note: the wheel has x/old.so, which the project brings compiled" in capsys.readouterr().err

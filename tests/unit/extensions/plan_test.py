@@ -73,6 +73,7 @@ def plan(
     directory: Path,
     *records: ConfigurationRecord,
     files: Mapping[str, str] = FILES,
+    script: str = "setup.py",
     way: str = "",
     pythons: tuple[str, ...] = ("3.11", "3.13"),
 ) -> Plan:
@@ -89,7 +90,7 @@ def plan(
         ]
 
     tree = ProjectTree(lambda name: directory / name, all_files)
-    start = Span(file="setup.py", line=1, column=1, text=files["setup.py"].strip())
+    start = Span(file=script, line=1, column=1, text=files["setup.py"].strip())
     spans = {"": start, **{known.name: start for entry in records for known in entry.record.modules}}
     bindings = Bindings(way, lambda _: tuple(Python(version, version) for version in pythons))
     return plan_extensions(records, tree, Releases().matrix, spans, bindings)
@@ -312,6 +313,21 @@ def test_include_directories_of_flags_are_searched_after_the_others_by_their_own
 def test_an_include_directory_outside_of_the_project_is_a_note(directory: str, tmp_path: Path) -> None:
     made = plan(tmp_path, recorded(CU130, module(cxx_flags=(f"-I{directory}",))))
     assert [directory in note.message for note in made.notes] == [True]
+
+
+def test_the_target_of_torchs_stable_abi_is_a_macro_as_any_other(tmp_path: Path) -> None:
+    target = "-DTORCH_TARGET_VERSION=0x020a000000000000"
+    macros = (("TORCH_TARGET_VERSION", "0x0209000000000000"),)
+    made = plan(tmp_path, recorded(CU130, module(cxx_flags=(target,), nvcc_flags=(target,), define_macros=macros)))
+    cpp, cuda = (next(group for group in made.groups if f".{kind}." in group.name) for kind in ("cpp", "cuda"))
+    for flags in (cpp.cxx_flags, cuda.cuda_flags):
+        assert [flag for flag in flags if "TARGET" in flag] == [f"-D{'='.join(macros[0])}", target]
+
+
+def test_flags_of_cmake_are_called_so(tmp_path: Path) -> None:
+    with pytest.raises(DriverError) as failure:
+        plan(tmp_path, recorded(CU130, module(nvcc_flags=("-G",))), script="sub/CMakeLists.txt")
+    assert "in the options for CUDA" in failure.value.diagnostics[0].message
 
 
 def test_flags_of_a_compiler_without_sources_do_not_matter(tmp_path: Path) -> None:

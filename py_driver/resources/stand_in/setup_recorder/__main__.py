@@ -18,6 +18,7 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 from torch.utils.cpp_extension import _NAMED_ARCHS
 
+from . import linked
 from .compiling import Modules
 from .places import Places
 from .steady import hold
@@ -132,7 +133,7 @@ def main() -> None:
         _end(code)
     try:
         name = _backend(job).build_wheel(job["wheel"], None, None)
-        _write(job, wanted, wheel=name, modules=modules.noted)
+        _write(job, wanted, wheel=name, modules=linked.modules_of(Path(job["wheel"]) / name, modules.noted, places))
     except BaseException as problem:  # noqa: BLE001  (as above)
         _write(job, wanted, failure=_described(problem, places))
         _end(1)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import setuptools  # noqa: F401  (its distutils takes the place of Python's, under that name)
 from torch._facts import Refused
 
+from .compiler import MODULE, content, output
+
 if TYPE_CHECKING:
     from .places import Places
 
@@ -35,9 +37,9 @@ class Modules:
         self.noted: list[dict[str, Any]] = []
         self._places = places
         self._names: set[str] = set()
-        compiler = UnixCCompiler()
-        customize_compiler(compiler)
-        self._usual = {name: list(getattr(compiler, name, ())) for name in ("compiler_so", "compiler_cxx", "linker_so")}
+        usual = UnixCCompiler()
+        customize_compiler(usual)
+        self._usual = {name: list(getattr(usual, name, ())) for name in ("compiler_so", "compiler_cxx", "linker_so")}
         plain = build_ext.build_ext(dist.Distribution())
         plain.ensure_finalized()
         self._own_includes, self._own_libraries = list(plain.include_dirs), list(plain.library_dirs)
@@ -75,7 +77,8 @@ class Modules:
         command = distribution.get_command_obj("build_ext")
         for module in command.extensions or distribution.ext_modules or ():
             name = command.get_ext_fullname(module.name)
-            if name not in self._names:
+            linked = content(command.get_ext_fullpath(module.name))
+            if name not in self._names and linked is None:
                 kind = type(command).__name__
                 raise Refused(f"the project's `{kind}` builds `{module.name}` itself, not through setuptools")
 
@@ -100,7 +103,7 @@ class Modules:
             )
         path = Path(command.get_ext_fullpath(module.name))
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"")
+        path.write_bytes(output({"kind": MODULE, "name": command.get_ext_fullname(module.name)}))
         compiler = command.compiler
         macros = [tuple(macro) for macro in (*module.define_macros, *compiler.macros)]
         name = command.get_ext_fullname(module.name)

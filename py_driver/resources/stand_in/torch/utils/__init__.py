@@ -6,10 +6,11 @@ torch imports that module when it is first asked for, so `torch.utils.cpp_extens
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 
-from torch._facts import FACTS, lacks
+from torch._facts import lacks
 
-cmake_prefix_path: str = f"{FACTS['home']}/share/cmake"
+cmake_prefix_path: str = str(Path(__file__).parents[1] / "share" / "cmake")
 
 
 def __getattr__(name: str) -> object:

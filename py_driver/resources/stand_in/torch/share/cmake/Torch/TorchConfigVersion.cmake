@@ -1,0 +1,11 @@
+# As torch has it: any older release that is asked for will do.
+include("${CMAKE_CURRENT_LIST_DIR}/../../../../cmake/configuration.cmake")
+set(PACKAGE_VERSION "${RECORDED_RELEASE}")
+if(PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION)
+  set(PACKAGE_VERSION_COMPATIBLE FALSE)
+else()
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+  if(PACKAGE_VERSION VERSION_EQUAL PACKAGE_FIND_VERSION)
+    set(PACKAGE_VERSION_EXACT TRUE)
+  endif()
+endif()
