@@ -13,7 +13,7 @@ namespace py = pybind11;
 
 #include <set>
 
-#include "classes.h"
+#include "names.h"
 
 // The id of the kernel, which the build links.
 extern "C" __attribute__((visibility("hidden"))) const char rules_torch_kernels_id[];
@@ -113,8 +113,10 @@ inline std::string registered(const char* name, const char* module, void (*defin
   }
   // It stays registered: a module is not unloaded.
   library.release();
+  const auto address = [](auto* function) { return std::to_string(reinterpret_cast<uintptr_t>(function)); };
   return "{" +
-      joined({key("name", json_text(name)), key("namespace", json_text(space)), key("doc", json_text(definitions.doc)),
+      joined({key("retain", address(&retain)), key("release", address(&release)), key("type_of", address(&type_of)),
+              key("name", json_text(name)), key("namespace", json_text(space)), key("doc", json_text(definitions.doc)),
               key("items", "[" + joined(definitions.items) + "]")}) +
       "}";
 }

@@ -31,6 +31,9 @@ namespace binding {
 template <class T>
 using bare = std::remove_cv_t<std::remove_reference_t<T>>;
 
+// How an error about what cannot be bound goes on.
+#define RULES_TORCH_KERNELS_REAL "; `--binding pybind` builds the module with pybind11 itself, once for each Python"
+
 // False, but not before a template has its arguments.
 template <class...>
 inline constexpr bool never = false;

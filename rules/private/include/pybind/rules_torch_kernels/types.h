@@ -13,7 +13,7 @@
 
 #include <limits>
 
-#include "text.h"
+#include "object_types.h"
 
 namespace rules_torch_kernels {
 namespace binding {
@@ -34,11 +34,12 @@ inline constexpr bool is_supported = false;
 template <class T>
 inline constexpr bool is_supported<T, std::void_t<typename Type<bare<T>>::held>> = true;
 
-// Whether a value of a type can be an element of others: what is held is the value.
+// Whether a value of a type can be an element of others: what is held is the value, or can be copied to one.
 template <class T, class = void>
 inline constexpr bool is_plain = false;
 template <class T>
-inline constexpr bool is_plain<T, std::enable_if_t<is_supported<T>>> = std::is_same_v<typename Type<bare<T>>::held, bare<T>>;
+inline constexpr bool is_plain<T, std::enable_if_t<is_supported<T>>> =
+    is_object<bare<T>> || std::is_same_v<typename Type<bare<T>>::held, bare<T>>;
 
 inline std::string generic(const char* name, const std::vector<std::string>& parameters) {
   return "[" + json_text(name) + "," + joined(parameters) + "]";
