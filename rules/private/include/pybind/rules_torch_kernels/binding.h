@@ -164,8 +164,12 @@ namespace py = pybind11;
       [[maybe_unused]] ::pybind11::module_ & MODULE)
 
 #define PYBIND11_OVERLOAD_CAST(...) ::pybind11::overload_cast<__VA_ARGS__>
-#define PYBIND11_MAKE_OPAQUE(...) static_assert(false, "not supported without Python: PYBIND11_MAKE_OPAQUE")
+#define PYBIND11_MAKE_OPAQUE(...) static_assert(false, RULES_TORCH_KERNELS_REFUSED("PYBIND11_MAKE_OPAQUE"))
 #define PYBIND11_DECLARE_HOLDER_TYPE(...) static_assert(true, "")
+#define PYBIND11_OVERRIDE(...) static_assert(false, RULES_TORCH_KERNELS_REFUSED("PYBIND11_OVERRIDE"))
+#define PYBIND11_OVERRIDE_PURE(...) static_assert(false, RULES_TORCH_KERNELS_REFUSED("PYBIND11_OVERRIDE_PURE"))
+#define PYBIND11_OVERRIDE_NAME(...) static_assert(false, RULES_TORCH_KERNELS_REFUSED("PYBIND11_OVERRIDE_NAME"))
+#define PYBIND11_OVERRIDE_PURE_NAME(...) static_assert(false, RULES_TORCH_KERNELS_REFUSED("PYBIND11_OVERRIDE_PURE_NAME"))
 #define PYBIND11_EXPORT __attribute__((visibility("default")))
 #define PYBIND11_NAMESPACE pybind11
 #define PYBIND11_STRINGIFY(A) #A

@@ -59,16 +59,15 @@ class class_ : public binding::Methods<class_<T, Options...>, T>, private bindin
 
   static_assert(
       binding::is_object<T>,
-      "not supported without Python: py::class_ of a type of the standard library, of torch or of pybind11, of one that is "
-      "no class, or with a type_caster of its own" RULES_TORCH_KERNELS_REAL);
+      RULES_TORCH_KERNELS_REFUSED(
+          "py::class_ of a type of the standard library, of torch or of pybind11, of one that is no class, or with a "
+          "type_caster of its own"));
   static_assert(
       !(binding::is_alias<T, Options> || ...),
-      "not supported without Python: a class whose methods Python overrides (a trampoline) in `py::class_`"
-      RULES_TORCH_KERNELS_REAL);
+      RULES_TORCH_KERNELS_REFUSED("a class whose methods Python overrides (a trampoline) in `py::class_`"));
   static_assert(
       ((binding::is_holder<T, Options> || binding::is_base<T, Options> || binding::is_alias<T, Options>) && ...),
-      "not supported without Python: this holder in `py::class_`; there are std::unique_ptr and std::shared_ptr"
-      RULES_TORCH_KERNELS_REAL);
+      RULES_TORCH_KERNELS_REFUSED("this holder in `py::class_`; there are std::unique_ptr and std::shared_ptr"));
 
  public:
   using type = T;
@@ -132,7 +131,7 @@ class class_ : public binding::Methods<class_<T, Options...>, T>, private bindin
   class_& def_readonly(const char* name, D C::*member, const Extra&... extra) {
     static_assert(std::is_base_of_v<C, T>, "def_readonly() requires a class member (or base class member)");
     return this->def_property_readonly(
-        name, [member](const T& self) -> const D& { return self.*member; }, extra...);
+        name, [member](const T& self) -> const D& { return self.*member; }, is_method(*this), extra...);
   }
 
   template <class C, class D, class... Extra>
@@ -140,7 +139,7 @@ class class_ : public binding::Methods<class_<T, Options...>, T>, private bindin
     static_assert(std::is_base_of_v<C, T>, "def_readwrite() requires a class member (or base class member)");
     return this->def_property(
         name, [member](const T& self) -> const D& { return self.*member; },
-        [member](T& self, const D& value) { self.*member = value; }, extra...);
+        [member](T& self, const D& value) { self.*member = value; }, is_method(*this), extra...);
   }
 
   template <class D, class... Extra>
@@ -159,7 +158,7 @@ class class_ : public binding::Methods<class_<T, Options...>, T>, private bindin
 
   template <class F>
   class_& def_buffer(F&&) {
-    static_assert(binding::never<F>, "not supported without Python: def_buffer of `py::class_`" RULES_TORCH_KERNELS_REAL);
+    static_assert(binding::never<F>, RULES_TORCH_KERNELS_REFUSED("def_buffer of `py::class_`"));
     return *this;
   }
 
@@ -186,7 +185,7 @@ class class_ : public binding::Methods<class_<T, Options...>, T>, private bindin
     } else {
       static_assert(
           has<Extra, dynamic_attr, is_final, module_local, multiple_inheritance>,
-          "not supported without Python: this further argument of `py::class_`" RULES_TORCH_KERNELS_REAL);
+          RULES_TORCH_KERNELS_REFUSED("this further argument of `py::class_`"));
     }
   }
 };

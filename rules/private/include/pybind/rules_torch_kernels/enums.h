@@ -8,7 +8,7 @@ namespace pybind11 {
 
 template <class E>
 class enum_ : public binding::Methods<enum_<E>, E> {
-  static_assert(std::is_enum_v<E>, "not supported without Python: py::enum_ of a type that is no enum");
+  static_assert(std::is_enum_v<E>, RULES_TORCH_KERNELS_REFUSED("py::enum_ of a type that is no enum"));
   using Base = binding::Methods<enum_<E>, E>;
   using Underlying = std::underlying_type_t<E>;
 
@@ -57,7 +57,7 @@ class enum_ : public binding::Methods<enum_<E>, E> {
     } else {
       static_assert(
           std::is_same_v<T, module_local>,
-          "not supported without Python: this further argument of `py::enum_`" RULES_TORCH_KERNELS_REAL);
+          RULES_TORCH_KERNELS_REFUSED("this further argument of `py::enum_`"));
     }
   }
 

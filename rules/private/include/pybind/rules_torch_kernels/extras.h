@@ -86,6 +86,7 @@ template <class... Guards>
 struct call_guard {};
 template <size_t Nurse, size_t Patient>
 struct keep_alive {};
+// Whether the first argument is written as `self`.
 struct is_method {
   template <class T>
   explicit is_method(const T&) {}
@@ -105,7 +106,7 @@ class options {
   }
   template <class T = void>
   options& disable_function_signatures() & {
-    static_assert(binding::never<T>, "not supported without Python: py::options::disable_function_signatures");
+    static_assert(binding::never<T>, RULES_TORCH_KERNELS_REFUSED("py::options::disable_function_signatures"));
     return *this;
   }
 };
@@ -159,6 +160,7 @@ struct Told {
   int keywords = -1;
   bool first = false;
   bool is_operator = false;
+  bool has_self = false;
 
   template <class T>
   void add(T&& extra) {
@@ -181,6 +183,8 @@ struct Told {
       positional = static_cast<int>(arguments.size());
     } else if constexpr (std::is_same_v<Extra, prepend>) {
       first = true;
+    } else if constexpr (std::is_same_v<Extra, is_method>) {
+      has_self = true;
     } else if constexpr (std::is_same_v<Extra, pybind11::is_operator>) {
       is_operator = true;
     } else if constexpr (std::is_same_v<Extra, return_value_policy>) {
@@ -192,8 +196,8 @@ struct Told {
     } else if constexpr (std::is_convertible_v<T, const char*>) {
       doc = static_cast<const char*>(extra);
     } else {
-      constexpr bool known = guards<Extra>::found || std::is_same_v<Extra, is_method>;
-      static_assert(known, "not supported without Python: this further argument of `def`" RULES_TORCH_KERNELS_REAL);
+      static_assert(
+          guards<Extra>::found, RULES_TORCH_KERNELS_REFUSED("this further argument of `def`"));
     }
   }
 };

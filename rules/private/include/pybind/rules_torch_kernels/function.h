@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "containers.h"
+#include "exceptions.h"
 #include "gil.h"
 #include "python_types.h"
 
@@ -67,17 +68,15 @@ inline constexpr bool is_other = !is_supported<T> && !is_python<T> && !is_pointe
 template <int NUMBER, class T>
 constexpr void check_type() {
   if constexpr (!is_supported<T>) {
-#define RULES_TORCH_KERNELS_CHECK(WHICH, NAME)                                                                              \
-  static_assert(                                                                                                            \
-      NUMBER != WHICH || !is_python<T>,                                                                                     \
-      "not supported without Python: " NAME " is a Python object (py::object, py::dict, py::array, py::args, ...)"              \
-      RULES_TORCH_KERNELS_REAL);        \
-  static_assert(                                                                                                            \
-      NUMBER != WHICH || !is_pointer<T>,                                                                                    \
-      "not supported without Python: " NAME " is a pointer; pass an address as an integer, e.g. `uintptr_t`");              \
-  static_assert(                                                                                                            \
-      NUMBER != WHICH || !is_other<T>,                                                                                      \
-      "not supported without Python: " NAME " has a type without a conversion" RULES_TORCH_KERNELS_REAL);
+#define RULES_TORCH_KERNELS_CHECK(WHICH, NAME)                                                                           \
+  static_assert(                                                                                                         \
+      NUMBER != WHICH || !is_python<T>,                                                                                  \
+      RULES_TORCH_KERNELS_REFUSED(NAME " is a Python object (py::object, py::dict, py::array, py::args, ...)"));         \
+  static_assert(                                                                                                         \
+      NUMBER != WHICH || !is_pointer<T>,                                                                                 \
+      RULES_TORCH_KERNELS_REFUSED(NAME " is a pointer; pass an address as an integer, e.g. `uintptr_t`"));               \
+  static_assert(                                                                                                         \
+      NUMBER != WHICH || !is_other<T>, RULES_TORCH_KERNELS_REFUSED(NAME " has a type without a conversion"));
     RULES_TORCH_KERNELS_CHECK(0, "the result of the function in `def`")
     RULES_TORCH_KERNELS_CHECK(1, "argument 1 of the function in `def`")
     RULES_TORCH_KERNELS_CHECK(2, "argument 2 of the function in `def`")
@@ -92,16 +91,14 @@ constexpr void check_type() {
     RULES_TORCH_KERNELS_CHECK(11, "argument 11 of the function in `def`")
     RULES_TORCH_KERNELS_CHECK(12, "argument 12 of the function in `def`")
 #undef RULES_TORCH_KERNELS_CHECK
-    static_assert(NUMBER <= 12, "not supported without Python: the type of argument NUMBER of the function in `def`");
+    static_assert(NUMBER <= 12, RULES_TORCH_KERNELS_REFUSED("the type of argument NUMBER of the function in `def`"));
   }
 }
 
 // What a function is called with, of what is held for an argument of type A.
 template <class A>
 decltype(auto) passed(typename Type<bare<A>>::held& held) {
-  if constexpr (is_object<bare<A>> && std::is_rvalue_reference_v<A>) {
-    return std::move(Type<bare<A>>::view(held));
-  } else if constexpr (!std::is_same_v<typename Type<bare<A>>::held, bare<A>>) {
+  if constexpr (!std::is_same_v<typename Type<bare<A>>::held, bare<A>>) {
     return Type<bare<A>>::view(held);
   } else if constexpr (std::is_lvalue_reference_v<A>) {
     return static_cast<A>(held);
@@ -141,7 +138,12 @@ class Kernel<F, Guards, R(A...)> final : public c10::OperatorKernel {
   Kernel(F function, pybind11::return_value_policy policy) : function_(std::move(function)), policy_(policy) {}
 
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
-    call(*stack, std::index_sequence_for<A...>());
+    try {
+      call(*stack, std::index_sequence_for<A...>());
+    } catch (...) {
+      Exceptions::translate();
+      throw;
+    }
   }
 
  private:

@@ -37,12 +37,12 @@ factory_of<std::decay_t<F>> init(F&& make) {
 }
 template <class F, class Alias>
 init_of<> init(F&&, Alias&&) {
-  static_assert(binding::never<F>, "not supported without Python: py::init with a second factory" RULES_TORCH_KERNELS_REAL);
+  static_assert(binding::never<F>, RULES_TORCH_KERNELS_REFUSED("py::init with a second factory"));
   return {};
 }
 template <class... A>
 init_of<> init_alias() {
-  static_assert(binding::never<A...>, "not supported without Python: py::init_alias" RULES_TORCH_KERNELS_REAL);
+  static_assert(binding::never<A...>, RULES_TORCH_KERNELS_REFUSED("py::init_alias"));
   return {};
 }
 template <class Get, class Set>

@@ -34,10 +34,35 @@ class module_ : public binding::Scope {
 
   template <class T = void>
   static module_ import(const char*) {
-    static_assert(binding::never<T>, "not supported without Python: py::module_::import" RULES_TORCH_KERNELS_REAL);
+    static_assert(binding::never<T>, RULES_TORCH_KERNELS_REFUSED("py::module_::import"));
   }
 };
 
 using module = module_;
+
+// An exception of C++ as one of the module's.
+template <class E, class... Base>
+void register_exception(const binding::Scope& scope, const char* name, [[maybe_unused]] const Base&... base) {
+  static_assert(sizeof...(Base) <= 1, "py::register_exception has a scope, a name and a base");
+#ifndef Py_PYTHON_H
+  static_assert(
+      (std::is_same_v<Base, RulesTorchKernelsException> && ...),
+      RULES_TORCH_KERNELS_REFUSED("the base of py::register_exception, if it is none of Python's own"));
+  std::string base_name = "Exception";
+  ((base_name = base.name), ...);
+#else
+  static_assert(sizeof...(Base) == 0, RULES_TORCH_KERNELS_REFUSED("a base of py::register_exception beside Python.h"));
+  const std::string base_name = "Exception";
+#endif
+  const size_t number = binding::Exceptions::add(&binding::Exceptions::match<E>);
+  scope.note(
+      "exception",
+      {binding::key("name", binding::json_text(name)), binding::key("number", std::to_string(number)),
+       binding::key("base", binding::json_text(base_name))});
+}
+template <class E, class... Base>
+void register_local_exception(const binding::Scope& scope, const char* name, const Base&... base) {
+  register_exception<E>(scope, name, base...);
+}
 
 }  // namespace pybind11

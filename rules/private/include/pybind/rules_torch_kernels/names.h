@@ -1,4 +1,4 @@
-// Other names of pybind11: casts of overloads, exceptions, and what is refused.
+// Other names of pybind11: casts of overloads, literals, and what is refused.
 #pragma once
 #pragma GCC system_header
 
@@ -26,35 +26,29 @@ template <class... A>
 inline constexpr overload_cast_of<A...> overload_cast{};
 inline constexpr auto const_ = std::true_type{};
 
-// Exceptions that a function may throw: torch hands these on as the exceptions of Python with their names.
-struct value_error : std::invalid_argument {
-  explicit value_error(const std::string& what = "") : std::invalid_argument(what) {}
-};
-struct index_error : std::out_of_range {
-  explicit index_error(const std::string& what = "") : std::out_of_range(what) {}
-};
-struct type_error : c10::TypeError {
-  explicit type_error(const std::string& what = "") : c10::TypeError({__func__, __FILE__, __LINE__}, what) {}
-};
-
-template <class T, class... A>
-void register_exception(A&&...) {
-  static_assert(binding::never<T>, "not supported without Python: py::register_exception");
-}
-template <class T, class... A>
-void print(T&&, A&&...) {
-  static_assert(binding::never<T>, "not supported without Python: py::print");
-}
-template <class T, class... A>
-handle bind_vector(A&&...) {
-  static_assert(binding::never<T>, "not supported without Python: py::bind_vector");
-  return {};
-}
-template <class T, class... A>
-handle bind_map(A&&...) {
-  static_assert(binding::never<T>, "not supported without Python: py::bind_map");
-  return {};
-}
+#define RULES_TORCH_KERNELS_NAME(NAME)                                  \
+  template <class... T, class... A>                                     \
+  handle NAME(A&&...) {                                                 \
+    static_assert(binding::never<A...>, RULES_TORCH_KERNELS_REFUSED("py::" #NAME)); \
+    return {};                                                          \
+  }
+RULES_TORCH_KERNELS_NAME(bind_map)
+RULES_TORCH_KERNELS_NAME(bind_vector)
+RULES_TORCH_KERNELS_NAME(eval)
+RULES_TORCH_KERNELS_NAME(exec)
+RULES_TORCH_KERNELS_NAME(implicitly_convertible)
+RULES_TORCH_KERNELS_NAME(isinstance)
+RULES_TORCH_KERNELS_NAME(len)
+RULES_TORCH_KERNELS_NAME(make_iterator)
+RULES_TORCH_KERNELS_NAME(make_key_iterator)
+RULES_TORCH_KERNELS_NAME(make_tuple)
+RULES_TORCH_KERNELS_NAME(make_value_iterator)
+RULES_TORCH_KERNELS_NAME(print)
+RULES_TORCH_KERNELS_NAME(register_exception_translator)
+RULES_TORCH_KERNELS_NAME(register_local_exception_translator)
+RULES_TORCH_KERNELS_NAME(set_error)
+RULES_TORCH_KERNELS_NAME(vectorize)
+#undef RULES_TORCH_KERNELS_NAME
 
 namespace literals {
 constexpr arg operator"" _a(const char* name, size_t) {

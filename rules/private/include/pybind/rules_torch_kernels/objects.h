@@ -236,7 +236,7 @@ struct Type<std::unique_ptr<T, Deleter>, std::enable_if_t<is_object<std::remove_
   using Object = std::remove_cv_t<T>;
   template <class Value>
   static held load(const Value&) {
-    static_assert(never<Value>, "not supported without Python: an argument that is a std::unique_ptr");
+    static_assert(never<Value>, RULES_TORCH_KERNELS_REFUSED("an argument that is a std::unique_ptr"));
     return {};
   }
   static c10::IValue store(std::unique_ptr<T, Deleter>&& value) {

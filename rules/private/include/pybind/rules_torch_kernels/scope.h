@@ -107,10 +107,10 @@ class Scope {
   void add(const char* name, F&& function, const Extra&... extra) const {
     using Held = std::decay_t<F>;
     static_assert(
-        !std::is_member_pointer_v<Held>, "not supported without Python: a member function that is no method of a `py::class_`");
+        !std::is_member_pointer_v<Held>, RULES_TORCH_KERNELS_REFUSED("a member function that is no method of a `py::class_`"));
     static_assert(
         std::is_member_pointer_v<Held> || is_function<Held>,
-        "not supported without Python: what `def` is given is neither a function nor an object with one operator()");
+        RULES_TORCH_KERNELS_REFUSED("what `def` is given is neither a function nor an object with one operator()"));
     if constexpr (is_function<Held>) {
       using Signature = typename SignatureOf<Held>::signature;
       // The object that a method is of is no argument of the author's.
@@ -125,6 +125,7 @@ class Scope {
         using Guards = typename pybind11::detail::first_guards<Extra...>::type;
         using Schema = SchemaOf<Signature>;
         pybind11::detail::Told told;
+        told.has_self = HOW == How::method;
         if (HOW == How::getter || HOW == How::setter) {
           told.policy = pybind11::return_value_policy::reference_internal;
         }
@@ -172,6 +173,7 @@ class Scope {
         key("keywords", std::to_string(told.keywords)),
         key("keep", "[" + joined(told.kept_alive) + "]"),
         key("operator", told.is_operator ? "true" : "false"),
+        key("self", told.has_self ? "true" : "false"),
         key("prepend", told.first ? "true" : "false"),
     };
     definitions_->items.emplace_back();

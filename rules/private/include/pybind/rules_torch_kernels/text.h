@@ -31,8 +31,9 @@ namespace binding {
 template <class T>
 using bare = std::remove_cv_t<std::remove_reference_t<T>>;
 
-// How an error about what cannot be bound goes on.
-#define RULES_TORCH_KERNELS_REAL "; `--binding pybind` builds the module with pybind11 itself, once for each Python"
+// The error for what cannot be bound.
+#define RULES_TORCH_KERNELS_REFUSED(WHAT) \
+  "not supported without Python: " WHAT "; `--binding pybind` builds the module with pybind11 itself, once for each Python"
 
 // False, but not before a template has its arguments.
 template <class...>
@@ -97,7 +98,7 @@ template <class T>
 std::string written(const T& value) {
   static_assert(
       is_written<T>::value,
-      "not supported without Python: a value of this type as the default of an argument or as an attribute of a module");
+      RULES_TORCH_KERNELS_REFUSED("a value of this type as the default of an argument or as an attribute of a module"));
   if constexpr (is_written<T>::value) {
     return Written<bare<T>>::write(value);
   } else {
@@ -209,7 +210,7 @@ template <>
 struct Written<at::Tensor> {
   static std::string write(const at::Tensor& value) {
     if (value.defined()) {
-      throw std::runtime_error("not supported without Python: a tensor as the default of an argument or as an attribute");
+      throw std::runtime_error(RULES_TORCH_KERNELS_REFUSED("a tensor as the default of an argument or as an attribute"));
     }
     return "null";
   }

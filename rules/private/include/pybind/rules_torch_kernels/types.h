@@ -49,7 +49,7 @@ template <class T>
 struct Type<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char>>> {
   static_assert(
       !std::is_same_v<T, wchar_t> && !std::is_same_v<T, char16_t> && !std::is_same_v<T, char32_t>,
-      "not supported without Python: a wide character");
+      RULES_TORCH_KERNELS_REFUSED("a wide character"));
   using held = T;
   static std::string describe() {
     return json_text((std::is_signed_v<T> ? "int" : "uint") + std::to_string(8 * sizeof(T)));
