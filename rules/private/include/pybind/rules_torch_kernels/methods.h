@@ -6,6 +6,7 @@
 
 namespace pybind11 {
 
+struct buffer_protocol {};
 struct dynamic_attr {};
 struct is_final {};
 struct multiple_inheritance {};
