@@ -189,7 +189,7 @@ def test_module_behaves_as_that_of_pybind11(python: Path, ours: Path, theirs: Pa
 
 @pytest.mark.slow
 def test_classes_behave_as_those_of_pybind11(python: Path, shapes: Path, base: Path) -> None:
-    """Attributes, methods, operators, enums, holders, derived classes, wrong arguments, identity, and when objects end."""
+    """Attributes, methods, operators, enums, holders, derived classes, wrong arguments, identity, lifetime."""
     expected = _answers(python, _theirs(python, base, "classes", "shapes"), "classes_probe.py")
     found = _answers(python, shapes, "classes_probe.py")
     assert len(expected) > 1600

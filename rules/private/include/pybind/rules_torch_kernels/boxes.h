@@ -31,7 +31,7 @@ namespace binding {
 
 // What is known of a class of the author's.
 struct Class {
-  const char* type;
+  std::string type;
   // The owner of an object that was made with `new`: what deletes it is the class's own affair.
   std::shared_ptr<void> (*own)(void*) = nullptr;
   // The classes that it is derived from, and where in an object of it they are.
@@ -122,7 +122,7 @@ inline void release(int64_t box) {
   Boxes::drop(reinterpret_cast<Box*>(box));
 }
 inline const char* type_of(int64_t box) {
-  return reinterpret_cast<Box*>(box)->kind->type;
+  return reinterpret_cast<Box*>(box)->kind->type.c_str();
 }
 
 // An object as one of a class: its own, or one that it is derived from; null for others.

@@ -12,7 +12,7 @@ namespace binding {
 template <class T>
 struct PyClass {
   friend Class& without_py_class_for(ClassOf<T>*) {
-    static Class kind{typeid(T).name()};
+    static Class kind{type_key<T>()};
     return kind;
   }
 };

@@ -26,7 +26,7 @@ class enum_ : public binding::Methods<enum_<E>, E> {
     head_ += "," +
         binding::joined(
             {binding::key("name", binding::json_text(name)), binding::key("doc", binding::json_text(doc)),
-             binding::key("type", binding::json_text(typeid(E).name())),
+             binding::key("type", binding::json_text(binding::type_key<E>())),
              binding::key("numbers", binding::json_text((std::is_signed_v<Underlying> ? "int" : "uint") + bits)),
              binding::key("arithmetic", has_numbers ? "true" : "false"),
              binding::key("convertible", std::is_convertible_v<E, Underlying> ? "true" : "false")});

@@ -100,6 +100,9 @@ class Methods : public Scope {
  public:
   template <class F, class... Extra>
   Derived& def(const char* name, F&& function, const Extra&... extra) {
+    if (std::string_view(name) == "__init__" || std::string_view(name) == "__setstate__") {
+      throw std::runtime_error(std::string("a constructor without py::init or py::pickle: `def(\"") + name + "\", ...)`");
+    }
     add<How::method>(name, as_method<T>(std::forward<F>(function)), extra...);
     return self();
   }

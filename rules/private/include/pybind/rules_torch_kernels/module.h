@@ -23,7 +23,8 @@ class module_ : public binding::Scope {
   }
 
   module_ def_submodule(const char* name, const char* doc = nullptr) {
-    note("module", {binding::key("name", binding::json_text(name)), binding::key("doc", doc ? binding::json_text(doc) : "null")});
+    const std::string text = doc == nullptr ? "null" : binding::json_text(doc);
+    note("module", {binding::key("name", binding::json_text(name)), binding::key("doc", text)});
     return {definitions(), path_of(name)};
   }
 

@@ -90,7 +90,7 @@ class Giver {
  private:
   static std::shared_ptr<void> owner_of(void* object, const Class& kind) {
     if (kind.own == nullptr) {
-      throw std::runtime_error(std::string("an object of `") + kind.type + "` is made before its py::class_ is defined");
+      throw std::runtime_error("an object of `" + kind.type.substr(0, kind.type.find('@')) + "` is made before its py::class_");
     }
     return kind.own(object);
   }

@@ -13,6 +13,7 @@
 #include <array>
 #include <cmath>
 #include <complex>
+#include <cstdint>
 #include <cstdio>
 #include <map>
 #include <optional>
@@ -60,6 +61,13 @@ inline std::string joined(const std::vector<std::string>& texts) {
     text += (text.empty() ? "" : ",") + part;
   }
   return text;
+}
+
+// What a type is called between C++ and Python. Types of the same name in anonymous namespaces have different addresses.
+template <class T>
+std::string type_key() {
+  static char mark = 0;
+  return std::string(typeid(T).name()) + "@" + std::to_string(reinterpret_cast<uintptr_t>(&mark));
 }
 
 // An object with one key, which says what its value stands for.
@@ -134,7 +142,7 @@ template <class T>
 struct Written<T, std::enable_if_t<std::is_enum_v<T> && !is_of_torch<T>>> {
   static std::string write(T value) {
     const auto number = static_cast<std::underlying_type_t<T>>(value);
-    return tagged("enum", "[" + json_text(typeid(T).name()) + "," + std::to_string(number) + "]");
+    return tagged("enum", "[" + json_text(type_key<T>()) + "," + std::to_string(number) + "]");
   }
 };
 

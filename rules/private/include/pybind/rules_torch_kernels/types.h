@@ -112,7 +112,7 @@ template <class T>
 struct Type<T, std::enable_if_t<std::is_enum_v<T> && !is_of_torch<T>>> {
   using held = T;
   static std::string describe() {
-    return generic("enum", {json_text(typeid(T).name())});
+    return generic("enum", {json_text(type_key<T>())});
   }
   static c10::TypePtr wire() {
     return c10::IntType::get();
