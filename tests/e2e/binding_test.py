@@ -58,7 +58,7 @@ from torch.utils.cpp_extension import BuildExtension, CppExtension
 setup(
     name="{name}",
     ext_modules=[CppExtension("{name}", ["{source}.cpp"])],
-    cmdclass={"build_ext": BuildExtension.with_options(use_ninja=False)},
+    cmdclass={{"build_ext": BuildExtension.with_options(use_ninja=False)}},
 )
 """
 _OF_PYBIND_ALONE = {"wide.int_ref([x, x])", "wide.int_ref((x, None))"}
