@@ -106,12 +106,14 @@ class _Content(NamedTuple):
         included: digest of itself and what it does include of the project.
         torch: whether it includes a header of torch, itself or through others of the project.
         templates: whether it includes one of CUTLASS or CuTe, likewise.
+        gpu: whether it includes a header of a GPU's toolkit, or of torch's that does.
     """
 
     offered: str
     included: str
     torch: bool
     templates: bool
+    gpu: bool
 
 
 class _Contents:
@@ -141,6 +143,7 @@ class _Contents:
                 included=_digest(self._of(sorted(files))),
                 torch=any(path.startswith(TORCH_FOLDERS) for path in includes),
                 templates=any(path.startswith(CUTLASS_FOLDERS) for path in includes),
+                gpu=any("cuda" in path.lower() or "hip" in path.lower() for path in includes),
             )
         return self._known[key]
 
@@ -182,32 +185,36 @@ def _actions(variant: Variant, group: Group, contents: _Contents, settings: Sett
     archs = group.archs[backend].kept if backend in group.archs else ()
     names = tuple(map(BUILT[group.backend].label, archs))
     flags = [group.includes, group.cxx_flags, group.cuda_flags, group.hip_flags, group.depends]
-    compilers = [settings.rules, settings.toolchains.get("cc"), settings.toolchains.get(backend)]
+    compilers = [settings.rules, settings.toolchains.get("cc")]
     other = {TORCH: needs.torch or "", OPENMP: "gcc"}
     pinned = [other.get(depend, f"library {depend}") for depend in group.depends]
     headers = [settings.toolchains.get(name) for name in pinned]
-    gcc = settings.gcc or group.openmp
+    gcc = settings.gcc or group.gcc
     narrow = settings.needed and not BUILT[group.backend].rewriter
     for source in group.sources:
         content = contents.of(group, source)
         seen = TorchHeaders.NONE
         if TORCH in group.depends and not configuration.stable:
-            by_other = (
-                monolithic if source.endswith(BUILT[group.backend].sources) else gcc or source.endswith(OTHER_SOURCES)
-            )
+            by_other = monolithic if source.endswith(BUILT[group.backend].sources) else source.endswith(OTHER_SOURCES)
             seen = TorchHeaders.NEEDED if narrow and not by_other else TorchHeaders.FULL
         way = way_of(source, BUILT[group.backend], monolithic=monolithic, headers=seen)
+        host = way == "cxx"
         is_cxx = way == "cxx" and not source.endswith(OTHER_SOURCES)
-        used = [*compilers, settings.toolchains.get("gcc")] if gcc and is_cxx else compilers
+        by_gcc = gcc and is_cxx
+        if by_gcc and not group.identity:
+            way = "cxx-text"
         at_once = way == "cxx" and not (is_cxx and group.identity)
         for mnemonic, arch in _kinds(way, names, at_once=at_once):
             phase = phases()[mnemonic]
             # What does not read the headers itself depends on a torch release through its text only.
             # With torch's stable ABI the text of a binding has the id in it.
             first = not phase.after or phase.reads_headers or at_once or (way == "cxx" and configuration.stable)
-            part = f"{torch if first or content.torch else standard} {backend}".strip()
+            # Releases of a toolkit share what gcc makes of a text, if nothing of a toolkit is in it.
+            toolkit = "" if by_gcc and not first and not content.gpu else backend
+            part = f"{torch if first or content.torch else standard} {toolkit}".strip()
+            used = [*compilers, settings.toolchains.get(toolkit), by_gcc and settings.toolchains.get("gcc")]
             read = [content.offered, headers] if first and not phase.reads_id else [content.included]
-            if phase.reads_id or (first and way != "cxx") or (configuration.stable and phase.after):
+            if phase.reads_id or (first and not host) or (configuration.stable and phase.after):
                 read.append(contents.identity_of(group))
             own = {
                 "": (),
@@ -226,7 +233,7 @@ def _actions(variant: Variant, group: Group, contents: _Contents, settings: Sett
                     [flags, seen, used, group.name, source, mnemonic, arch, own, part, configuration.cpu, read]
                 ),
                 headers=seen,
-                templates=content.templates and way != "cxx",
+                templates=content.templates and not host,
             )
 
 

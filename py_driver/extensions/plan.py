@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from py_driver.errors import Code, DriverError, Span
 from py_driver.extensions.flags import SetupFindings, asked, check_link_arguments, is_device, read_flags
 from py_driver.extensions.headers import BINDING, PYTHON, ProjectTree
-from py_driver.manifest.flags import asks_for_openmp
+from py_driver.manifest.openmp import asks_for_openmp, gpu_asks_for_openmp
 from py_driver.manifest.paths import path_problem
 from py_driver.matrix.backends import BUILT
 from py_driver.matrix.facts import facts
@@ -160,7 +160,7 @@ class _Planner:
             source: self._tree.reached(
                 source,
                 includes[is_device(source, family)],
-                openmp=asks_for_openmp(flags.cxx) and not is_device(source, family),
+                openmp=gpu_asks_for_openmp(flags.cuda, ()) if is_device(source, family) else asks_for_openmp(flags.cxx),
             )
             for source in dict.fromkeys(module.sources)
             if self._tree.exists(source)

@@ -16,7 +16,7 @@ from py_driver.manifest.model import values
 from py_driver.matrix.facts import facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from py_driver.manifest.model import Text, Texts
     from py_driver.manifest.section import Findings
@@ -86,6 +86,9 @@ A pattern is compiled when a flag is compared with it: all of them together take
 _CPP = {**_CXX, "-f": _CXX["-f"] + "|-f(no-)?openmp", "-l": "-lgomp"}
 """Those of C++ files, which are compiled by a compiler that has torch's OpenMP runtime if they ask for it."""
 
+_HOST = {**_CXX, "-f": _CXX["-f"] + "|-f(no-)?openmp"}
+"""Those of host code in CUDA sources, whose OpenMP runs on torch's runtime too (rules/private/include/openmp.c)."""
+
 _CUDA = {
     "": rf"-O[0-3]|--optimize=[0-3]|{_DEFINITION}[^$`\\]*|--?{_STANDARD}"
     r"|-w|--disable-warnings|-lineinfo|--generate-line-info|-g|--?restrict"
@@ -105,7 +108,7 @@ _HIP = {
     **_CXX,
     "-f": _CXX["-f"]
     + r"|-f(no-)?(gpu-(flush-denormals-to-zero|approx-transcendentals)|hip-fp32-correctly-rounded-divide-sqrt)"
-    r"|-fno-gpu-rdc|-fgpu-(inline-threshold=\d+|default-stream=(legacy|per-thread))",
+    r"|-f(no-)?openmp|-fno-gpu-rdc|-fgpu-(inline-threshold=\d+|default-stream=(legacy|per-thread))",
     "-m": rf"-m(no-)?({_INSTRUCTIONS})|-m(arch|tune)=(?!native\b)[a-z0-9][\w.+-]*|-m64"
     r"|-m(no-)?(cumode|tgsplit|unsafe-fp-atomics|wavefrontsize64|amdgpu-ieee)",
 }
@@ -138,8 +141,7 @@ _CUDAFE = {
 _FATBIN = {"": r"--?compress-all|--?no-compress|--compress=(true|false)|--compress-mode=[a-z]+"}
 
 _PASSED_ON = {
-    "-Xcompiler": _CXX,
-    "--compiler-options": _CXX,
+    **dict.fromkeys(_FLAGS["PASS_ON"], _HOST),
     "-Xptxas": _PTXAS,
     "--ptxas-options": _PTXAS,
     "-Xcudafe": _CUDAFE,
@@ -165,13 +167,8 @@ _IGNORED_CXX = (
     _LINK_FLAG,
     _OUTPUT_FLAG,
 )
-_OPENMP_FLAG = (
-    r"-f(no-)?openmp|-lgomp",
-    "clang compiles the host code of GPU sources, without torch's OpenMP runtime, on one thread; a .cpp file has it",
-)
 _IGNORED_CUDA = (
     _ABI_FLAG,
-    _OPENMP_FLAG,
     (r"--?allow-unsupported-compiler", "the host compiler belongs to the toolchain"),
     (
         r"-Xlinker=.*|--linker-options=.*|--?cudart=[a-z]+|-L[^\s,]+|-l(?!to$|ib$|ink$)[^\s,]+",
@@ -180,7 +177,6 @@ _IGNORED_CUDA = (
     (r"--?(keep|keep-dir=.*|save-temps)|-v|--verbose|-MM?D?|-MP", "its output is of no use here"),
 )
 _IGNORED_HIP = (
-    _OPENMP_FLAG,
     *_IGNORED_CXX,
     (r"--(no-)?offload-compress|-parallel-jobs=\d+", "the rules decide how code is bundled"),
 )
@@ -225,13 +221,6 @@ _ADVICE = (
     (r"-m(abi|32|x32|16)\b", "the rules decide the ABI"),
 )
 _NO_QUOTES = "nvcc passes it on without quotes: one flag in each string or between commas, no blanks and no quotes"
-
-
-def asks_for_openmp(flags: Iterable[str]) -> bool:
-    """Whether flags for C++ ask for OpenMP, as in rules/private/gcc.bzl."""
-    on, off, library = (_FLAGS[f"OPENMP_{name}"] for name in ("ON", "OFF", "LIBRARY"))
-    asked = [flag for flag in flags if flag in {on, off, library}]
-    return library in asked or asked[-1:] == [on]
 
 
 def read_cxx_flags(findings: Findings, flags: Texts) -> Texts:
@@ -293,6 +282,8 @@ def read_cuda_flags(findings: Findings, flags: Texts) -> Texts:
                 kept += words
             elif parts:
                 kept.append(flag._replace(value=f"{name}={parts}"))
+        elif re.fullmatch("-f(no-)?openmp", word.value):
+            kept.append(flag._replace(value=f"{_FLAGS['PASS_ON'][0]}={word.value}"))
         elif len(definitions := _definitions(word.value)) > 1:
             kept += _kept_definitions(findings, word, definitions)
         elif _is_passed_on(findings, "cuda-flags", word, _CUDA, _IGNORED_CUDA, " ".join(values(words))):
@@ -329,7 +320,7 @@ def _kept_definitions(findings: Findings, flag: Text, definitions: Sequence[str]
 
 def _passed_on_parts(findings: Findings, name: str, flag: Text, value: str) -> str:
     """What nvcc's option `name` passes on of its value, which is ignored where nothing is left of it."""
-    ignored = (_OPENMP_FLAG, *_IGNORED_CXX) if _PASSED_ON[name] is _CXX else ()
+    ignored = _IGNORED_CXX if _PASSED_ON[name] is _HOST else ()
     bad, left = [], []
     for part in value.split(","):
         if not re.search(_SPLIT, part) and _matches(_PASSED_ON[name], part):

@@ -8,8 +8,8 @@ import stat
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
-from py_driver.manifest.flags import asks_for_openmp
 from py_driver.manifest.model import values
+from py_driver.manifest.openmp import asks_for_openmp
 from py_driver.manifest.paths import HEADERS, SOURCES, path_problem
 from py_driver.matrix.backends import BUILT, owner_of
 from py_driver.plan.compile_groups import compiles

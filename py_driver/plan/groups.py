@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from py_driver.manifest.flags import asks_for_openmp
 from py_driver.manifest.model import TORCH, TVM_FFI, values
+from py_driver.manifest.openmp import asks_for_openmp, gpu_asks_for_openmp
 from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT, version_of
 from py_driver.matrix.matrix import TVM_FFI_PART
@@ -55,9 +55,14 @@ class Group(NamedTuple):
     identity: str
 
     @property
-    def openmp(self) -> bool:
-        """Whether gcc compiles its C++, and it may call OpenMP's runtime: its flags ask for that, or its sources."""
+    def gcc(self) -> bool:
+        """Whether gcc compiles its C++: its flags ask for OpenMP, or its sources include OpenMP's header."""
         return asks_for_openmp(self.cxx_flags) or OPENMP in self.depends
+
+    @property
+    def openmp(self) -> bool:
+        """Whether it may call OpenMP's runtime."""
+        return self.gcc or gpu_asks_for_openmp(self.cuda_flags, self.hip_flags)
 
 
 def sections_of(manifest: Manifest, configuration: Configuration) -> tuple[Kernel, ...]:

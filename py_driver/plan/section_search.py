@@ -6,8 +6,8 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
-from py_driver.manifest.flags import asks_for_openmp
 from py_driver.manifest.model import TORCH, TVM_FFI
+from py_driver.manifest.openmp import asks_for_openmp
 from py_driver.matrix.backends import BUILT, owner_of
 from py_driver.plan.includes import CUTLASS_FOLDERS, TORCH_FOLDERS
 from py_driver.plan.toolchain_headers import may_be_of_a_toolchain

@@ -229,19 +229,29 @@ def _joined(before: Result, after: Result) -> Result:
 def _verify(tasks: Sequence[Task], releases: Releases, output: Output, options: VerifyOptions) -> dict[Path, Result]:
     """Verify projects that have different names."""
     gcc = Cxx.GCC
-    with placed(tasks, releases, output, gcc=lambda task: task.cxx is gcc, apart=lambda task: task.cxx) as groups:
+
+    def apart(task: Task) -> tuple[Cxx | None, bool]:
+        return task.cxx, _by_gcc(task)
+
+    with placed(tasks, releases, output, gcc=lambda task: task.cxx is gcc, apart=apart) as groups:
         results: dict[Path, Result] = {**groups[1]}
         for group in groups[0]:
             results |= _built_anew(group, releases, output, options)
     return results
 
 
+def _by_gcc(task: Task) -> bool:
+    """Whether gcc compiles C++ of a project: all of it, or a section with OpenMP."""
+    built = {name for variant in task.chosen for name in variant.groups}
+    return task.cxx is Cxx.GCC or any(group.gcc for group in task.plan.groups if group.name in built)
+
+
 def _built_anew(
     group: Sequence[Placed[Task]], releases: Releases, output: Output, options: VerifyOptions
 ) -> dict[Path, Result]:
     """Build projects with a Bazel that knows nothing, and compare what it makes."""
-    # What a build read of torch's headers must not matter: all of them make the same.
-    headers = options.build.choices.headers or Headers.FULL
+    # clang makes the same of all of torch's headers. gcc inlines by the size of all that it reads.
+    headers = options.build.choices.headers or (Headers.NEEDED if _by_gcc(group[0].task) else Headers.FULL)
     choices = replace(options.build.choices, cxx=group[0].task.cxx, headers=headers)
     what = group[0].task.plan.name if len(group) == 1 else f"{len(group)} projects"
     root, results = group[0].project.workspace.root, dict[Path, Result]()

@@ -11,6 +11,9 @@ OPENMP_ON = "-fopenmp"
 OPENMP_OFF = "-fno-openmp"
 OPENMP_LIBRARY = "-lgomp"
 
+# The options of nvcc that pass a list on to the host compiler.
+PASS_ON = ["-Xcompiler", "--compiler-options"]
+
 # Options of nvcc, and one of clang for HIP, with which GPU code must be linked before it runs. Those of the first list take
 # `false` as a value, which asks for nothing.
 RELOCATABLE = ["-rdc", "--relocatable-device-code"]

@@ -27,8 +27,8 @@ The driver reads this file as text (py_driver/matrix/facts.py): everything is a 
 #     all sources of a section that depends on CUTLASS; `most`, the largest that was measured; and `seconds`.
 # text: which text it makes that the report reads: `preprocessed` or `ptx`; without: none.
 # ways: how sources are compiled that need it: `cxx`, `hip`, `cuda` or `cuda-monolithic`, which is all of nvcc in one;
-#     with torch's headers in sight also `cuda-needed` and `cuda-full`, by which of them are read. A C++ source needs the
-#     last action alone, unless it sees the id of the kernel.
+#     with torch's headers in sight also `cuda-needed` and `cuda-full`, by which of them are read. A C++ source of the way
+#     `cxx` needs the last action alone, unless it sees the id of the kernel; `cxx-text` is what gcc compiles without one.
 # work: what it does, for people.
 #
 # Memory: the largest resident sizes that were measured with CUDA 13.0 and torch 2.13 (November 2026), rounded up: of a
@@ -197,7 +197,7 @@ PHASES = {
         "memory": [150, 150, 150],
         "seconds": [0.2, 0.7, 0.7],
         "text": "preprocessed",
-        "ways": ["cxx"],
+        "ways": ["cxx", "cxx-text"],
         "work": "preprocessing",
     },
     "KernelCxxName": {
@@ -210,11 +210,11 @@ PHASES = {
         "work": "putting the id into the text",
     },
     "KernelCxxCompile": {
-        "after": ["KernelCxxName"],
+        "after": ["KernelCxxPreprocess", "KernelCxxName"],
         "memory": [400, 800, 1200],
         "names_headers": "sometimes",
         "seconds": [0.2, 6.0, 13.0],
-        "ways": ["cxx"],
+        "ways": ["cxx", "cxx-text"],
         "work": "the compile",
     },
 }

@@ -27,7 +27,7 @@ def _sdks(job):
     """What headers come from besides the compilers' and the section's own, in the order of the search."""
     return job.libraries + ([job.torch] if job.torch else [])
 
-def prefix_maps(arguments, job, source, compiler, before_each = None):
+def prefix_maps(arguments, job, source, compiler, before_each = None, gpu = True):
     """Adds the options that take the ways to packages and repositories out of `__FILE__`.
 
     Args:
@@ -36,8 +36,10 @@ def prefix_maps(arguments, job, source, compiler, before_each = None):
         source: File to compile.
         compiler: File of the host compiler.
         before_each: string to put before each option, or None.
+        gpu: bool, whether the ways to the GPU's toolkit are among them: not where a text is compiled for several releases of
+            that, in which the preprocessor has put the names of files already.
     """
-    files = [compiler, job.registration] + (job.gpu.markers if job.gpu else [])
+    files = [compiler, job.registration] + (job.gpu.markers if job.gpu and gpu else [])
     arguments.add_all(files, map_each = _repository_prefix_map, before_each = before_each)
     roots = [sdk.root for sdk in _sdks(job) if sdk.root]
     arguments.add_all(["-ffile-prefix-map=%s/=" % root for root in roots], before_each = before_each)
@@ -221,7 +223,7 @@ def compile_cxx(ctx, job, source):
 
     A source that sees the id of the kernel is preprocessed in an action of its own, and the id is put into its text after
     that: the id changes with every edit of any source, and the text does not if the source asks registration.h alone for
-    it.
+    it. So is each source that gcc compiles: releases of CUDA share the compile of a text that is the same.
 
     Args:
         ctx: rule context.
@@ -238,22 +240,25 @@ def compile_cxx(ctx, job, source):
 
     object = object_file(ctx, source)
     language = OTHER_LANGUAGES.get(source.extension)
-    needed = None if job.gcc or language else job.needed
+    needed = None if language else job.needed
     name = ctx.file._extension_name if job.id and not language else None
+    scan = scanned(job, source, needed)
     if job.gcc and not language:
-        compiler = gcc_compiler(ctx, job)
-        files = compiler.files + ([job.gpu.headers] if job.gpu else [])
-        headers = preprocessor_inputs(job, source, files, name)
+        compiler = gcc_compiler(ctx, job, scan)
+        headers = preprocessor_inputs(job, source, compiler.files + ([job.gpu.headers] if job.gpu else []), name, needed)
     else:
-        sdks = [job.cc] + ([job.gpu] if job.gpu else [])
-        brought = packed_inputs(job, source, sdks, name, needed)
+        brought = packed_inputs(job, source, [job.cc] + ([job.gpu] if job.gpu else []), name, needed)
         headers = brought.inputs
-        compiler = _clang_compiler(ctx, job, scanned(job, source, needed), brought)
-    common = ctx.actions.args()
-    common.add_all(compiler.options)
-    common.add_all(VISIBILITY)
-    common.add_all(["-Wno-unused-command-line-argument", "-O3"] if language else language_flags(job))
-    prefix_maps(common, job, source, job.cc.compiler)
+        compiler = _clang_compiler(ctx, job, scan, brought)
+
+    def common(gpu = True):
+        arguments = ctx.actions.args()
+        arguments.add_all(compiler.options)
+        arguments.add_all(VISIBILITY)
+        arguments.add_all(["-Wno-unused-command-line-argument", "-O3"] if language else language_flags(job))
+        prefix_maps(arguments, job, source, job.cc.compiler, gpu = gpu)
+        return arguments
+
     find = ctx.actions.args()
     find.add_all(compiler.includes, before_each = "-isystem")
     preprocessor_flags(find, job, needed, name)
@@ -261,44 +266,45 @@ def compile_cxx(ctx, job, source):
         find.add("-isystem", job.gpu.include)
     find.add_all(_flags_of(language, compiler.flags))
     read = [headers_file(ctx, source)] if needed else []
-    if not name:
+    if not name and not compiler.by_text:
         find.add_all(["-x", language] if language else [])
         find.add_all(compiler.compile)
         add_source(find, job, source)
         find.add("-o", object)
         program, first = compiler.start("compile", [], read)
-        run("KernelCxxCompile", "Compiling", first + [common, find], headers, [object] + read, program)
+        run("KernelCxxCompile", "Compiling", first + [common(), find], headers, [object] + read, program)
         return [object], [object]
     text = phase_file(ctx, source, "KernelCxxPreprocess")
 
     # What is read if the compiler does not take the text of the headers that seem to be needed.
     full = [ctx.actions.declare_file("full.ii", sibling = text)] if needed else []
     tried = [headers_file(ctx, source, "tried.txt")] if needed else []
-    named = phase_file(ctx, source, "KernelCxxName")
-    named_full = [ctx.actions.declare_file("named-full.ii", sibling = text) for _ in full]
     find.add("-E")
     add_source(find, job, source)
     find.add("-o", text)
     program, first = compiler.start("preprocess", full, tried)
-    made = [text] + full + tried
-    run("KernelCxxPreprocess", "Preprocessing", first + [common, find], headers, made, program)
-    naming = ctx.actions.args()
-    naming.add("name")
-    naming.add(job.id.text)
-    for file, to in zip([text] + full, [named] + named_full):
-        naming.add_all([file, to])
-    program = {"executable": ctx.executable._compile}
-    run("KernelCxxName", "Naming", [naming], [job.id.text, text] + full, [named] + named_full, program)
+    made = [text] + full
+    run("KernelCxxPreprocess", "Preprocessing", first + [common(), find], headers, made + tried, program)
+    texts = made
+    if name:
+        texts = [phase_file(ctx, source, "KernelCxxName")] + [ctx.actions.declare_file("named-full.ii", sibling = text) for _ in full]
+        naming = ctx.actions.args()
+        naming.add("name")
+        naming.add(job.id.text)
+        for file, to in zip(made, texts):
+            naming.add_all([file, to])
+        program = {"executable": ctx.executable._compile}
+        run("KernelCxxName", "Naming", [naming], [job.id.text] + made, texts, program)
     flags = ctx.actions.args()
     flags.add_all(compiler.before_text)
     flags.add_all(without_definitions(compiler.flags))
     flags.add_all(compiler.at_text)
-    flags.add(named)
+    flags.add(texts[0])
     flags.add("-o", object)
-    program, first = compiler.start("compile-text", named_full, tried + read)
-    inputs = [named] + named_full + tried
-    run("KernelCxxCompile", "Compiling", first + [common, flags], inputs, [object] + read, program)
-    return [object], [text, named, object]
+    program, first = compiler.start("compile-text", texts[1:], tried + read)
+    arguments = first + [common(gpu = not compiler.by_text), flags]
+    run("KernelCxxCompile", "Compiling", arguments, texts + tried, [object] + read, program)
+    return [object], ([text, texts[0], object] if name else [text, object])
 
 def _clang_compiler(ctx, job, scan, packed):
     """clang as `compile_cxx` calls a compiler; `gcc_compiler` tells of the fields."""
@@ -324,6 +330,7 @@ def _clang_compiler(ctx, job, scan, packed):
 
         # What is said about the search for headers is of no use there, and the text has the line markers of clang.
         before_text = ["-Wno-unused-command-line-argument"],
+        by_text = False,
         compile = [NO_DIRECTORY, "-c"],
         flags = job.cxx_flags,
         includes = job.cc.includes,

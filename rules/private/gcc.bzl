@@ -1,24 +1,10 @@
-"""How C++ is compiled with gcc: what asks for it, and its command line."""
+"""How C++ is compiled with gcc: its command line."""
 
-load("//rules/facts:flags.bzl", "OPENMP_LIBRARY", "OPENMP_OFF", "OPENMP_ON", "TO_LINKER")
+load("//rules/facts:flags.bzl", "TO_LINKER")
+load(":openmp.bzl", "asks_for_openmp")
 
 # A process with OpenMP has threads, as one with -pthread; gcc's driver says so.
 _THREADS = "-D_REENTRANT"
-
-def asks_for_openmp(flags):
-    """Whether an author's flags ask for OpenMP.
-
-    Args:
-        flags: list of string, of the host compiler.
-
-    Returns:
-        bool.
-    """
-    asked = OPENMP_LIBRARY in flags
-    for flag in flags:
-        if flag in [OPENMP_ON, OPENMP_OFF]:
-            asked = flag == OPENMP_ON or OPENMP_LIBRARY in flags
-    return asked
 
 def cc1plus_flags(flags):
     """An author's flags as gcc's driver hands them on to its compiler.
@@ -33,16 +19,18 @@ def cc1plus_flags(flags):
     threads = "-pthread" in flags or asks_for_openmp(flags)
     return ([_THREADS] if threads else []) + kept
 
-def gcc_compiler(ctx, job):
+def gcc_compiler(ctx, job, scan):
     """gcc as `compile_cxx` calls a compiler.
 
     Args:
         ctx: rule context, with the attribute `_gcc_step`.
         job: struct of what all sources of a target have in common, with `gcc`; see kernel_objects.bzl.
+        scan: list of File, whose words say which of torch's headers a source needs; empty if all are read.
 
     Returns:
         struct: `options` begin each command and `flags` are the author's; `compile` comes before a source that is
-        compiled, `before_text` and `at_text` before and behind the author's flags where it is preprocessed text;
+        compiled, `before_text` and `at_text` before and behind the author's flags where it is preprocessed text; `by_text`
+        is whether a source is preprocessed by an action of its own in any case, so that releases of CUDA share the compile;
         `includes` and `files` are what is searched for headers; `start` makes of a step (`preprocess`, `compile` or
         `compile-text`) and two lists of File, the text of all headers and those of `headers_file` if there are any, a
         dict, the program of the action, and a list of Args, those that come first.
@@ -50,12 +38,15 @@ def gcc_compiler(ctx, job):
     gcc = job.gcc
     tools = depset([gcc.loader, gcc.compiler, job.cc.compiler], transitive = [gcc.libraries])
 
-    def start(step, _full, _read):
+    def start(step, full, read):
         arguments = ctx.actions.args()
+        arguments.add("preprocess" if step == "preprocess" else "compile")
         if step == "preprocess":
-            arguments.add("preprocess")
-        else:
-            arguments.add("compile")
+            arguments.add_all(scan, before_each = "--scan")
+        arguments.add_all(full, before_each = "--full")
+        arguments.add_all(read[:1], before_each = "--read")
+        arguments.add_all(read[1:])
+        if step != "preprocess":
             arguments.add(job.cc.compiler)
             arguments.add_all(gcc.assembler)
         arguments.add("--")
@@ -67,6 +58,7 @@ def gcc_compiler(ctx, job):
     return struct(
         at_text = ["-fpreprocessed"],
         before_text = [],
+        by_text = True,
         compile = [],
         files = [job.cc.headers, gcc.headers],
         flags = cc1plus_flags(job.cxx_flags),

@@ -11,7 +11,7 @@ load(":backends.bzl", "BACKENDS", "CC", "LANGUAGES", "TOOLCHAINS", "TORCH", "fin
 load(":compile.bzl", "compile_cxx")
 load(":cuda.bzl", "flag_to_link", "without_threads")
 load(":errors.bzl", "fail_with")
-load(":gcc.bzl", "asks_for_openmp")
+load(":openmp.bzl", "asks_for_openmp", "gpu_openmp")
 load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo")
 load(":sources.bzl", "bare_sources", "include_directories")
 load(":stable_abi.bzl", "target_version")
@@ -30,9 +30,10 @@ def _libraries(depends):
     """The targets of what a section depends on besides torch; only those are ever fetched."""
     return [LIBRARIES[name] for name in depends if name in LIBRARIES]
 
-def _gcc(cxx_flags, depends):
+def _gcc(cuda_flags, cxx_flags, depends, hip_flags):
     """The target of gcc if a section has to do with OpenMP or `//rules/settings:cxx` chooses it; only then it is ever fetched."""
-    return GCC if asks_for_openmp(cxx_flags) or _OPENMP in depends else GCC_IF_CHOSEN
+    asked = asks_for_openmp(cxx_flags) or gpu_openmp(cuda_flags, hip_flags).asked or _OPENMP in depends
+    return GCC if asked else GCC_IF_CHOSEN
 
 def _sdk(ctx, toolchain_type, attribute, wanted, title):
     """The SDK of what a section asks for, if the variant names a release of it."""
@@ -80,7 +81,7 @@ def _kernel_objects_impl(ctx):
     release = ctx.attr._backend[BuildSettingInfo].value
     if release == NONE:
         # Built by its own name, outside of any variant (`bazel build //...`), there is nothing to compile it for.
-        return [KernelObjectsInfo(backend = ctx.attr.backend, objects = [], openmp = None, steps = [], texts = [])]
+        return [KernelObjectsInfo(backend = ctx.attr.backend, objects = [], openmp = None, openmp_by_clang = False, steps = [], texts = [])]
     gpu = _sdk(ctx, backend.toolchain, "backend", release, backend.title) if backend.toolchain else None
     torch_version = ctx.attr._torch[BuildSettingInfo].value
     torch = _sdk(ctx, TORCH, "depends", torch_version, "torch") if "torch" in ctx.attr.depends else None
@@ -96,7 +97,9 @@ def _kernel_objects_impl(ctx):
     sources = bare_sources(ctx, not backend.rewrite)
     hipified, report = backend.rewrite(ctx, gpu, torch, sources) if backend.rewrite else (None, None)
     gcc = ctx.attr._gcc[GccSdkInfo] if GccSdkInfo in ctx.attr._gcc else None
-    openmp = [gcc.openmp_header] if _OPENMP in ctx.attr.depends else []
+    of_gpu = gpu_openmp(ctx.attr.cuda_flags, ctx.attr.hip_flags)
+    openmp = [gcc.openmp_header] if _OPENMP in ctx.attr.depends or of_gpu.asked else []
+    by_gcc = asks_for_openmp(ctx.attr.cxx_flags) or _OPENMP in ctx.attr.depends or ctx.attr._cxx[BuildSettingInfo].value == "gcc"
     wants_needed = (ctx.attr.headers or ctx.attr._headers[BuildSettingInfo].value) == "needed"
     more = more_flags(ctx.attr._more_flags[BuildSettingInfo].value, ctx.label.name)
     job = struct(
@@ -108,13 +111,13 @@ def _kernel_objects_impl(ctx):
         backend = backend,
         cc = ctx.toolchains[CC].sdk,
         cuda_compile = ctx.attr.cuda_compile or ctx.attr._cuda_compile[BuildSettingInfo].value,
-        cuda_flags = without_threads(ctx.attr.cuda_flags) + (more if backend.flags == "cuda_flags" else []),
+        cuda_flags = without_threads(ctx.attr.cuda_flags) + of_gpu.cuda + (more if backend.flags == "cuda_flags" else []),
         cxx_abi = ctx.attr._cxx_abi[BuildSettingInfo].value,
         cxx_flags = ctx.attr.cxx_flags + more,
-        gcc = gcc,
+        gcc = gcc if by_gcc else None,
         gpu = gpu,
         headers = [sources[file] for file in ctx.files.hdrs],
-        hip_flags = ctx.attr.hip_flags + (more if backend.flags == "hip_flags" else []),
+        hip_flags = ctx.attr.hip_flags + of_gpu.hip + (more if backend.flags == "hip_flags" else []),
         hipified = hipified,
         id = ctx.attr.id[KernelIdInfo] if ctx.attr.id else None,
         includes = ctx.attr.includes if hipified else includes,
@@ -140,6 +143,7 @@ def _kernel_objects_impl(ctx):
             backend = ctx.attr.backend,
             objects = objects,
             openmp = gcc,
+            openmp_by_clang = of_gpu.asked,
             steps = steps,
             texts = sources.values(),
         ),
@@ -200,6 +204,7 @@ kernel_objects = rule(
         "_binding_marker": include("pybind/Python.h"),
         "_compile": tool("compile"),
         "_cuda_compile": attr.label(default = "//rules/settings:cuda_compile"),
+        "_cxx": attr.label(default = "//rules/settings:cxx"),
         "_cxx_abi": attr.label(default = "//rules/settings:cxx_abi"),
         "_extension_name": include("extension_name.h"),
         "_gcc": attr.label(default = _gcc),

@@ -116,7 +116,8 @@ def _kernel_variant_impl(ctx):
     objects = [object for one in compiled for object in one.objects]
     openmp = [one.openmp for one in compiled if one.openmp]
     texts = [text for one in compiled for text in one.texts]
-    extension = link_extension(ctx, objects, identity.objects, openmp, texts, identity.text) if objects else None
+    optional = identity.objects + (ctx.files._openmp if any([one.openmp_by_clang for one in compiled]) else [])
+    extension = link_extension(ctx, objects, optional, openmp, texts, identity.text) if objects else None
     template = ctx.actions.declare_file(name + ".parts/metadata.json")
     ctx.actions.write(template, _metadata(ctx, objects))
 
@@ -233,6 +234,7 @@ kernel_variant = rule(
             providers = [platform_common.ConstraintValueInfo],
         ),
         "_link": tool("link"),
+        "_openmp": attr.label(default = "//rules/private/include:openmp"),
         "_ops": include("_ops.py.template"),
         "_ops_noarch": include("_ops_noarch.py.template"),
         "_ops_tvm_ffi": include("_ops_tvm_ffi.py.template"),

@@ -14,7 +14,8 @@ KernelObjectsInfo = provider(
     fields = {
         "backend": "string; `cpu`, `cuda` or `rocm`",
         "objects": "list of File; position-independent ELF objects, in the order of the sources",
-        "openmp": "GccSdkInfo, whose OpenMP runtime the objects may call; None if they were compiled with another compiler",
+        "openmp": "GccSdkInfo, whose OpenMP runtime the objects may call; None if they call none",
+        "openmp_by_clang": "bool; whether clang compiled OpenMP, whose code calls LLVM's runtime",
         "steps": "list of File; the first output of each action that makes the objects",
         "texts": "list of File; the sources and headers of the objects, without comments",
     },

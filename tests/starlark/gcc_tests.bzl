@@ -32,11 +32,14 @@ def _command_test_impl(ctx):
     asserts.equals(env, ["gcc_program", "compile", "zig", "clang", "--target=x86_64-linux-gnu", "--"], words[:6])
     asserts.equals(env, ["ld-linux-x86-64.so.2", "--library-path"], words[6:8])
     asserts.equals(env, "cc1plus", words[9])
-    for flag in ["-fopenmp", "-mavx512f", "-D_REENTRANT", "-D_GNU_SOURCE", "-D__GLIBC_MINOR__=28", "-nostdinc", "-fPIC"]:
+    for flag in ["-fopenmp", "-mavx512f", "-D_GNU_SOURCE", "-D__GLIBC_MINOR__=28", "-nostdinc", "-fPIC"]:
         asserts.true(env, flag in action.argv, flag + " is missing")
     for flag in ["-pthread", "-lgomp", "-c", "--driver-mode=g++"]:
         asserts.false(env, flag in action.argv, flag + " is for gcc's driver, or for clang")
-    found = [action.argv[i + 1] for i in range(len(action.argv) - 1) if action.argv[i] == "-isystem"]
+    argv = compiles[("openmp_cpu", "KernelCxxPreprocess")].argv
+    asserts.true(env, "-D_REENTRANT" in argv, "-D_REENTRANT is missing")
+    asserts.equals(env, ["preprocess", "--"], argv[1:3], "torch's headers, in a target without torch")
+    found = [argv[i + 1] for i in range(len(argv) - 1) if argv[i] == "-isystem"]
     asserts.equals(env, ["gcc/include/c++/12", "usr/lib/gcc/x86_64-linux-gnu/12/include"], [
         path.split("/", 2)[2]
         for path in [found[0], found[3]]
@@ -56,6 +59,10 @@ def _text_test_impl(ctx):
     asserts.false(env, "-DOWN=1" in action.argv or "-isystem" in action.argv, "what preprocessing has read")
     for file in action.inputs.to_list():
         asserts.false(env, file.basename == "include", "headers among the inputs: " + file.path)
+        asserts.false(env, "torch_kernels_cuda" in file.path, "of a release of CUDA: " + file.path)
+    for word in action.argv:
+        asserts.false(env, "torch_kernels_cuda" in word, "of a release of CUDA: " + word)
+    asserts.true(env, "--needed-headers=" in "".join(text.argv), "all of torch's headers are read")
     return analysistest.end(env)
 
 text_test = _make(_text_test_impl)

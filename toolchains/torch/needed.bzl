@@ -16,6 +16,12 @@ _API = "torch/csrc/api/include/"
 # these asks for all headers, and so does an `#include` of one; the words are the namespaces that the headers declare.
 _FRONT_END = ["data", "fft", "jit", "linalg", "mps", "nested", "nn", "optim", "serialize", "sparse", "special", "xpu"]
 
+# What torch/script.h includes and nothing but torch's interpreter needs.
+_INTERPRETED = "torch/csrc/jit/"
+
+# Names of torch/custom_class.h.
+_CLASSES = ["CustomClassHolder", "class_", "custom_class_map", "getCustomClass", "make_custom_class"]
+
 # Names of torch/autograd.h and torch/utils.h.
 _AUTOGRAD = [
     "AutoFwGradMode",
@@ -114,6 +120,7 @@ _UMBRELLAS = [
     "torch/csrc",
     "torch/extension",
     "torch/python",
+    "torch/script",
     "torch/torch",
     "torch/types",
 ]
@@ -173,6 +180,19 @@ def _types(text):
         lines.append(line)
     return "\n".join(lines)
 
+def _script(text):
+    """torch/script.h without torch's interpreter, and without what records gradients or holds classes where nothing names it."""
+    lines = []
+    for line in text.split("\n"):
+        header = _included(line)
+        if header and header.startswith("torch/csrc/autograd/"):
+            line = _guarded(line, _defined("AUTOGRAD"))
+        elif header == "torch/custom_class.h":
+            line = _guarded(line, _defined("CLASSES"))
+        if not header or not header.startswith(_INTERPRETED):
+            lines.append(line)
+    return "\n".join(lines)
+
 def _aten(text):
     """ATen/ATen.h without the kernels of torch itself; for a GPU without the values of torch's interpreter."""
     lines = []
@@ -218,7 +238,7 @@ def _words(operators):
         for form in _FORMS:
             words.setdefault(name + form, []).append("OP_" + name)
     autograd = [("OP_" + name, _AUTOGRAD) for name in _AUTOGRAD_OPERATORS]
-    lists = [("AUTOGRAD", _AUTOGRAD), ("INDEXING", _INDEXING), ("LIBRARY", _LIBRARY), ("LISTS", _LISTS)]
+    lists = [("AUTOGRAD", _AUTOGRAD), ("CLASSES", _CLASSES), ("INDEXING", _INDEXING), ("LIBRARY", _LIBRARY), ("LISTS", _LISTS)]
     lists += [("LIBRARY", _BINDING), ("LISTS", _BINDING)]
     for macro, names in lists + [(macro, names) for macro, (_, _, _, names) in _ON_THE_WAY.items()] + autograd:
         for name in names:
@@ -227,7 +247,7 @@ def _words(operators):
     lines += ["%s:: %sFACTORIES" % (name, _MACRO) for name in _FACTORIES]
     lines += ["<%s +" % name for name in _UMBRELLAS]
     lines += ["%s:: -" % name for name in _FRONT_END]
-    lines += ["<torch/%s -" % name for name in _FRONT_END + ["script"]]
+    lines += ["<torch/%s -" % name for name in _FRONT_END]
     return "".join([line + "\n" for line in sorted(lines)])
 
 def write_needed_headers(rctx, include, directory):
@@ -248,6 +268,7 @@ def write_needed_headers(rctx, include, directory):
         "ATen/DeviceGuard.h": _device_guard(read("ATen/DeviceGuard.h")),
         "ATen/Functions.h": functions,
         "torch/all.h": _all(read(_API + "torch/all.h")),
+        "torch/script.h": _script(read("torch/script.h")),
         "torch/types.h": _types(read(_API + "torch/types.h")),
         "words.txt": _words(operators),
         # The same by the way that some of torch's own headers name them.

@@ -144,7 +144,7 @@ def test_gcc_is_no_matter_of_what_clang_compiles(tmp_path: Path) -> None:
         return {one.place: one.reads for one in _actions(tmp_path, FILES, ("torch213-*-cu130-*",), settings, text)}
 
     clang, gcc = read(SETTINGS), read(SETTINGS._replace(gcc=True))
-    moved = {place for place in clang if clang[place] != gcc[place]}
+    moved = {place for place in clang if clang[place] != gcc.get(place)}
     assert moved == {place for place in clang if "|KernelCxx" in place}
     newer = SETTINGS._replace(toolchains=PINS | {"gcc": "6"})
     assert read(newer) == clang
@@ -154,6 +154,16 @@ def test_gcc_is_no_matter_of_what_clang_compiles(tmp_path: Path) -> None:
     assert {old.mnemonic for old, new in zip(*actions, strict=True) if old.reads != new.reads} == {
         "KernelCxxCompile", "KernelCxxName", "KernelCxxPreprocess"
     }  # fmt: skip
+
+
+def test_releases_of_cuda_share_what_gcc_makes_of_a_text(tmp_path: Path) -> None:
+    text = 'cxx-flags = ["-fopenmp"]\n' + KERNEL
+    patterns = ("torch213-*-cu126-*", "torch213-*-cu130-*")
+    for name, shared in [("ATen/ATen.h", 2), ("ATen/cuda/CUDAContext.h", 0)]:
+        files = FILES | {"torch-ext/b.cpp": f"#include <{name}>\n{FILES['torch-ext/b.cpp']}"}
+        actions = _actions(tmp_path, files, patterns, text=text)
+        host = [action for action in actions if action.source.endswith("b.cpp")]
+        assert len(host) - len({action.reads for action in host}) == shared
 
 
 def test_what_was_built_is_cached(tmp_path: Path) -> None:

@@ -207,11 +207,14 @@ def test_threads_of_nvcc_are_no_flag_and_bad_flags_name_the_argument(tmp_path: P
     assert diagnostic.span.file == "setup.py"
 
 
-def test_openmp_is_for_cpp_alone(tmp_path: Path) -> None:
-    made = plan(tmp_path, recorded(CU130, module(cxx_flags=("-fopenmp",))))
-    cpp, cuda = (next(group for group in made.groups if f".{kind}." in group.name) for kind in ("cpp", "cuda"))
-    assert cpp.openmp
-    assert not cuda.openmp
+def test_openmp_is_for_those_compilers_whose_flags_ask_for_it(tmp_path: Path) -> None:
+    for recorded_module, expected in [
+        (module(cxx_flags=("-fopenmp",)), [(True, True), (False, False)]),
+        (module(nvcc_flags=("-Xcompiler", "-fopenmp")), [(False, False), (True, False)]),
+    ]:
+        made = plan(tmp_path, recorded(CU130, recorded_module))
+        found = [next(group for group in made.groups if f".{kind}." in group.name) for kind in ("cpp", "cuda")]
+        assert [(group.openmp, group.gcc) for group in found] == expected
 
 
 def test_a_file_whose_includes_nobody_can_tell_reaches_all_headers_in_sight(tmp_path: Path) -> None:

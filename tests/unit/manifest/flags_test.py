@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from py_driver.errors import Code
-from py_driver.manifest.flags import asks_for_openmp, read_cuda_flags, read_cxx_flags, read_hip_flags, take_gencode
+from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, read_hip_flags, take_gencode
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Located
 from py_driver.manifest.section import Findings
@@ -104,34 +104,19 @@ def test_gencode_adds_architectures(flags: list[str], capabilities: list[str], l
     assert bool(findings.diagnostics()) == any("gencode" in one for one in left)
 
 
-@pytest.mark.parametrize("flag", ["-fopenmp", "-fno-openmp", "-lgomp"])
-def test_openmp_is_for_cpp_files_alone(flag: str) -> None:
-    text = Located(value=flag, span=SPAN)
+@pytest.mark.parametrize("flag", ["-fopenmp", "-fno-openmp"])
+def test_openmp_of_host_code_is_passed_on(flag: str) -> None:
     for read, flags, kept in (
-        (read_cxx_flags, [text], [text]),
-        (read_cuda_flags, [text], []),
-        (read_cuda_flags, [Located(value="-Xcompiler", span=SPAN), text], []),
-        (read_hip_flags, [text], []),
+        (read_cxx_flags, [flag], [flag]),
+        (read_cuda_flags, [flag], [f"-Xcompiler={flag}"]),
+        (read_cuda_flags, ["-Xcompiler", flag], ["-Xcompiler", flag]),
+        (read_cuda_flags, [f"--compiler-options={flag},-lgomp"], [f"--compiler-options={flag}"]),
+        (read_hip_flags, [flag], [flag]),
     ):
         findings = Findings({}, SPAN)
-        assert read(findings, tuple(flags)) == tuple(kept)
+        found = read(findings, tuple(Located(value=word, span=SPAN) for word in flags))
+        assert [text.value for text in found] == kept
         assert findings.diagnostics() == ()
-        assert [one.message.endswith("a .cpp file has it") for one in findings.notes()] == [True] * (not kept)
-
-
-@pytest.mark.parametrize(
-    ("flags", "asked"),
-    [
-        ([], False),
-        (["-fopenmp-simd", "-mavx512f"], False),
-        (["-O3", "-fopenmp"], True),
-        (["-fopenmp", "-fno-openmp"], False),
-        (["-fno-openmp", "-fopenmp"], True),
-        (["-lgomp"], True),
-    ],
-)
-def test_flags_that_ask_for_openmp(flags: list[str], asked: bool) -> None:  # noqa: FBT001  (a parameter of the test)
-    assert asks_for_openmp(flags) is asked
 
 
 @pytest.mark.parametrize(

@@ -1,50 +1,105 @@
 //! The program of the actions that compile with gcc: it runs cc1plus, which makes text or assembly, and an assembler.
 //!
-//!   gcc preprocess          -- LOADER ARGUMENT... -o TEXT
-//!   gcc compile    CLANG... -- LOADER ARGUMENT... -o OBJECT
+//!   gcc preprocess [--scan FILE]... [--full TEXT] [--read OUT]         -- LOADER ARGUMENT... -o TEXT
+//!   gcc compile    [--full TEXT --read IN OUT] ASSEMBLER ARGUMENT... -- LOADER ARGUMENT... -o OBJECT
 //!
-//! What cc1plus reads is looked at as that of clang is, see inputs.zig. LOADER is the dynamic loader that starts it, and
-//! CLANG with what follows is the assembler.
+//! A source is preprocessed with those of torch's headers that it seems to need, if that means the same as with all; its text
+//! is compiled by another action. What is read is looked at as for clang, see inputs.zig. LOADER is the dynamic loader
+//! that starts cc1plus, and ASSEMBLER is clang.
 const std = @import("std");
 const common = @import("common");
 const dryrun = @import("dryrun.zig");
 const inputs = @import("inputs.zig");
+const needed = @import("needed.zig");
 
 /// What asks whether there is a file.
 const asked = "__has_include";
 
 fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const step = arguments.next() orelse return common.fail("no step named", .{});
-    const compiles = common.is(step, "compile");
-    if (!compiles and !common.is(step, "preprocess")) return common.fail("no such step: {s}", .{step});
+    if (common.is(step, "preprocess")) return preprocess(allocator, arguments);
+    if (common.is(step, "compile")) return compile(allocator, arguments);
+    return common.fail("no such step: {s}", .{step});
+}
+
+/// Preprocesses a source, with fewer of torch's headers where that means the same; see `inputs.run` for the flags.
+fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
+    var scanned = std.ArrayList([]const u8).init(allocator);
+    var full: []const u8 = "";
+    var report: []const u8 = "";
+    while (arguments.next()) |flag| {
+        if (common.is(flag, "--")) break;
+        const value = try arguments.value(flag);
+        if (common.is(flag, "--scan")) {
+            try scanned.append(value);
+        } else if (common.is(flag, "--full")) {
+            full = value;
+        } else if (common.is(flag, "--read")) {
+            report = value;
+        } else return common.fail("preprocess: no such flag: {s}", .{flag});
+    }
+    const command = arguments.items[arguments.at..];
+    const out = try inputs.made(command);
+    const environment = try dryrun.environmentHere(allocator);
+    const gcc = Gcc{ .allocator = allocator, .environment = &environment };
+    const all = try needed.full(allocator, command);
+    const why = switch (try needed.choose(allocator, command, scanned.items, .host)) {
+        .all => |why| why,
+        .few => |few| try inputs.differ(allocator, few, all, .{ out, full }, gcc),
+    };
+    if (report.len > 0) try needed.tell(allocator, report, why);
+    if (why == null) return;
+    if (full.len > 0) try common.write(full, "");
+    try dryrun.execute(null, allocator, try gcc.listing(all, out), &environment);
+    try gcc.check(out);
+}
+
+/// gcc as `inputs.differ` calls a preprocessor.
+const Gcc = struct {
+    allocator: std.mem.Allocator,
+    environment: *const std.process.EnvMap,
+
+    pub fn preprocess(self: Gcc, command: []const []const u8, text: []const u8) !bool {
+        if (!try dryrun.attempt(null, self.allocator, try self.listing(command, text), self.environment)) return false;
+        try self.check(text);
+        return true;
+    }
+
+    /// The words of a command that preprocesses and has gcc list what it reads.
+    fn listing(self: Gcc, command: []const []const u8, text: []const u8) ![][]const u8 {
+        const list = try inputs.listName(self.allocator, text);
+        return std.mem.concat(self.allocator, []const u8, &.{ command, &.{ "-MD", list, "-MT", "out" } });
+    }
+
+    /// Fails if a command of `listing` has read or found anything but inputs.
+    fn check(self: Gcc, text: []const u8) !void {
+        try lookedFor(self.allocator, try std.process.getCwdAlloc(self.allocator), text);
+        try inputs.check(self.allocator, text, null);
+    }
+};
+
+/// Compiles a preprocessed text to assembly, and assembles that.
+fn compile(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
+    const chooses = arguments.at < arguments.items.len and common.is(arguments.items[arguments.at], "--full");
+    const texts = if (chooses) try inputs.Texts.of(arguments) else null;
     var assembler = std.ArrayList([]const u8).init(allocator);
     while (arguments.next()) |word| {
         if (common.is(word, "--")) break;
         try assembler.append(word);
     }
     const given = arguments.items[arguments.at..];
-    if (given.len < 2 or !common.is(given[given.len - 2], "-o")) return common.fail("{s}: no -o at the end", .{step});
-    const out = given[given.len - 1];
-    const made = if (compiles) try std.mem.concat(allocator, u8, &.{ out, ".s" }) else out;
-
-    var command = std.ArrayList([]const u8).init(allocator);
-    try command.appendSlice(given[0 .. given.len - 1]);
-    try command.append(made);
+    const out = try inputs.made(given);
+    const made = try std.mem.concat(allocator, u8, &.{ out, ".s" });
 
     // Debug information names the directory that a compiler runs in.
     const directory = try std.process.getCwdAlloc(allocator);
-    try command.append(try std.mem.concat(allocator, u8, &.{ "-fdebug-prefix-map=", directory, "=." }));
-    const reads = for (given) |word| {
-        if (common.is(word, "-fpreprocessed")) break false;
-    } else true;
-    if (reads) for ([_][]const u8{ "-MD", try inputs.listName(allocator, made), "-MT", "out" }) |word| try command.append(word);
-    const environment = try dryrun.environmentHere(allocator);
-    try dryrun.execute(null, allocator, command.items, &environment);
-    if (reads) {
-        try lookedFor(allocator, directory, made);
-        try inputs.check(allocator, made, null);
+    const map = try std.mem.concat(allocator, u8, &.{ "-fdebug-prefix-map=", directory, "=." });
+    const command = try std.mem.concat(allocator, []const u8, &.{ given, &.{map} });
+    for (command) |*word| {
+        if (common.is(word.*, out)) word.* = made;
     }
-    if (!compiles) return;
+    const environment = try dryrun.environmentHere(allocator);
+    if (texts) |both| try both.compile(allocator, command, &environment) else try dryrun.execute(null, allocator, command, &environment);
     for ([_][]const u8{ "-c", made, "-o", out }) |word| try assembler.append(word);
     try dryrun.execute(null, allocator, assembler.items, &environment);
     std.fs.cwd().deleteFile(made) catch {};

@@ -89,20 +89,46 @@ const Attempt = union(enum) {
         };
         defer if (!preprocesses) std.fs.cwd().deleteFile(texts[0]) catch {};
         defer if (kept.len == 0) std.fs.cwd().deleteFile(texts[1]) catch {};
-        inline for (.{ few.command, all }, texts) |words, text| {
-            const call = try listing(allocator, try preprocessing(allocator, words, text), text);
-            // What is wrong is said by the compile with all headers.
-            if (!try packs.run(call, environment, false)) return .{ .all = needed.failed };
-            try check(allocator, text, packs);
-        }
-        const reads = .{ try common.read(allocator, texts[0]), try common.read(allocator, texts[1]) };
-        if (try comparison.difference(allocator, reads[0], reads[1], few.spelled, .host)) |why| return .{ .all = why };
+        const clang = Clang{ .allocator = allocator, .packs = packs, .environment = environment };
+        if (try differ(allocator, few, all, texts, clang)) |why| return .{ .all = why };
         if (preprocesses) return .done;
         if (!try packs.run(try listing(allocator, few.command, out), environment, false)) return .{ .all = needed.failed };
         try check(allocator, out, packs);
         return .done;
     }
 };
+
+/// clang as `differ` calls a preprocessor.
+const Clang = struct {
+    allocator: std.mem.Allocator,
+    packs: *Packs,
+    environment: *const std.process.EnvMap,
+
+    pub fn preprocess(self: Clang, command: []const []const u8, text: []const u8) !bool {
+        if (!try self.packs.run(try listing(self.allocator, command, text), self.environment, false)) return false;
+        try check(self.allocator, text, self.packs);
+        return true;
+    }
+};
+
+/// Preprocesses a source to two texts: with the headers that it seems to need, and with all. Null if both mean the same;
+/// else why all are to be read. What is wrong with a source is for the compile with all headers to say.
+///
+/// Args: `few`, the choice of `needed.choose`; `all`, the command with all headers; `preprocessor`, whose method
+/// `preprocess` runs a command that writes a text, and returns whether it succeeded.
+pub fn differ(
+    allocator: std.mem.Allocator,
+    few: needed.Few,
+    all: []const []const u8,
+    texts: [2][]const u8,
+    preprocessor: anytype,
+) !?[]const u8 {
+    inline for (.{ few.command, all }, texts) |words, text| {
+        if (!try preprocessor.preprocess(try preprocessing(allocator, words, text), text)) return needed.failed;
+    }
+    const reads = .{ try common.read(allocator, texts[0]), try common.read(allocator, texts[1]) };
+    return comparison.difference(allocator, reads[0], reads[1], few.spelled, .host);
+}
 
 /// The command that preprocesses to a file, of one that compiles or preprocesses.
 fn preprocessing(allocator: std.mem.Allocator, command: []const []const u8, out: []const u8) ![][]const u8 {
@@ -115,28 +141,50 @@ fn preprocessing(allocator: std.mem.Allocator, command: []const []const u8, out:
     return words;
 }
 
-/// Compiles a text that `run` has made, or, if that fails and there is one, that of all headers. `--read BEFORE AFTER`
-/// names the file in which `run` has said what it read, and the one to write.
+/// Compiles a text that `run` has made, or, if that fails and there is one, that of all headers.
 pub fn either(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
-    if (!common.is(try arguments.value("either"), "--full")) return common.fail("either: --full is missing", .{});
-    const text = try arguments.value("--full");
-    if (!common.is(try arguments.value("either"), "--read")) return common.fail("either: --read is missing", .{});
-    const before = try arguments.value("--read");
-    const after = try arguments.value("--read");
+    const texts = try Texts.of(arguments);
     if (!common.is(try arguments.value("either"), "--")) return common.fail("either: -- is missing", .{});
-    const command = try needed.full(allocator, arguments.items[arguments.at..]);
+    const command = try allocator.dupe([]const u8, arguments.items[arguments.at..]);
     const environment = try dryrun.environmentHere(allocator);
-    const is_there = (try common.read(allocator, text)).len > 0;
-    if (is_there) {
-        if (try dryrun.attempt(null, allocator, command, &environment))
-            return common.write(after, try common.read(allocator, before));
-        for (command) |*word| {
-            if (std.mem.endsWith(u8, word.*, ".ii")) word.* = text;
-        }
-        try needed.tell(allocator, after, needed.failed);
-    } else try common.write(after, try common.read(allocator, before));
-    try dryrun.execute(null, allocator, command, &environment);
+    try texts.compile(allocator, command, &environment);
 }
+
+/// The text of all headers, which may be empty, and the files in which `run` has written which headers it read, and in
+/// which a compile does: `--full TEXT --read BEFORE AFTER`.
+pub const Texts = struct {
+    full: []const u8,
+    before: []const u8,
+    after: []const u8,
+
+    /// Those that the next arguments name.
+    pub fn of(arguments: *common.Arguments) !Texts {
+        if (!common.is(try arguments.value("--full"), "--full")) return common.fail("--full is missing", .{});
+        const full = try arguments.value("--full");
+        if (!common.is(try arguments.value("--read"), "--read")) return common.fail("--read is missing", .{});
+        return .{ .full = full, .before = try arguments.value("--read"), .after = try arguments.value("--read") };
+    }
+
+    /// Compiles the text that a command names, or the text of all headers where the first fails.
+    pub fn compile(
+        self: Texts,
+        allocator: std.mem.Allocator,
+        command: [][]const u8,
+        environment: *const std.process.EnvMap,
+    ) !void {
+        const first = (try common.read(allocator, self.full)).len > 0;
+        if (!first or try dryrun.attempt(null, allocator, command, environment)) {
+            try common.write(self.after, try common.read(allocator, self.before));
+            if (first) return;
+        } else {
+            for (command) |*word| {
+                if (std.mem.endsWith(u8, word.*, ".ii")) word.* = self.full;
+            }
+            try needed.tell(allocator, self.after, needed.failed);
+        }
+        try dryrun.execute(null, allocator, command, environment);
+    }
+};
 
 /// Runs a compiler that reads a text which `run` has made, or an assembler.
 pub fn confined(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {

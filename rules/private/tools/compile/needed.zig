@@ -24,10 +24,12 @@ pub fn tell(allocator: std.mem.Allocator, path: []const u8, why: ?[]const u8) !v
     try common.write(path, if (why) |text| try std.mem.concat(allocator, u8, &.{ "all\n", text, "\n" }) else "needed\n");
 }
 
+/// The headers that a source seems to need: the command with them, and what the project's files spell.
+pub const Few = struct { command: [][]const u8, spelled: comparison.Spelled };
+
 /// With which headers a source is tried first.
 pub const Choice = union(enum) {
-    /// Those that it seems to need: the command with them, and what the project's files spell.
-    few: struct { command: [][]const u8, spelled: comparison.Spelled },
+    few: Few,
     /// All of them, and why.
     all: []const u8,
 };
