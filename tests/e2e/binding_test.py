@@ -179,6 +179,7 @@ def _answers(python: Path, module: Path, probe: str = "probe.py") -> dict[str, s
     return answers
 
 
+@pytest.mark.slow
 def test_module_behaves_as_that_of_pybind11(python: Path, ours: Path, theirs: Path) -> None:
     """Results, defaults, names, docs, None, overloads, wrong types and counts, overflow, autograd, transformations."""
     expected, found = _answers(python, theirs), _answers(python, ours)
@@ -272,6 +273,7 @@ def test_function_of_a_class_without_py_class_does_not_link(clone: Driver, base:
     assert "without_py_class_for(rules_torch_kernels::binding::ClassOf<Camera>*)" in said
 
 
+@pytest.mark.slow
 def test_module_of_another_name_than_that_of_the_source_is_refused(clone: Driver, base: Path) -> None:
     place = _workspace(clone, base / "renamed", module="pkg.other")
     said = clone.run("bazel", "--", "build", f"//:{CPU}", cwd=place, code=1).stderr

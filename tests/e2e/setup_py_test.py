@@ -146,6 +146,7 @@ def test_check_lists_what_is_built(project: Path, capsys: pytest.CaptureFixture[
     assert answer["errors"] == []
 
 
+@pytest.mark.slow
 def test_releases_share_what_no_torch_header_is_in(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = driver(capsys, "build", project, f"--variant={CU130}")
     assert actions(first)[CU130] > 0
