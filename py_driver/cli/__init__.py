@@ -34,6 +34,7 @@ GROUPS: Final = {
         "check": "report all mistakes in build.toml and in the files that it lists",
         "explain": "explain an error and how to correct it",
         "upgrade": "rewrite build.toml for the current edition, keeping comments and order",
+        "adopt": "write a project with a setup.py anew as a kernel with a build.toml",
         "gen": "write BUILD.bazel from build.toml",
         "schema": "print the JSON Schema of build.toml, for editors",
     },
@@ -56,6 +57,7 @@ GROUPS: Final = {
         "abi-check": "check whether built libraries load on every supported system, also beside other kernels",
         "card": "print the card of a kernel's repository, or write its page",
         "wheel": "pack built variants into a Python wheel",
+        "index": "write a package index of wheels, for any web server",
         "publish": "upload built variants to the Hugging Face Hub in one commit",
     },
     "Machine": {

@@ -40,9 +40,26 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--out", metavar="DIR", type=Path, default=Path("dist"), help="write the wheels to DIR (default: dist)"
     )
+    parser.add_argument(
+        "--index", action="store_true", help="then write a package index of all wheels there, as `driver index` does"
+    )
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
+    """Make the wheel of each project, and the index of all; the exit code.
+
+    Raises:
+        DriverError: see `_pack` and `write_index`.
+    """
+    code = _pack(args, output)
+    if args.index and args.out.is_dir():
+        from py_driver.cli.index import write
+
+        write(args.out, output)
+    return code
+
+
+def _pack(args: argparse.Namespace, output: Output) -> int:
     """Make the wheel of each project; the exit code.
 
     Raises:
@@ -54,7 +71,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     args = argparse.Namespace(**{**vars(args), "directories": directories, "hash": []})
     if extensions_of(args):
         return run_extensions(
-            args, output, lambda directory: _extension(directory, args, output, sources.get(directory)), run
+            args, output, lambda directory: _extension(directory, args, output, sources.get(directory)), _pack
         )
     projects = projects_of(args)
     releases, selection = releases_of(args), words_of(args, several=projects is not None)

@@ -143,7 +143,7 @@ def make_group(
         hip_flags=_joined(group, "hip_flags"),
         depends=_depends(manifest, [*([TORCH] if group.binding else []), *_joined(group, "depends"), *reached]),
         archs={backend: archs for backend, archs in chosen.items() if archs is not None},
-        identity=f"{family}_id" if group.binding else "",
+        identity=f"{family}_id" if group.binding or any(walked.named for walked in reach) else "",
         link_flags=link_flags(_joined(group, "cuda_flags")),
     )
 

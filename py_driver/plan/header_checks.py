@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from py_driver.matrix.backends.backend import Backend
     from py_driver.plan.links import Links
 
+_EXTENSION_NAME = "TORCH_EXTENSION_NAME"
+"""The macro of the unique id; upstream defines it for every source of an extension."""
+
 _PYTHON = "python"
 """What a section depends on that includes Python's headers; upstream has them in sight of every source."""
 
@@ -41,11 +44,13 @@ class Reach(NamedTuple):
         files: that they include, themselves or through others, sorted; also those that the section lists.
         includes: directories to include from, besides its own.
         depends: values of `depends` that it lacks.
+        named: whether one of the files, or of the sources, uses TORCH_EXTENSION_NAME.
     """
 
     files: tuple[str, ...] = ()
     includes: tuple[str, ...] = ()
     depends: tuple[str, ...] = ()
+    named: bool = False
 
 
 def check_includes(
@@ -178,6 +183,7 @@ class _Walk:
         found: the files that they include.
         includes: directories to include from, besides those of the section.
         depends: values of `depends` that the section lacks.
+        named: whether a file uses TORCH_EXTENSION_NAME.
     """
 
     def __init__(self, files: ProjectFiles, section: Section, backend: str, findings: Findings) -> None:
@@ -192,6 +198,7 @@ class _Walk:
         self.found: dict[str, None] = {}
         self.includes: dict[str, None] = {}
         self.depends: dict[str, None] = {}
+        self.named = False
 
     def go(self) -> Reach:
         """What is reached; collects what will not be found."""
@@ -201,10 +208,12 @@ class _Walk:
             sure = certain or path in self._perhaps
             if (module := use(self._files.text(path), PYBIND11)) and self._backend in module.backends:
                 complain(self._files, Seen(path, sure, module), NO_PYBIND11, self._findings)
+            name = use(self._files.text(path), _EXTENSION_NAME)
+            self.named = self.named or (name is not None and self._backend in name.backends)
             for include in self._files.includes(path):
                 if self._backend in include.backends or self._section.told:
                     self._follow(Seen(path, certain, include))
-        return Reach(files=tuple(sorted(self.found)), includes=tuple(self.includes), depends=tuple(self.depends))
+        return Reach(tuple(sorted(self.found)), tuple(self.includes), tuple(self.depends), self.named)
 
     def _reach_all(self) -> None:
         """Reach all but the sources: nobody can tell which of them are included, so nothing is collected of them."""

@@ -95,7 +95,7 @@ def edit(project: Path, old: str, new: str, file: str = "csrc/fast_silu.cpp") ->
 
 def test_a_new_project_passes_its_own_tests(clone: Driver, made: Path) -> None:
     done = clone.run("test", made, TORCH, "--", "-q")
-    assert re.search(r"^45 passed, 1 skipped", done.stdout, re.MULTILINE)
+    assert re.search(r"^59 passed, 1 skipped", done.stdout, re.MULTILINE)
     assert [one.name for one in made.iterdir() if one.name in {"build", "__pycache__", ".pytest_cache"}] == []
     assert (made / ".dev" / ".gitignore").read_text(encoding="utf-8") == "*\n"
 
@@ -118,6 +118,25 @@ def test_a_wrong_kernel_fails(clone: Driver, project: Path) -> None:
     edit(project, "1.000001f", "1.5f")
     failed = clone.run("bench", project, TORCH, code=6)
     assert "Float32.silu failed: the output differs from the reference by up to" in failed.stderr
+
+
+def test_a_cut_gradient_fails(clone: Driver, project: Path) -> None:
+    package = project / "torch-ext" / "fast_silu" / "__init__.py"
+    text = package.read_text(encoding="utf-8")
+    cuts = {
+        re.sub(r"^torch\.library\.register_autograd\(.*\n", "", text, flags=re.MULTILINE): "the op cuts it",
+        text.replace("return ops.fast_silu(x)", "return ops.fast_silu(x.detach())"): "the op cuts the gradient",
+        text.replace("* sigmoid * (1 + wide", "* sigmoid * (1 - wide"): "elements are wrong",
+        text.replace("grad.float() *", "grad.detach().float() *"): "a second derivative is None",
+    }
+    assert len({*cuts, text}) == 5
+    for cut, said in cuts.items():
+        package.write_text(cut, encoding="utf-8")
+        done = clone.run("test", project, TORCH, "--", "-q", "-k", "test_gradients and float32 and offset", code=1)
+        assert re.search(rf"^E .*({said})", done.stdout, re.MULTILINE), done.stdout
+        assert "1 failed" in done.stdout
+    package.write_text(next(iter(cuts)), encoding="utf-8")
+    assert "no backward is registered for `fast_silu`" in clone.run("check", project).stderr
 
 
 def test_a_command_finds_the_kernel_as_users_do(clone: Driver, made: Path) -> None:
@@ -310,4 +329,4 @@ def test_the_helper_catches_wrong_kernels(made: Path, python: str) -> None:
     missed = {(kind, name) for kind, faults in found.items() for name, said in faults.items() if not all(said)}
     # An accumulator of float32 may lose more over 511 terms than the unit of float16 that a wrong rounding costs.
     assert missed - {(kind, "right") for kind in found} == {("float16 product", "wrong_rounding")}
-    assert sum(len(faults) - 1 for faults in found.values()) == 90
+    assert sum(len(faults) - 1 for faults in found.values()) == 134

@@ -56,13 +56,16 @@ _SETUP = """from setuptools import setup
 from torch.utils.cpp_extension import BuildExtension, CppExtension
 
 setup(
-    name="wide",
-    ext_modules=[CppExtension("wide", ["wide.cpp"])],
-    cmdclass={"build_ext": BuildExtension.with_options(use_ninja=False)},
+    name="{name}",
+    ext_modules=[CppExtension("{name}", ["{source}.cpp"])],
+    cmdclass={{"build_ext": BuildExtension.with_options(use_ninja=False)}},
 )
 """
 _OF_PYBIND_ALONE = {"wide.int_ref([x, x])", "wide.int_ref((x, None))"}
 """Where pybind11 with torch fails with an internal error in place of a TypeError."""
+
+_OF_PYBIND_CLASSES = {"changed(shapes.Params, version='a')"}
+"""Where the signature of a setter of a static attribute has the class as its first argument."""
 
 _COMPILED = """
 import torch, wide
@@ -125,25 +128,41 @@ def _workspace(clone: Driver, place: Path, *, source: str = "wide", name: str = 
     return place
 
 
-@pytest.fixture(scope="module")
-def ours(clone: Driver, base: Path) -> Path:
-    """The directory of the module that the rules make."""
-    place = _workspace(clone, base / "binding")
+def _ours(clone: Driver, base: Path, source: str, name: str) -> Path:
+    """The directory of the module that the rules make of a source."""
+    place = _workspace(clone, base / name, source=source, name=name, module=name)
     clone.run("bazel", "--", "build", f"//:{CPU}", cwd=place)
     [path] = clone.run("bazel", "--", "cquery", "--output=files", f"//:{CPU}", cwd=place).stdout.split()
     execution_root = clone.run("bazel", "--", "info", "execution_root", cwd=place).stdout.strip()
-    return shutil.copytree(Path(execution_root, path), base / "binding-ours")
+    return shutil.copytree(Path(execution_root, path), base / f"{name}-ours")
+
+
+def _theirs(python: Path, base: Path, source: str, name: str) -> Path:
+    """The directory of the module that torch's own cpp_extension makes of a source."""
+    place = base / f"{name}-theirs"
+    place.mkdir()
+    shutil.copy(_PROJECT / f"{source}.cpp", place)
+    (place / "setup.py").write_text(_SETUP.format(name=name, source=source))
+    _run(python, "setup.py", "-q", "build_ext", "--inplace", cwd=place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def ours(clone: Driver, base: Path) -> Path:
+    """The module of functions, as the rules make it."""
+    return _ours(clone, base, "wide", "wide")
 
 
 @pytest.fixture(scope="module")
 def theirs(python: Path, base: Path) -> Path:
-    """The directory of the module that torch's own cpp_extension makes."""
-    place = base / "binding-theirs"
-    place.mkdir()
-    shutil.copy(_PROJECT / "wide.cpp", place)
-    (place / "setup.py").write_text(_SETUP)
-    _run(python, "setup.py", "-q", "build_ext", "--inplace", cwd=place)
-    return place
+    """The module of functions, as torch makes it."""
+    return _theirs(python, base, "wide", "wide")
+
+
+@pytest.fixture(scope="module")
+def shapes(clone: Driver, base: Path) -> Path:
+    """The module of classes, as the rules make it."""
+    return _ours(clone, base, "classes", "shapes")
 
 
 def _run(python: Path, *arguments: str | Path, cwd: Path | str = "/", code: int = 0, **environ: str) -> str:
@@ -154,8 +173,8 @@ def _run(python: Path, *arguments: str | Path, cwd: Path | str = "/", code: int 
     return done.stdout if code == 0 else done.stderr
 
 
-def _answers(python: Path, module: Path) -> dict[str, str]:
-    text = _run(python, _PROJECT / "probe.py", PYTHONPATH=str(module))
+def _answers(python: Path, module: Path, probe: str = "probe.py") -> dict[str, str]:
+    text = _run(python, _PROJECT / probe, PYTHONPATH=str(module))
     answers: dict[str, str] = json.loads(re.sub("0x[0-9a-f]+", "0x", text))
     return answers
 
@@ -166,6 +185,21 @@ def test_module_behaves_as_that_of_pybind11(python: Path, ours: Path, theirs: Pa
     assert len(expected) > 2000
     different = {key: (expected[key], found[key]) for key in expected if expected[key] != found[key]}
     assert set(different) == _OF_PYBIND_ALONE, different
+
+
+@pytest.mark.slow
+def test_classes_behave_as_those_of_pybind11(python: Path, shapes: Path, base: Path) -> None:
+    """Attributes, methods, operators, enums, holders, derived classes, wrong arguments, identity, lifetime."""
+    expected = _answers(python, _theirs(python, base, "classes", "shapes"), "classes_probe.py")
+    found = _answers(python, shapes, "classes_probe.py")
+    assert len(expected) > 1600
+    different = {key: (expected[key], found[key]) for key in expected if expected[key] != found[key]}
+    assert set(different) == _OF_PYBIND_CLASSES, different
+
+
+@pytest.mark.slow
+def test_objects_end_in_threads_reloads_and_compiled_code(python: Path, shapes: Path, tmp_path: Path) -> None:
+    _run(python, _PROJECT / "classes_lives.py", shapes, tmp_path / "other")
 
 
 def test_compiled_code_calls_the_functions_each_time(python: Path, ours: Path) -> None:
@@ -218,13 +252,24 @@ def test_what_needs_a_python_is_an_error_at_its_line(clone: Driver, base: Path) 
     for number in range(first, len(lines)):
         assert f"unsupported.cpp:{number}:" in said, lines[number - 1]
     for problem in (
-        "argument 2 of the function in `m.def` is a Python object",
-        "argument 2 of the function in `m.def` is a pointer",
-        "argument 1 of the function in `m.def` has a type without a conversion",
-        "the result of the function in `m.def` is a Python object",
-        "py::class_",
+        "argument 2 of the function in `def` is a Python object",
+        "argument 2 of the function in `def` is a pointer",
+        "argument 1 of the function in `def` has a type without a conversion",
+        "the result of the function in `def` is a Python object",
+        "a class whose methods Python overrides (a trampoline) in `py::class_`",
+        "this holder in `py::class_`",
+        "this further argument of `py::class_`",
+        "py::implicitly_convertible",
     ):
         assert f"not supported without Python: {problem}" in said
+    assert "`--binding pybind` builds the module with pybind11 itself" in said
+
+
+@pytest.mark.slow
+def test_function_of_a_class_without_py_class_does_not_link(clone: Driver, base: Path) -> None:
+    place = _workspace(clone, base / "unbound", source="unbound")
+    said = clone.run("bazel", "--", "build", f"//:{CPU}", cwd=place, code=1).stderr
+    assert "without_py_class_for(rules_torch_kernels::binding::ClassOf<Camera>*)" in said
 
 
 def test_module_of_another_name_than_that_of_the_source_is_refused(clone: Driver, base: Path) -> None:

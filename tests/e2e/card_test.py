@@ -65,7 +65,7 @@ def test_page_says_what_the_variants_say(relu: Built, tmp_path: Path) -> None:
     assert told["builder"] in page.text
     assert f"{len(RELU)} of {len(variants)} variants built" in page.text
     assert "relu(x: torch.Tensor, out: torch.Tensor | None=None) -> torch.Tensor" in page.text
-    assert "relu(Tensor! out, Tensor input) -> ()" in page.text
+    assert "relu(Tensor x) -> Tensor" in page.text
     assert "NVIDIA H200, torch 2.11.0+cu130, CUDA" in page.text
     assert "test_equals_torch" in page.text
 

@@ -238,7 +238,7 @@ def test_openmp_that_clang_compiled_keeps_its_promises_on_gccs_runtime(gomp: Pat
         [*zig, "c++", *target, "-std=c++17", "-fopenmp", "-fopenmp-version=45", "-c", source, "-o", check],
         [*zig, "c++", *target, check, runtime, gomp / "libgomp.so.1", "-o", program],
     ):
-        subprocess.run(command, check=True)
+        subprocess.run(list(map(str, command)), check=True)
     done = subprocess.run([program], capture_output=True, text=True, check=False, env={"LD_LIBRARY_PATH": str(gomp)})
     assert (done.returncode, done.stdout) == (0, "0 failures\n")
 

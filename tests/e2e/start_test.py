@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from clone import CPU, ROOT
 from hub import served
+from pages import files
+from tree import write_files
 
 from py_driver.building.installed_torch import python_for
 from py_driver.matrix.configurations import parse
@@ -53,13 +55,7 @@ def script(title: str) -> str:
 @pytest.fixture(scope="module")
 def here(base: Path) -> Path:
     """The directory in which the page's project is."""
-    place = base / "start"
-    for _, body in FENCE.findall(PAGE):
-        head, _, rest = body.partition("\n")
-        if found := re.fullmatch(r"(?:#|//) (scale/\S+)", head):
-            (place / found[1]).parent.mkdir(parents=True, exist_ok=True)
-            (place / found[1]).write_text(rest, encoding="utf-8")
-    return place
+    return write_files(base / "start", files("docs/start.md"))
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +84,7 @@ def test_from_an_empty_directory_to_a_published_kernel(
 
     path = {"PATH": f"{Path(python).parent}:{os.environ['PATH']}"}
     [test] = commands("Test it")
-    assert "= 1 passed in " in driver(test, path)
+    assert "= 2 passed in " in driver(test, path)
 
     with served() as hub:
         environ = {"HF_ENDPOINT": hub.address, "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(tmp_path / "hf")}

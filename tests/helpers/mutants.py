@@ -1,7 +1,7 @@
 """Wrong kernels, for each type of elements: which of them `verify.py` of a new project catches. Needs torch and pytest.
 
 It prints JSON: for each type the faults, each with what was said of it, and of right kernels. verify.py has to be on
-Python's path.
+Python's path, and beside it gradients.py.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
+from gradients import verify_gradient  # type: ignore[import-not-found]
 from torch import Tensor
 from verify import LAYOUTS, laid_out, make, pack_int4, unpack_int4, verify  # type: ignore[import-not-found]
 
@@ -194,7 +195,95 @@ def of_int4() -> Iterator[tuple[str, str, list[str]]]:
         yield "int4 product", one.__name__, [said(partial(verify, one, reference, [packed, other]))]
 
 
+Gradients = tuple[Tensor | None, Tensor | None]
+
+
+def gated(gate: Tensor, up: Tensor) -> Tensor:
+    return gate * torch.sigmoid(gate) * up
+
+
+def gradients() -> dict[str, Callable[[Any, Tensor, Tensor, Tensor], Gradients]]:  # noqa: C901  (a list of faults)
+    """Faults of the backward of `gated`: what it returns for the gradient of the output, gate and up."""
+
+    def right(_ctx: Any, grad: Tensor, gate: Tensor, up: Tensor) -> Gradients:  # noqa: ANN401  (torch has no type)
+        sigmoid = torch.sigmoid(gate)
+        return grad * up * sigmoid * (1 + gate * (1 - sigmoid)), grad * gate * sigmoid
+
+    def without_a_term(_ctx: Any, grad: Tensor, gate: Tensor, up: Tensor) -> Gradients:  # noqa: ANN401
+        return grad * up * torch.sigmoid(gate), grad * gate * torch.sigmoid(gate)
+
+    def for_one_input(ctx: Any, grad: Tensor, gate: Tensor, up: Tensor) -> Gradients:  # noqa: ANN401
+        return right(ctx, grad, gate, up)[0], None
+
+    def swapped(ctx: Any, grad: Tensor, gate: Tensor, up: Tensor) -> Gradients:  # noqa: ANN401
+        of_gate, of_up = right(ctx, grad, gate, up)
+        return of_up, of_gate
+
+    def for_both_alone(ctx: Any, grad: Tensor, gate: Tensor, up: Tensor) -> Gradients:  # noqa: ANN401
+        found = right(ctx, grad, gate, up)
+        return found if all(ctx.needs_input_grad) else (None, None)
+
+    def of_a_sum(ctx: Any, grad: Tensor, gate: Tensor, up: Tensor) -> Gradients:  # noqa: ANN401
+        return right(ctx, torch.ones_like(grad), gate, up)
+
+    def of_dense_gradients(ctx: Any, grad: Tensor, gate: Tensor, up: Tensor) -> Gradients:  # noqa: ANN401
+        return right(ctx, grad if grad.is_contiguous() else 0 * grad, gate, up)
+
+    def dropped_tail(ctx: Any, grad: Tensor, gate: Tensor, up: Tensor) -> Gradients:  # noqa: ANN401
+        rows = torch.arange(grad.shape[0], device=grad.device)[:, None]
+        return right(ctx, torch.where(rows == grad.shape[0] - 1, 0, grad), gate, up)
+
+    def once(ctx: Any, grad: Tensor, gate: Tensor, up: Tensor) -> Gradients:  # noqa: ANN401
+        return right(ctx, grad.detach(), gate.detach(), up.detach())
+
+    def wrong_second(ctx: Any, grad: Tensor, gate: Tensor, up: Tensor) -> Gradients:  # noqa: ANN401
+        return right(ctx, grad, gate.detach(), up)
+
+    def less_precision(ctx: Any, grad: Tensor, gate: Tensor, up: Tensor) -> Gradients:  # noqa: ANN401
+        of_gate, of_up = right(ctx, grad.bfloat16(), gate.bfloat16(), up.bfloat16())
+        assert of_gate is not None
+        assert of_up is not None
+        return of_gate.to(grad.dtype), of_up.to(grad.dtype)
+
+    return {name: one for name, one in locals().items() if callable(one)}
+
+
+def differentiated(backward: Callable[[Any, Tensor, Tensor, Tensor], Gradients]) -> Callable[[Tensor, Tensor], Tensor]:
+    """`gated` with a backward, whose values have a type in which little is lost, as in a kernel's registers."""
+
+    class Gated(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, gate: Tensor, up: Tensor) -> Tensor:  # noqa: ANN401
+            ctx.save_for_backward(gate, up)
+            return gated(wide(gate), wide(up)).to(gate.dtype)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Any:  # noqa: ANN401
+            tensors = ctx.saved_tensors
+            found = backward(ctx, wide(grad), *map(wide, tensors))
+            return tuple(None if one is None else one.to(grad.dtype) for one in found)
+
+    return lambda gate, up: Gated.apply(gate, up)
+
+
+def of_gradients() -> Iterator[tuple[str, str, list[str]]]:
+    for dtype in FLOATS[:4]:
+        inputs = [make((ROWS, COLUMNS), dtype, seed=seed, **limits(dtype)) for seed in range(2)]
+        ops = {name: differentiated(backward) for name, backward in gradients().items()}
+        ops["cut"] = lambda gate, up: gated(wide(gate.detach()), wide(up.detach())).to(gate.dtype)
+        ops["cut_for_one"] = lambda gate, up: gated(wide(gate), wide(up.detach())).to(gate.dtype)
+        for name, op in ops.items():
+            # A gradient of a small type is dense where it is widened.
+            if dtype not in SMALL or name not in {"less_precision", "of_dense_gradients"}:
+                layouts = LAYOUTS if name == "right" else LAYOUTS[:1]
+                verdicts = [
+                    said(partial(verify_gradient, op, gated, [laid_out(x, layout) for x in inputs], terms=16))
+                    for layout in layouts
+                ]
+                yield f"{str(dtype).removeprefix('torch.')} gradient", name, verdicts
+
+
 found: dict[str, dict[str, Any]] = {}
-for kind, name, verdicts in (*of_elements(), *of_products(), *of_int4()):
+for kind, name, verdicts in (*of_elements(), *of_products(), *of_int4(), *of_gradients()):
     found.setdefault(kind, {})[name] = verdicts
 sys.stdout.write(json.dumps(found))

@@ -35,6 +35,20 @@ class Block(NamedTuple):
     wrong: bool
 
 
+_HEAD = re.compile(r"(?:#|//) (?P<path>\w+/\S+)")
+"""The first line of a block that is a file of a page's project."""
+
+
+def files(page: str) -> dict[str, str]:
+    """The files of the project that a page writes, by path; the first line of each names it."""
+    found = {}
+    for block in (block for block in blocks() if block.page == page):
+        head, _, rest = block.text.partition("\n")
+        if match := _HEAD.fullmatch(head):
+            found[match["path"]] = rest
+    return found
+
+
 def blocks() -> Iterator[Block]:
     """All blocks of all pages, in their order."""
     for page, text in PAGES.items():

@@ -65,6 +65,28 @@ def test_in_place(relu, device):
 
 
 @pytest.mark.parametrize("device", _DEVICES)
+@pytest.mark.parametrize("dtype", _DTYPES)
+def test_gradient(relu, dtype, device):
+    x = _input((62, 47), dtype, device).t().requires_grad_()
+    grad = torch.randn(47, 62, generator=torch.Generator().manual_seed(1)).to(dtype).to(device)
+    [expected] = torch.autograd.grad(torch.relu(x), x, grad)
+    for function in (relu.relu, torch.compile(relu.relu, backend="aot_eager", fullgraph=True)):
+        [actual] = torch.autograd.grad(function(x), x, grad)
+        _same(actual, expected)
+
+
+@pytest.mark.parametrize("device", _DEVICES)
+def test_a_given_output_has_no_gradient(relu, device):
+    x = torch.randn(5, 3, device=device, requires_grad=True)
+    out = torch.empty_like(x.detach())
+    for function in (relu.relu, torch.compile(relu.relu, backend="aot_eager")):
+        with pytest.raises(RuntimeError, match="relu_out: the op has no backward"):
+            function(x, out)
+    with torch.no_grad():
+        _same(relu.relu(x, out), torch.relu(x))
+
+
+@pytest.mark.parametrize("device", _DEVICES)
 def test_refuses(relu, device):
     x = torch.zeros(4, 4, device=device)
     for bad in (torch.zeros(4, 3, device=device), x.half(), torch.zeros(8, 4, device=device)[::2], x.to("meta")):
@@ -77,4 +99,5 @@ def test_refuses(relu, device):
 def test_op_is_sound(relu):
     device = _DEVICES[0]
     x = torch.randn(5, 3, device=device)
-    torch.library.opcheck(relu._ops.ops.relu.default, (torch.empty_like(x), x), test_utils="test_schema")
+    torch.library.opcheck(relu._ops.ops.relu_out.default, (torch.empty_like(x), x))
+    torch.library.opcheck(relu._ops.ops.relu.default, (x.requires_grad_(),))

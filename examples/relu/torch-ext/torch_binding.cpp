@@ -1,5 +1,6 @@
 // Registers the op with torch and hands its tensors to the kernels as plain pointers.
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
 #ifndef CPU_KERNEL
@@ -39,7 +40,7 @@ relu_cuda::Format format_of(const at::Tensor& input) {
   }
 }
 
-void relu(at::Tensor& out, const at::Tensor& input) {
+void relu_out(at::Tensor& out, const at::Tensor& input) {
   check(out, input);
   const at::Tensor dense = input.contiguous();
   const c10::cuda::CUDAGuard guard(dense.device());
@@ -49,7 +50,7 @@ void relu(at::Tensor& out, const at::Tensor& input) {
 
 #else
 
-void relu(at::Tensor& out, const at::Tensor& input) {
+void relu_out(at::Tensor& out, const at::Tensor& input) {
   check(out, input);
   const at::Tensor dense = input.contiguous();
   const void* from = dense.const_data_ptr();
@@ -69,14 +70,46 @@ void relu(at::Tensor& out, const at::Tensor& input) {
 
 #endif
 
+at::Tensor relu(const at::Tensor& input) {
+  at::Tensor out = at::empty_like(input, {}, at::MemoryFormat::Contiguous);
+  relu_out(out, input);
+  return out;
+}
+
+// Stands before an op that has no backward. Without it torch would let training go on, and leave gradients out.
+void no_backward(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const bool records = c10::GradMode::is_enabled();
+  const auto refuse = [&](const at::Tensor& tensor) {
+    const std::string& name = op.operator_name().name;
+    TORCH_CHECK(!(records && tensor.requires_grad()) && !tensor._fw_grad(0).defined(), name.substr(name.rfind(':') + 1),
+                ": the op has no backward, but a tensor requires grad: call it under torch.no_grad(), pass "
+                "tensor.detach(), or register a backward for it");
+  };
+  for (const c10::IValue& value : torch::jit::last(*stack, op.schema().arguments().size())) {
+    if (value.isTensor()) {
+      refuse(value.toTensor());
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) {
+        refuse(tensor);
+      }
+    }
+  }
+  op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
-  ops.def("relu(Tensor! out, Tensor input) -> ()");
+  // Its backward is in the Python package.
+  ops.def("relu(Tensor x) -> Tensor");
+  ops.def("relu_out(Tensor! out, Tensor x) -> ()");
+  ops.impl("relu_out", c10::DispatchKey::Autograd, torch::CppFunction::makeFromBoxedFunction<&no_backward>());
 #ifndef CPU_KERNEL
   ops.impl("relu", c10::kCUDA, &relu);
+  ops.impl("relu_out", c10::kCUDA, &relu_out);
 #else
   ops.impl("relu", c10::kCPU, &relu);
+  ops.impl("relu_out", c10::kCPU, &relu_out);
 #endif
 }
 

@@ -32,6 +32,20 @@ def test_strides(row_sum):
     torch.testing.assert_close(row_sum.row_sum(x), x.double().sum(dim=1).float(), rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (7, 32), (9, 33), (0, 8), (8, 0)])
+def test_gradient(row_sum, shape):
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0)).cuda().requires_grad_()
+    grad = torch.randn(shape[0], generator=torch.Generator().manual_seed(1)).cuda()
+    for function in (row_sum.row_sum, torch.compile(row_sum.row_sum, backend="aot_eager", fullgraph=True)):
+        [actual] = torch.autograd.grad(function(x), x, grad)
+        torch.testing.assert_close(actual, grad[:, None].expand(shape), rtol=0, atol=0)
+
+
+def test_op_is_sound(row_sum):
+    x = torch.randn(5, 33, device="cuda", requires_grad=True)
+    torch.library.opcheck(row_sum._ops.ops.row_sum.default, (x,))
+
+
 @pytest.mark.parametrize("x", [torch.zeros(3), torch.zeros(3, 3, dtype=torch.float16)])
 def test_what_it_does_not_take(row_sum, x):
     with pytest.raises(RuntimeError, match="row_sum: input"):

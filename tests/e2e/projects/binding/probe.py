@@ -126,6 +126,18 @@ wide.mode_name(), wide.mode_name(wide.Max), wide.mode_name(mode=wide.Sum)
 wide.mode_name('a')
 wide.mode_name(1.5)
 wide.mode_of(5), wide.modes([wide.Sum, wide.Max])
+wide.mode_name(1)
+wide.Mode.Sum == 0, wide.Mode.Sum == wide.Mode(0), isinstance(wide.Mode.Sum, int), wide.Mode(7), hash(wide.Mode.Max), wide.Mode.__members__
+s := wide.Settings(), s.factor, s.sizes, s.mode, s.area(), s.area(unit=2), wide.apply(x, s), wide.larger(s).factor, s.factor
+s := wide.Settings(), setattr(s, 'factor', 2), setattr(s, 'sizes', (3, 4)), setattr(s, 'mode', wide.Sum), s.factor, s.sizes, s.mode, s.area(), wide.apply(x=x, settings=s)
+setattr(wide.Settings(), 'factor', 'a')
+setattr(wide.Settings(), 'sizes', [1])
+setattr(wide.Settings(), 'mode', 1)
+wide.Settings(1)
+wide.apply(x, None)
+wide.apply(x, wide.Mode.Sum)
+wide.Settings.area('a')
+type(wide.Settings).__name__, wide.Settings.__module__, wide.Settings.__doc__, wide.Settings.area.__doc__, wide.Settings.__init__.__doc__
 wide.fwd(x, x, None, 2.0, True, 3, None)
 wide.fwd(x, x, None, 2, True, 3, None)
 wide.fwd(x, x, x.clone(), 2, True, 3, torch.Generator())

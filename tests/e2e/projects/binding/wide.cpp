@@ -79,6 +79,16 @@ int64_t fails(const std::string& how) {
   return at::ones({2}).view({3}).numel();
 }
 
+// As a kernel's parameters are.
+struct Settings {
+  float factor = 0.5f;
+  std::array<int, 2> sizes{{1, 2}};
+  Mode mode = Mode::Mean;
+  double area(double unit) const {
+    return sizes[0] * sizes[1] * unit;
+  }
+};
+
 template <class T>
 T same(T value) {
   return value;
@@ -118,6 +128,19 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("several", &wide::several, "Several results", "x"_a, "scale"_a = 2.0);
   m.def("fails", &wide::fails);
   m.def("twice", &twice);
+
+  // classes.cpp has all that a class can have.
+  py::class_<wide::Settings>(m, "Settings", "Settings of a kernel")
+      .def(py::init<>())
+      .def_readwrite("factor", &wide::Settings::factor)
+      .def_readwrite("sizes", &wide::Settings::sizes)
+      .def_readwrite("mode", &wide::Settings::mode)
+      .def("area", &wide::Settings::area, py::arg("unit") = 1.0);
+  m.def("apply", [](const at::Tensor& x, const wide::Settings& settings) { return x * settings.factor; }, py::arg("x"), py::arg("settings"));
+  m.def("larger", [](wide::Settings settings) {
+    settings.factor *= 2;
+    return settings;
+  });
 
   // Overloads, in both orders of what converts.
   m.def("scaled", &wide::scaled, py::arg("x"), py::arg("n"));

@@ -9,6 +9,8 @@
 - two runs give the same bits;
 - a run on another stream waits for what that stream did before.
 
+Gradients are in gradients.py.
+
 `driver init` wrote this file. It is yours to change, and needs torch and pytest alone.
 """
 

@@ -3,6 +3,7 @@
 import kernels
 import pytest
 import torch
+from gradients import verify_no_gradient
 from verify import DEVICES, LAYOUTS, laid_out, large, make, verify
 
 kernel = kernels.get_kernel("[[ repo_id ]]", version=1, backend=DEVICES.backend)
@@ -32,6 +33,10 @@ def test_floats(count):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(layout):
     verify(op, reference, [laid_out(make((4099,), torch.int64, low=-100, high=100), layout)])
+
+
+def test_there_is_no_gradient():
+    verify_no_gradient(op, [make((33,), torch.float32)])
 
 
 def test_refuses():

@@ -47,10 +47,13 @@ void [[ module ]]_op(at::Tensor& out, const at::Tensor& input) {
       kernel::run(type, memory.data_ptr(), &bytes, to, from.const_data_ptr(), from.numel(), stream)));
 }
 
+[% include "projects/parts/no_backward.cpp" %]
+
 }  // namespace
 
 TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
   ops.def("[[ module ]](Tensor! out, Tensor input) -> ()");
+  ops.impl("[[ module ]]", c10::DispatchKey::Autograd, torch::CppFunction::makeFromBoxedFunction<&no_backward>());
   ops.impl("[[ module ]]", c10::kCUDA, &[[ module ]]_op);
 }
 

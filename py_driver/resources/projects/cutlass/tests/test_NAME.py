@@ -3,6 +3,7 @@
 import kernels
 import pytest
 import torch
+from gradients import verify_no_gradient
 from verify import DEVICES, make, verify
 
 kernel = kernels.get_kernel("[[ repo_id ]]", version=1, backend=DEVICES.backend)
@@ -24,6 +25,11 @@ def test_sizes(sizes):
     bias = make((columns,), torch.float16, low=-1, high=1, seed=2)
     out = torch.empty(rows, columns, dtype=torch.float16, device=DEVICES.device)
     verify(lambda out, *inputs: op(*inputs, out), reference, [a, b, bias], out=out, terms=depth + 1)
+
+
+def test_there_is_no_gradient():
+    a = make((8, 8), torch.float16)
+    verify_no_gradient(op, [a, a.clone(), a[0].clone()])
 
 
 def test_refuses():

@@ -36,10 +36,13 @@ void [[ module ]]_op(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, 
                   c10::cuda::getCurrentCUDAStream().stream())));
 }
 
+[% include "projects/parts/no_backward.cpp" %]
+
 }  // namespace
 
 TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
   ops.def("[[ module ]](Tensor! out, Tensor a, Tensor b, Tensor bias) -> ()");
+  ops.impl("[[ module ]]", c10::DispatchKey::Autograd, torch::CppFunction::makeFromBoxedFunction<&no_backward>());
   ops.impl("[[ module ]]", c10::kCUDA, &[[ module ]]_op);
 }
 

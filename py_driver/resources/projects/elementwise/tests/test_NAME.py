@@ -3,6 +3,7 @@
 import kernels
 import pytest
 import torch
+from gradients import verify_gradient, verify_no_gradient
 from verify import DEVICES, LAYOUTS, laid_out, large, make, verify
 
 kernel = kernels.get_kernel("[[ repo_id ]]", version=1, backend=DEVICES.backend)
@@ -29,6 +30,22 @@ def test_layouts(dtype, layout):
     verify(op, reference, [laid_out(make((62, 48), dtype), layout)], ulps=4)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_gradients(dtype, layout):
+    verify_gradient(op, reference, [laid_out(make((62, 48), dtype), layout)])
+
+
+def test_compiled_gradients():
+    compiled = torch.compile(op, backend="aot_eager", fullgraph=True)
+    verify_gradient(compiled, reference, [make((33, 7), torch.float32)])
+
+
+def test_a_given_output_has_no_gradient():
+    x = make((33, 7), torch.float32)
+    verify_no_gradient(op, [x, torch.empty_like(x)])
+
+
 def test_special_values():
     x = torch.tensor([float("nan"), float("inf"), -200.0, -0.0, 0.0, 1e-40], device=DEVICES.device)
     verify(op, reference, [x], ulps=4)
@@ -36,6 +53,9 @@ def test_special_values():
 
 def test_refuses():
     x = torch.zeros(4, 4, device=DEVICES.device)
+    for tensors in ((x, x.to("meta")), (x.to("meta"), x.clone())):
+        with pytest.raises(RuntimeError, match="out is on"):
+            op(*tensors)
     for out in (torch.zeros(4, 3, device=DEVICES.device), torch.zeros(8, 4, device=DEVICES.device)[::2], x.half()):
         with pytest.raises(RuntimeError):
             op(x, out)
@@ -45,7 +65,8 @@ def test_refuses():
 
 def test_op_is_sound():
     x = make((5, 3), torch.float32)
-    torch.library.opcheck(kernel._ops.ops.[[ module ]].default, (torch.empty_like(x), x))
+    torch.library.opcheck(kernel._ops.ops.[[ module ]]_out.default, (torch.empty_like(x), x))
+    torch.library.opcheck(kernel._ops.ops.[[ module ]].default, (x.requires_grad_(),))
 
 
 @large(elements=2**31 + 17, bytes_each=4)

@@ -1,5 +1,6 @@
 // Registers the op with torch, and hands its tensors to the kernels as pointers.
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 [% include "projects/parts/gpu_headers.cpp" %]
 
@@ -14,7 +15,7 @@ namespace kernel = [[ module ]]_impl;
 
 [% include "projects/parts/call.cpp" %]
 
-void [[ module ]]_op(at::Tensor& out, const at::Tensor& input) {
+void [[ module ]]_out_op(at::Tensor& out, const at::Tensor& input) {
   TORCH_CHECK(out.sizes() == input.sizes(), "[[ module ]]: out has shape ", out.sizes(), ", input ", input.sizes());
   TORCH_CHECK(out.scalar_type() == input.scalar_type(), "[[ module ]]: out is ", out.scalar_type(), ", input ",
               input.scalar_type());
@@ -36,10 +37,23 @@ void [[ module ]]_op(at::Tensor& out, const at::Tensor& input) {
   });
 }
 
+at::Tensor [[ module ]]_op(const at::Tensor& input) {
+  at::Tensor out = at::empty_like(input, {}, at::MemoryFormat::Contiguous);
+  [[ module ]]_out_op(out, input);
+  return out;
+}
+
+[% include "projects/parts/no_backward.cpp" %]
+
 }  // namespace
 
 TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
-  ops.def("[[ module ]](Tensor! out, Tensor input) -> ()");
+  // Its backward is in the Python package.
+  ops.def("[[ module ]](Tensor input) -> Tensor");
+[% include "projects/parts/implementations.cpp" %]
+  ops.def("[[ module ]]_out(Tensor! out, Tensor input) -> ()");
+  ops.impl("[[ module ]]_out", c10::DispatchKey::Autograd, torch::CppFunction::makeFromBoxedFunction<&no_backward>());
+[% set suffix = "_out" %]
 [% include "projects/parts/implementations.cpp" %]
 }
 

@@ -3,6 +3,7 @@
 import kernels
 import pytest
 import torch
+from gradients import verify_gradient, verify_no_gradient
 from verify import DEVICES, LAYOUTS, laid_out, large, make, verify
 
 kernel = kernels.get_kernel("[[ repo_id ]]", version=1, backend=DEVICES.backend)
@@ -62,8 +63,33 @@ def test_layouts(layout):
     verify(op, reference, [laid_out(a, layout), laid_out(b, layout)], terms=100)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_gradients(dtype, layout):
+    a, b = matrices(62, 48, 100, dtype)
+    verify_gradient(op, reference, [laid_out(a, layout), laid_out(b, layout)], terms=100)
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_gradients_of_sizes(sizes):
+    verify_gradient(op, reference, matrices(*sizes, torch.float16), terms=max(sizes))
+
+
+def test_compiled_gradients():
+    compiled = torch.compile(op, backend="aot_eager", fullgraph=True)
+    verify_gradient(compiled, reference, matrices(33, 48, 17, torch.float16), terms=48)
+
+
+def test_a_given_output_has_no_gradient():
+    a, b = matrices(5, 3, 7, torch.float16)
+    verify_no_gradient(op, [a, b, a.new_empty(5, 3)])
+
+
 def test_refuses():
     a = torch.zeros(4, 4, device=DEVICES.device)
+    for other in (a.half().to("meta"), a.half().to("meta").requires_grad_()):
+        with pytest.raises(RuntimeError, match="on several devices"):
+            op(a.half(), other)
     with pytest.raises(RuntimeError, match="no kernel for"):
         op(a, a)
     with pytest.raises(RuntimeError, match="are for float16"):
@@ -74,7 +100,8 @@ def test_refuses():
 
 def test_op_is_sound():
     a, b = matrices(5, 3, 7, torch.float16)
-    torch.library.opcheck(kernel._ops.ops.[[ module ]].default, (a.new_empty(5, 3), a, b, False))
+    torch.library.opcheck(kernel._ops.ops.[[ module ]]_out.default, (a.new_empty(5, 3), a, b, False))
+    torch.library.opcheck(kernel._ops.ops.[[ module ]].default, (a.requires_grad_(), b.requires_grad_(), False))
 
 
 @large(elements=2**31 + 2**16, bytes_each=4)

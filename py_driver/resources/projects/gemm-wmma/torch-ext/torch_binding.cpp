@@ -1,5 +1,6 @@
 // Registers the op with torch, and hands its tensors to the kernels as pointers.
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <torch/library.h>
 [% include "projects/parts/gpu_headers.cpp" %]
 
@@ -27,7 +28,7 @@ kernel::Type type_of(const at::Tensor& tensor, bool narrow_sums) {
 
 [% include "projects/parts/call.cpp" %]
 
-void [[ module ]]_op(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool narrow_sums) {
+void [[ module ]]_out_op(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool narrow_sums) {
   TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0), "[[ module ]]: a has shape ", a.sizes(), ", b ",
               b.sizes());
   TORCH_CHECK(a.scalar_type() == b.scalar_type(), "[[ module ]]: a is ", a.scalar_type(), ", b ", b.scalar_type());
@@ -48,10 +49,25 @@ void [[ module ]]_op(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, 
   });
 }
 
+at::Tensor [[ module ]]_op(const at::Tensor& a, const at::Tensor& b, bool narrow_sums) {
+  TORCH_CHECK(a.dim() == 2 && b.dim() == 2, "[[ module ]]: a has shape ", a.sizes(), ", b ", b.sizes());
+  const auto type = a.scalar_type() == at::kChar ? at::kInt : a.scalar_type();
+  at::Tensor out = at::empty({a.size(0), b.size(1)}, a.options().dtype(type));
+  [[ module ]]_out_op(out, a, b, narrow_sums);
+  return out;
+}
+
+[% include "projects/parts/no_backward.cpp" %]
+
 }  // namespace
 
 TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
-  ops.def("[[ module ]](Tensor! out, Tensor a, Tensor b, bool narrow_sums) -> ()");
+  // Its backward is in the Python package.
+  ops.def("[[ module ]](Tensor a, Tensor b, bool narrow_sums) -> Tensor");
+[% include "projects/parts/implementations.cpp" %]
+  ops.def("[[ module ]]_out(Tensor! out, Tensor a, Tensor b, bool narrow_sums) -> ()");
+  ops.impl("[[ module ]]_out", c10::DispatchKey::Autograd, torch::CppFunction::makeFromBoxedFunction<&no_backward>());
+[% set suffix = "_out" %]
 [% include "projects/parts/implementations.cpp" %]
 }
 

@@ -3,6 +3,7 @@
 import kernels
 import pytest
 import torch
+from gradients import verify_no_gradient
 from verify import DEVICES, LAYOUTS, laid_out, large, make, pack_int4, unpack_int4, verify
 
 kernel = kernels.get_kernel("[[ repo_id ]]", version=1, backend=DEVICES.backend)
@@ -55,6 +56,10 @@ def test_quantize(group):
     # Half a step, and what the rounding of the scale does to the largest values.
     assert ((values_of(weight, scales.float()) - wide.float()).abs() <= 0.505 * step).all()
     assert kernel.quantize(torch.zeros_like(wide), group)[0].count_nonzero() == 0
+
+
+def test_there_is_no_gradient():
+    verify_no_gradient(op, tensors(5, 3, 64, 32, torch.float16))
 
 
 def test_refuses():

@@ -59,10 +59,13 @@ void [[ module ]]_op(at::Tensor& out, const at::Tensor& x, const at::Tensor& wei
   });
 }
 
+[% include "projects/parts/no_backward.cpp" %]
+
 }  // namespace
 
 TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
   ops.def("[[ module ]](Tensor! out, Tensor x, Tensor weight, Tensor scales) -> ()");
+  ops.impl("[[ module ]]", c10::DispatchKey::Autograd, torch::CppFunction::makeFromBoxedFunction<&no_backward>());
 [% include "projects/parts/implementations.cpp" %]
 }
 

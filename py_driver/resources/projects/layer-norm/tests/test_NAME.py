@@ -3,6 +3,7 @@
 import kernels
 import pytest
 import torch
+from gradients import verify_gradient
 from verify import DEVICES, LAYOUTS, laid_out, large, make, verify
 
 kernel = kernels.get_kernel("[[ repo_id ]]", version=1, backend=DEVICES.backend)
@@ -107,28 +108,32 @@ def test_gradients(shape, dtype):
         )
 
 
-@pytest.mark.parametrize("used", [(True, True), (True, False), (False, True)], ids=str)
-def test_autograd(used):
-    given = [one.requires_grad_() for one in tensors((6, 96), torch.float32)]
-    wide = [one.detach().double().requires_grad_() for one in given]
-    weights = [make((6, 96), torch.float32, seed=seed) for seed in range(7, 9)]
-    total = sum((one * weight).sum() for one, weight, use in zip(op(*given, EPS), weights, used) if use)
-    total.backward()
-    expected = (reference(*wide, EPS), wide[0] + wide[1])
-    sum((one * weight).sum() for one, weight, use in zip(expected, weights, used) if use).backward()
-    for one, other in zip(given, wide):
-        nothing = torch.zeros_like(one)
-        torch.testing.assert_close(
-            nothing if one.grad is None else one.grad,
-            nothing if other.grad is None else other.grad.float(),
-            rtol=1e-4,
-            atol=1e-4,
-        )
+def outputs(x, residual, weight, bias, eps):
+    return reference(x, residual, weight, bias, eps), x + residual
+
+
+@pytest.mark.parametrize("used", [(0, 1), (0,), (1,)], ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_autograd(layout, used):
+    given = [laid_out(one, layout) for one in tensors((6, 96), torch.float32)]
+    some = lambda function: lambda *all: tuple(function(*all)[i] for i in used)
+    verify_gradient(some(op), some(outputs), [*given, EPS], terms=TERMS)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_autograd_of_types(dtype):
+    # The sum that the backward reads is rounded.
+    verify_gradient(op, outputs, [*tensors((33, 1024), dtype), EPS], terms=TERMS, accumulate=dtype)
+
+
+def test_compiled_autograd():
+    compiled = torch.compile(op, backend="aot_eager", fullgraph=True)
+    verify_gradient(compiled, outputs, [*tensors((5, 24), torch.float32), EPS], terms=TERMS)
 
 
 def test_second_derivatives_are_refused():
     given = [one.requires_grad_() for one in tensors((6, 96), torch.float32)]
-    with pytest.raises(RuntimeError, match="no second derivatives"):
+    with pytest.raises(RuntimeError, match="no backward"):
         torch.autograd.grad(op(*given, EPS)[0].sum(), given[0], create_graph=True)
 
 

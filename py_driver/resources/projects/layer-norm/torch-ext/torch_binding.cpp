@@ -95,9 +95,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> [[ module ]]_backward_op(const at
   return {grad_input, grad_weight, grad_bias};
 }
 
+[% include "projects/parts/no_backward.cpp" %]
+
 }  // namespace
 
 TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
+  // Its backward is in the Python package.
   ops.def(
       "[[ module ]](Tensor x, Tensor residual, Tensor weight, Tensor bias, float eps) -> "
       "(Tensor, Tensor, Tensor, Tensor)");
@@ -105,6 +108,7 @@ TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
   ops.def(
       "[[ module ]]_backward(Tensor grad_out, Tensor grad_sum, Tensor sum, Tensor mean, Tensor rstd, Tensor weight)"
       " -> (Tensor, Tensor, Tensor)");
+  ops.impl("[[ module ]]_backward", c10::DispatchKey::Autograd, torch::CppFunction::makeFromBoxedFunction<&no_backward>());
 [% set suffix = "_backward" %]
 [% include "projects/parts/implementations.cpp" %]
 }

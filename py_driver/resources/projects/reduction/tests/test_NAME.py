@@ -3,6 +3,7 @@
 import kernels
 import pytest
 import torch
+from gradients import verify_gradient, verify_no_gradient
 from verify import DEVICES, LAYOUTS, laid_out, large, make, verify
 
 kernel = kernels.get_kernel("[[ repo_id ]]", version=1, backend=DEVICES.backend)
@@ -40,6 +41,28 @@ def test_layouts(dtype, layout):
     verify(op, reference, [laid_out(make((62, 48), dtype), layout)], ulps=64)
 
 
+@pytest.mark.parametrize("shape", [(62, 48), (3, 1025), (2, 8193)], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_gradients(dtype, shape):
+    # The output that the backward reads is rounded.
+    verify_gradient(op, reference, [make(shape, dtype)], accumulate=dtype)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_gradients_of_layouts(layout):
+    verify_gradient(op, reference, [laid_out(make((62, 48), torch.float32), layout)], terms=48)
+
+
+def test_compiled_gradients():
+    compiled = torch.compile(op, backend="aot_eager", fullgraph=True)
+    verify_gradient(compiled, reference, [make((33, 7), torch.float32)])
+
+
+def test_a_given_output_has_no_gradient():
+    x = make((33, 7), torch.float32)
+    verify_no_gradient(op, [x, torch.empty_like(x)])
+
+
 def test_special_values():
     inf, nan = float("inf"), float("nan")
     rows = (-inf, 0.0, 1.0), (nan, 0.0, 1.0), (1e4, -1e4, 0.0), (-inf, -inf, -inf)
@@ -49,6 +72,9 @@ def test_special_values():
 
 def test_refuses():
     x = torch.zeros(4, 4, device=DEVICES.device)
+    for tensors in ((x, x.to("meta")), (x.to("meta"), x.clone())):
+        with pytest.raises(RuntimeError, match="out is on"):
+            op(*tensors)
     with pytest.raises(RuntimeError, match="no kernel for"):
         op(x.double())
     with pytest.raises(RuntimeError, match="there is no variant"):
@@ -59,7 +85,8 @@ def test_refuses():
 
 def test_op_is_sound():
     x = make((5, 3), torch.float32)
-    torch.library.opcheck(kernel._ops.ops.[[ module ]].default, (torch.empty_like(x), x, -1))
+    torch.library.opcheck(kernel._ops.ops.[[ module ]]_out.default, (torch.empty_like(x), x, -1))
+    torch.library.opcheck(kernel._ops.ops.[[ module ]].default, (x.requires_grad_(), -1))
 
 
 @large(elements=2**31 + 2**16, bytes_each=4)

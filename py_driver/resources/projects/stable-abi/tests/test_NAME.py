@@ -3,6 +3,7 @@
 import kernels
 import pytest
 import torch
+from gradients import verify_gradient
 from verify import DEVICES, laid_out, large, make, verify
 
 kernel = kernels.get_kernel("[[ repo_id ]]", version=1, backend=DEVICES.backend)
@@ -20,6 +21,16 @@ def test_an_address_that_is_not_aligned():
     verify(op, lambda x: 2 * x, [laid_out(make((1031,), torch.float32), "offset")], ulps=0)
 
 
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_gradients(shape):
+    verify_gradient(op, lambda x: 2 * x, [make(shape, torch.float32)])
+
+
+def test_compiled_gradients():
+    compiled = torch.compile(op, backend="aot_eager", fullgraph=True)
+    verify_gradient(compiled, lambda x: 2 * x, [make((33, 7), torch.float32)])
+
+
 def test_refuses():
     x = torch.zeros(4, 4, device=DEVICES.device)
     with pytest.raises(RuntimeError, match="no kernel for"):
@@ -29,7 +40,7 @@ def test_refuses():
 
 
 def test_op_is_sound():
-    torch.library.opcheck(kernel._ops.ops.[[ module ]].default, (make((5, 3), torch.float32),))
+    torch.library.opcheck(kernel._ops.ops.[[ module ]].default, (make((5, 3), torch.float32).requires_grad_(),))
 
 
 @large(elements=2**31 + 17, bytes_each=8)

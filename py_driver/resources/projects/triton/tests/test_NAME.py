@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from gradients import verify_gradient, verify_no_gradient
 from verify import DEVICES, LAYOUTS, laid_out, large, make, verify
 
 if DEVICES.device == "cpu":
@@ -9,7 +10,8 @@ if DEVICES.device == "cpu":
 
 import kernels
 
-op = kernels.get_kernel("[[ repo_id ]]", version=1).[[ module ]]
+kernel = kernels.get_kernel("[[ repo_id ]]", version=1)
+op = kernel.[[ module ]]
 
 SHAPES = [(64, 64), (127, 61), (1, 4096), (4096, 1), (3, 5, 7), (8191,), (1,), (0,), (0, 4), ()]
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
@@ -34,6 +36,29 @@ def test_shapes(shape, dtype):
 def test_layouts(layout):
     gate, up = pair((62, 48), torch.float16)
     verify(op, reference, [laid_out(gate, layout), laid_out(up, layout)], ulps=16)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_gradients(dtype, layout):
+    verify_gradient(op, reference, [laid_out(one, layout) for one in pair((62, 48), dtype)], terms=16)
+
+
+def test_compiled_gradients():
+    compiled = torch.compile(op, backend="aot_eager", fullgraph=True)
+    verify_gradient(compiled, reference, pair((33, 7), torch.float32), terms=16)
+
+
+def test_a_given_output_has_no_gradient():
+    gate, up = pair((33, 7), torch.float32)
+    verify_no_gradient(op, [gate, up, torch.empty_like(gate)])
+
+
+def test_op_is_sound():
+    gate, up = pair((5, 3), torch.float32)
+    ops = kernel._ops.ops
+    torch.library.opcheck(ops.[[ module ]]_backward.default, (torch.ones_like(gate), gate, up))
+    torch.library.opcheck(ops.[[ module ]].default, (gate.requires_grad_(), up.requires_grad_()))
 
 
 def test_refuses():

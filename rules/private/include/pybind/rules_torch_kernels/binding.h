@@ -13,7 +13,7 @@ namespace py = pybind11;
 
 #include <set>
 
-#include "classes.h"
+#include "names.h"
 
 // The id of the kernel, which the build links.
 extern "C" __attribute__((visibility("hidden"))) const char rules_torch_kernels_id[];
@@ -113,8 +113,10 @@ inline std::string registered(const char* name, const char* module, void (*defin
   }
   // It stays registered: a module is not unloaded.
   library.release();
+  const auto address = [](auto* function) { return std::to_string(reinterpret_cast<uintptr_t>(function)); };
   return "{" +
-      joined({key("name", json_text(name)), key("namespace", json_text(space)), key("doc", json_text(definitions.doc)),
+      joined({key("retain", address(&retain)), key("release", address(&release)), key("type_of", address(&type_of)),
+              key("name", json_text(name)), key("namespace", json_text(space)), key("doc", json_text(definitions.doc)),
               key("items", "[" + joined(definitions.items) + "]")}) +
       "}";
 }
@@ -162,8 +164,12 @@ namespace py = pybind11;
       [[maybe_unused]] ::pybind11::module_ & MODULE)
 
 #define PYBIND11_OVERLOAD_CAST(...) ::pybind11::overload_cast<__VA_ARGS__>
-#define PYBIND11_MAKE_OPAQUE(...) static_assert(false, "not supported without Python: PYBIND11_MAKE_OPAQUE")
+#define PYBIND11_MAKE_OPAQUE(...) static_assert(false, RULES_TORCH_KERNELS_REFUSED("PYBIND11_MAKE_OPAQUE"))
 #define PYBIND11_DECLARE_HOLDER_TYPE(...) static_assert(true, "")
+#define PYBIND11_OVERRIDE(...) static_assert(false, RULES_TORCH_KERNELS_REFUSED("PYBIND11_OVERRIDE"))
+#define PYBIND11_OVERRIDE_PURE(...) static_assert(false, RULES_TORCH_KERNELS_REFUSED("PYBIND11_OVERRIDE_PURE"))
+#define PYBIND11_OVERRIDE_NAME(...) static_assert(false, RULES_TORCH_KERNELS_REFUSED("PYBIND11_OVERRIDE_NAME"))
+#define PYBIND11_OVERRIDE_PURE_NAME(...) static_assert(false, RULES_TORCH_KERNELS_REFUSED("PYBIND11_OVERRIDE_PURE_NAME"))
 #define PYBIND11_EXPORT __attribute__((visibility("default")))
 #define PYBIND11_NAMESPACE pybind11
 #define PYBIND11_STRINGIFY(A) #A

@@ -1,170 +1,196 @@
-// `py::enum_`, whose class the module's Python file makes, and the names around `py::class_`, which is refused.
+// `py::class_`: a class of the author's, whose Python class the module's Python file makes.
 #pragma once
 #pragma GCC system_header
 
-#include "module.h"
+#include "methods.h"
+#include "operators.h"
+
+namespace rules_torch_kernels {
+namespace binding {
+
+// The one definition of what functions of the module refer to: see `ClassOf`.
+template <class T>
+struct PyClass {
+  friend Class& without_py_class_for(ClassOf<T>*) {
+    static Class kind{type_key<T>()};
+    return kind;
+  }
+};
+
+// How the holder of a class looks after an object that was made with `new`.
+template <class T, class... Options>
+struct HolderOf {
+  static std::shared_ptr<void> own(void* object) {
+    if constexpr (std::is_destructible_v<T>) {
+      return std::shared_ptr<T>(static_cast<T*>(object));
+    } else {
+      throw std::runtime_error("an object whose class has no public destructor cannot be owned by Python");
+    }
+  }
+};
+template <class T, class Deleter, class... Rest>
+struct HolderOf<T, std::unique_ptr<T, Deleter>, Rest...> {
+  static std::shared_ptr<void> own(void* object) {
+    return std::shared_ptr<T>(static_cast<T*>(object), Deleter());
+  }
+};
+template <class T, class First, class... Rest>
+struct HolderOf<T, First, Rest...> : HolderOf<T, Rest...> {};
+
+template <class T, class Option>
+inline constexpr bool is_holder = std::is_same_v<Option, std::shared_ptr<T>> || std::is_same_v<Option, pybind11::smart_holder>;
+template <class T, class Deleter>
+inline constexpr bool is_holder<T, std::unique_ptr<T, Deleter>> = true;
+
+template <class T, class Option>
+inline constexpr bool is_base = std::is_base_of_v<Option, T> && !std::is_same_v<Option, T>;
+template <class T, class Option>
+inline constexpr bool is_alias = std::is_base_of_v<T, Option>;
+
+}  // namespace binding
+}  // namespace rules_torch_kernels
 
 namespace pybind11 {
 
-template <class E>
-class enum_ {
-  static_assert(std::is_enum_v<E>, "not supported without Python: py::enum_ of a type that is no enum");
+template <class T, class... Options>
+class class_ : public binding::Methods<class_<T, Options...>, T>, private binding::PyClass<T> {
+  using Base = binding::Methods<class_<T, Options...>, T>;
+  using How = binding::How;
+
+  static_assert(
+      binding::is_object<T>,
+      RULES_TORCH_KERNELS_REFUSED(
+          "py::class_ of a type of the standard library, of torch or of pybind11, of one that is no class, or with a "
+          "type_caster of its own"));
+  static_assert(
+      !(binding::is_alias<T, Options> || ...),
+      RULES_TORCH_KERNELS_REFUSED("a class whose methods Python overrides (a trampoline) in `py::class_`"));
+  static_assert(
+      ((binding::is_holder<T, Options> || binding::is_base<T, Options> || binding::is_alias<T, Options>) && ...),
+      RULES_TORCH_KERNELS_REFUSED("this holder in `py::class_`; there are std::unique_ptr and std::shared_ptr"));
 
  public:
+  using type = T;
+  using Base::def;
+
   template <class... Extra>
-  enum_(module_& scope, const char* name, const Extra&... extra) : definitions_(&scope.definitions()) {
+  class_(const binding::Scope& scope, const char* name, const Extra&... extra)
+      : Base(scope.definitions(), scope.path_of(name)) {
+    binding::Class& kind = binding::class_of<T>();
+    if (kind.own != nullptr) {
+      throw std::runtime_error("generic_type: type \"" + std::string(name) + "\" is already registered!");
+    }
+    kind.own = &binding::HolderOf<T, Options...>::own;
+    std::vector<std::string> bases;
+    (add_base<Options>(kind, bases), ...);
+    binding::Boxes::classes()[typeid(T)] = &kind;
     std::string doc;
-    (add(extra, doc), ...);
-    place_ = scope.note("enum", {});
-    head_ = definitions_->items[place_];
-    head_.pop_back();
-    head_ += "," + binding::key("name", binding::json_text(name)) + "," + binding::key("doc", binding::json_text(doc)) + "," +
-        binding::key("type", binding::json_text(typeid(E).name()));
-    write();
+    (add_doc(extra, doc), ...);
+    scope.note(
+        "class",
+        {binding::key("name", binding::json_text(name)), binding::key("type", binding::json_text(kind.type)),
+         binding::key("doc", doc.empty() ? "null" : binding::json_text(doc)),
+         binding::key("bases", "[" + binding::joined(bases) + "]"),
+         binding::key("dynamic", has<dynamic_attr, Extra...> ? "true" : "false"),
+         binding::key("final", has<is_final, Extra...> ? "true" : "false")});
   }
 
-  enum_& value(const char* name, E value, const char* doc = nullptr) {
-    const auto number = static_cast<std::underlying_type_t<E>>(value);
-    values_.push_back(
-        "[" + binding::json_text(name) + "," + std::to_string(number) + "," + (doc ? binding::json_text(doc) : "null") + "]");
-    write();
+  template <class... A, class... Extra>
+  class_& def(const init_of<A...>&, const Extra&... extra) {
+    const auto make = [](A... arguments) -> binding::Fresh<T> {
+      if constexpr (std::is_constructible_v<T, A...>) {
+        return binding::Fresh<T>::of(new T(std::forward<A>(arguments)...));
+      } else {
+        return binding::Fresh<T>::of(new T{std::forward<A>(arguments)...});
+      }
+    };
+    Base::template add<How::init>("__init__", make, extra...);
     return *this;
   }
 
-  enum_& export_values() {
-    exported_ = true;
-    write();
+  template <class F, class... Extra>
+  class_& def(const factory_of<F>& factory, const Extra&... extra) {
+    Base::template add<How::init>("__init__", binding::as_constructor<T>(factory.make), extra...);
     return *this;
   }
 
-  template <class... Extra>
-  enum_& def(const char*, const Extra&...) {
-    static_assert(binding::never<Extra...>, "not supported without Python: a method of py::enum_");
+  template <class Get, class Set, class... Extra>
+  class_& def(const pickle_of<Get, Set>& pickled, const Extra&... extra) {
+    def("__getstate__", pickled.get);
+    Base::template add<How::init>("__setstate__", binding::as_constructor<T>(pickled.set), extra...);
+    return *this;
+  }
+
+  template <class Operator, class Left, class Right, class... Extra>
+  class_& def(const detail::op_<Operator, Left, Right>&, const Extra&... extra) {
+    using Function = detail::operator_of<T, Operator, Left, Right>;
+    return def(Function::name, &Function::call, is_operator(), extra...);
+  }
+
+  template <class C, class D, class... Extra>
+  class_& def_readonly(const char* name, D C::*member, const Extra&... extra) {
+    static_assert(std::is_base_of_v<C, T>, "def_readonly() requires a class member (or base class member)");
+    return this->def_property_readonly(
+        name, [member](const T& self) -> const D& { return self.*member; }, is_method(*this), extra...);
+  }
+
+  template <class C, class D, class... Extra>
+  class_& def_readwrite(const char* name, D C::*member, const Extra&... extra) {
+    static_assert(std::is_base_of_v<C, T>, "def_readwrite() requires a class member (or base class member)");
+    return this->def_property(
+        name, [member](const T& self) -> const D& { return self.*member; },
+        [member](T& self, const D& value) { self.*member = value; }, is_method(*this), extra...);
+  }
+
+  template <class D, class... Extra>
+  class_& def_readonly_static(const char* name, const D* member, const Extra&... extra) {
+    Base::template add<How::static_getter>(
+        name, [member]() -> const D& { return *member; }, return_value_policy::reference, extra...);
+    return *this;
+  }
+
+  template <class D, class... Extra>
+  class_& def_readwrite_static(const char* name, D* member, const Extra&... extra) {
+    def_readonly_static(name, member, extra...);
+    Base::template add<How::static_setter>(name, [member](const D& value) { *member = value; }, extra...);
+    return *this;
+  }
+
+  template <class F>
+  class_& def_buffer(F&&) {
+    static_assert(binding::never<F>, RULES_TORCH_KERNELS_REFUSED("def_buffer of `py::class_`"));
     return *this;
   }
 
  private:
-  template <class T>
-  static void add(const T& extra, std::string& doc) {
-    if constexpr (std::is_convertible_v<T, const char*>) {
-      doc = extra;
-    } else {
-      constexpr bool known = std::is_same_v<T, arithmetic> || std::is_same_v<T, module_local>;
-      static_assert(known, "not supported without Python: this further argument of `py::enum_`");
+  template <class Wanted, class... Extra>
+  static constexpr bool has = (std::is_same_v<Wanted, Extra> || ...);
+
+  template <class Option>
+  static void add_base(binding::Class& kind, std::vector<std::string>& bases) {
+    if constexpr (binding::is_base<T, Option>) {
+      const binding::Class* base = &binding::class_of<Option>();
+      kind.bases.emplace_back(
+          base, [](void* object) -> void* { return static_cast<Option*>(static_cast<T*>(object)); });
+      bases.push_back(binding::json_text(base->type));
     }
   }
 
-  void write() {
-    definitions_->items[place_] = head_ + "," + binding::key("exported", exported_ ? "true" : "false") + "," +
-        binding::key("values", "[" + binding::joined(values_) + "]") + "}";
+  template <class Extra>
+  static void add_doc(const Extra& extra, std::string& doc) {
+    if constexpr (std::is_convertible_v<Extra, const char*>) {
+      doc = extra;
+    } else if constexpr (std::is_same_v<Extra, pybind11::doc>) {
+      doc = extra.value;
+    } else {
+      static_assert(
+          has<Extra, dynamic_attr, is_final, module_local, multiple_inheritance>,
+          RULES_TORCH_KERNELS_REFUSED("this further argument of `py::class_`"));
+    }
   }
-
-  binding::Definitions* definitions_;
-  size_t place_ = 0;
-  std::string head_;
-  std::vector<std::string> values_;
-  bool exported_ = false;
 };
 
 template <class T, class... Options>
-class class_ : public handle {
- public:
-  template <class Scope, class... Extra>
-  class_(Scope&, const char*, const Extra&...) {
-    static_assert(binding::never<Scope>, "not supported without Python: py::class_");
-  }
-#define RULES_TORCH_KERNELS_METHOD(NAME) \
-  template <class... A>                  \
-  class_& NAME(A&&...) {                 \
-    return *this;                        \
-  }
-  RULES_TORCH_KERNELS_METHOD(def)
-  RULES_TORCH_KERNELS_METHOD(def_buffer)
-  RULES_TORCH_KERNELS_METHOD(def_property)
-  RULES_TORCH_KERNELS_METHOD(def_property_readonly)
-  RULES_TORCH_KERNELS_METHOD(def_property_readonly_static)
-  RULES_TORCH_KERNELS_METHOD(def_property_static)
-  RULES_TORCH_KERNELS_METHOD(def_readonly)
-  RULES_TORCH_KERNELS_METHOD(def_readonly_static)
-  RULES_TORCH_KERNELS_METHOD(def_readwrite)
-  RULES_TORCH_KERNELS_METHOD(def_readwrite_static)
-  RULES_TORCH_KERNELS_METHOD(def_static)
-#undef RULES_TORCH_KERNELS_METHOD
-};
-
-// What is written inside of a `py::class_`: of no effect, so that the class is the one error.
-struct dynamic_attr {};
-struct buffer_protocol {};
-struct is_method {};
-struct multiple_inheritance {};
-template <class... A>
-struct init_of {};
-template <class... A>
-init_of<A...> init() {
-  return {};
-}
-template <class Factory>
-init_of<Factory> init(Factory&&) {
-  return {};
-}
-template <class Get, class Set>
-init_of<Get, Set> pickle(Get&&, Set&&) {
-  return {};
-}
-
-template <class... A>
-struct overload_cast_of {
-  template <class R>
-  constexpr auto operator()(R (*function)(A...)) const noexcept {
-    return function;
-  }
-  template <class R, class C>
-  constexpr auto operator()(R (C::*function)(A...), std::false_type = {}) const noexcept {
-    return function;
-  }
-  template <class R, class C>
-  constexpr auto operator()(R (C::*function)(A...) const, std::true_type) const noexcept {
-    return function;
-  }
-};
-template <class... A>
-inline constexpr overload_cast_of<A...> overload_cast{};
-inline constexpr auto const_ = std::true_type{};
-
-// Exceptions that a function may throw: torch hands these on as the exceptions of Python with their names.
-struct value_error : std::invalid_argument {
-  explicit value_error(const std::string& what = "") : std::invalid_argument(what) {}
-};
-struct index_error : std::out_of_range {
-  explicit index_error(const std::string& what = "") : std::out_of_range(what) {}
-};
-struct type_error : c10::TypeError {
-  explicit type_error(const std::string& what = "") : c10::TypeError({__func__, __FILE__, __LINE__}, what) {}
-};
-
-template <class T, class... A>
-void register_exception(A&&...) {
-  static_assert(binding::never<T>, "not supported without Python: py::register_exception");
-}
-template <class T, class... A>
-void print(T&&, A&&...) {
-  static_assert(binding::never<T>, "not supported without Python: py::print");
-}
-template <class T, class... A>
-handle bind_vector(A&&...) {
-  static_assert(binding::never<T>, "not supported without Python: py::bind_vector");
-  return {};
-}
-template <class T, class... A>
-handle bind_map(A&&...) {
-  static_assert(binding::never<T>, "not supported without Python: py::bind_map");
-  return {};
-}
-
-namespace literals {
-constexpr arg operator"" _a(const char* name, size_t) {
-  return arg(name);
-}
-}  // namespace literals
+using classh = class_<T, smart_holder, Options...>;
 
 }  // namespace pybind11

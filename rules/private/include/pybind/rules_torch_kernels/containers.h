@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "types.h"
+#include "objects.h"
 
 namespace rules_torch_kernels {
 namespace binding {

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "containers.h"
+#include "exceptions.h"
 #include "gil.h"
 #include "python_types.h"
 
@@ -36,6 +37,10 @@ template <class R, class C, class... A>
 struct Called<R (C::*)(A...) noexcept> : Called<R(A...)> {};
 template <class R, class C, class... A>
 struct Called<R (C::*)(A...) const noexcept> : Called<R(A...)> {};
+template <class R, class C, class... A>
+struct Called<R (C::*)(A...) &> : Called<R(A...)> {};
+template <class R, class C, class... A>
+struct Called<R (C::*)(A...) const&> : Called<R(A...)> {};
 
 template <class F, class = void>
 inline constexpr bool is_functor = false;
@@ -59,35 +64,34 @@ template <class T>
 inline constexpr bool is_other = !is_supported<T> && !is_python<T> && !is_pointer<T>;
 
 // Fails for a type that is not supported: that of an argument, counted from 1, or with 0 that of the result. Compilers
-// name the line of `m.def` behind the message.
+// name the line of `def` behind the message.
 template <int NUMBER, class T>
 constexpr void check_type() {
   if constexpr (!is_supported<T>) {
-#define RULES_TORCH_KERNELS_CHECK(WHICH, NAME)                                                                              \
-  static_assert(                                                                                                            \
-      NUMBER != WHICH || !is_python<T>,                                                                                     \
-      "not supported without Python: " NAME " is a Python object (py::object, py::dict, py::array, py::args, ...)");        \
-  static_assert(                                                                                                            \
-      NUMBER != WHICH || !is_pointer<T>,                                                                                    \
-      "not supported without Python: " NAME " is a pointer; pass an address as an integer, e.g. `uintptr_t`");              \
-  static_assert(                                                                                                            \
-      NUMBER != WHICH || !is_other<T>,                                                                                      \
-      "not supported without Python: " NAME " has a type without a conversion; there is no py::class_ either");
-    RULES_TORCH_KERNELS_CHECK(0, "the result of the function in `m.def`")
-    RULES_TORCH_KERNELS_CHECK(1, "argument 1 of the function in `m.def`")
-    RULES_TORCH_KERNELS_CHECK(2, "argument 2 of the function in `m.def`")
-    RULES_TORCH_KERNELS_CHECK(3, "argument 3 of the function in `m.def`")
-    RULES_TORCH_KERNELS_CHECK(4, "argument 4 of the function in `m.def`")
-    RULES_TORCH_KERNELS_CHECK(5, "argument 5 of the function in `m.def`")
-    RULES_TORCH_KERNELS_CHECK(6, "argument 6 of the function in `m.def`")
-    RULES_TORCH_KERNELS_CHECK(7, "argument 7 of the function in `m.def`")
-    RULES_TORCH_KERNELS_CHECK(8, "argument 8 of the function in `m.def`")
-    RULES_TORCH_KERNELS_CHECK(9, "argument 9 of the function in `m.def`")
-    RULES_TORCH_KERNELS_CHECK(10, "argument 10 of the function in `m.def`")
-    RULES_TORCH_KERNELS_CHECK(11, "argument 11 of the function in `m.def`")
-    RULES_TORCH_KERNELS_CHECK(12, "argument 12 of the function in `m.def`")
+#define RULES_TORCH_KERNELS_CHECK(WHICH, NAME)                                                                           \
+  static_assert(                                                                                                         \
+      NUMBER != WHICH || !is_python<T>,                                                                                  \
+      RULES_TORCH_KERNELS_REFUSED(NAME " is a Python object (py::object, py::dict, py::array, py::args, ...)"));         \
+  static_assert(                                                                                                         \
+      NUMBER != WHICH || !is_pointer<T>,                                                                                 \
+      RULES_TORCH_KERNELS_REFUSED(NAME " is a pointer; pass an address as an integer, e.g. `uintptr_t`"));               \
+  static_assert(                                                                                                         \
+      NUMBER != WHICH || !is_other<T>, RULES_TORCH_KERNELS_REFUSED(NAME " has a type without a conversion"));
+    RULES_TORCH_KERNELS_CHECK(0, "the result of the function in `def`")
+    RULES_TORCH_KERNELS_CHECK(1, "argument 1 of the function in `def`")
+    RULES_TORCH_KERNELS_CHECK(2, "argument 2 of the function in `def`")
+    RULES_TORCH_KERNELS_CHECK(3, "argument 3 of the function in `def`")
+    RULES_TORCH_KERNELS_CHECK(4, "argument 4 of the function in `def`")
+    RULES_TORCH_KERNELS_CHECK(5, "argument 5 of the function in `def`")
+    RULES_TORCH_KERNELS_CHECK(6, "argument 6 of the function in `def`")
+    RULES_TORCH_KERNELS_CHECK(7, "argument 7 of the function in `def`")
+    RULES_TORCH_KERNELS_CHECK(8, "argument 8 of the function in `def`")
+    RULES_TORCH_KERNELS_CHECK(9, "argument 9 of the function in `def`")
+    RULES_TORCH_KERNELS_CHECK(10, "argument 10 of the function in `def`")
+    RULES_TORCH_KERNELS_CHECK(11, "argument 11 of the function in `def`")
+    RULES_TORCH_KERNELS_CHECK(12, "argument 12 of the function in `def`")
 #undef RULES_TORCH_KERNELS_CHECK
-    static_assert(NUMBER <= 12, "not supported without Python: the type of argument NUMBER of the function in `m.def`");
+    static_assert(NUMBER <= 12, RULES_TORCH_KERNELS_REFUSED("the type of argument NUMBER of the function in `def`"));
   }
 }
 
@@ -119,30 +123,50 @@ struct GuardsOf<First, Rest...> {
   GuardsOf<Rest...> rest;
 };
 
+// Whether an argument is the address of a box.
+template <class T>
+inline constexpr bool is_boxed = is_object<std::remove_cv_t<std::remove_pointer_t<T>>>;
+template <class T>
+inline constexpr bool is_boxed<std::shared_ptr<T>> = is_object<std::remove_cv_t<T>>;
+
 template <class F, class Guards, class Signature>
 class Kernel;
 
 template <class F, class Guards, class R, class... A>
 class Kernel<F, Guards, R(A...)> final : public c10::OperatorKernel {
  public:
-  explicit Kernel(F function) : function_(std::move(function)) {}
+  Kernel(F function, pybind11::return_value_policy policy) : function_(std::move(function)), policy_(policy) {}
 
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
-    call(*stack, std::index_sequence_for<A...>());
+    try {
+      call(*stack, std::index_sequence_for<A...>());
+    } catch (...) {
+      Exceptions::translate();
+      throw;
+    }
   }
 
  private:
   template <size_t... I>
   void call(torch::jit::Stack& stack, std::index_sequence<I...>) {
     const size_t first = stack.size() - sizeof...(A);
+    const Locked locked;
     [[maybe_unused]] std::tuple<typename Type<bare<A>>::held...> held{Type<bare<A>>::load(stack[first + I])...};
+    Handing handing{policy_, nullptr, !std::is_reference_v<R>};
+    if constexpr (sizeof...(A) > 0) {
+      if constexpr (is_boxed<std::tuple_element_t<0, std::tuple<bare<A>...>>>) {
+        handing.parent = stack[first].isInt() ? box_at(stack[first].toInt()) : nullptr;
+      }
+    }
     torch::jit::drop(stack, sizeof...(A));
-    Locked locked;
     if constexpr (std::is_void_v<R>) {
       [[maybe_unused]] Guards guards;
       function_(passed<A>(std::get<I>(held))...);
     } else {
-      store(stack, guarded<I...>(held));
+      // After the function, which may call others of the module.
+      decltype(auto) result = guarded<I...>(held);
+      const HandingScope scope(handing);
+      store(stack, std::forward<R>(result));
     }
   }
 
@@ -155,13 +179,18 @@ class Kernel<F, Guards, R(A...)> final : public c10::OperatorKernel {
   template <class Result>
   static void store(torch::jit::Stack& stack, Result&& result) {
     if constexpr (is_spread<bare<R>>) {
-      std::apply([&](const auto&... item) { (stack.push_back(Type<bare<decltype(item)>>::store(item)), ...); }, result);
+      std::apply(
+          [&](auto&&... item) {
+            (stack.push_back(Type<bare<decltype(item)>>::store(std::forward<decltype(item)>(item))), ...);
+          },
+          std::forward<Result>(result));
     } else {
-      stack.push_back(Type<bare<R>>::store(result));
+      stack.push_back(Type<bare<R>>::store(std::forward<Result>(result)));
     }
   }
 
   F function_;
+  pybind11::return_value_policy policy_;
 };
 
 // The schema of a function, and its signature in JSON.

@@ -11,22 +11,22 @@ namespace pybind11 {
 struct handle {
   template <class Name>
   handle attr(const Name&) const {
-    static_assert(rules_torch_kernels::binding::never<Name>, "not supported without Python: `attr` of a Python object");
+    static_assert(rules_torch_kernels::binding::never<Name>, RULES_TORCH_KERNELS_REFUSED("`attr` of a Python object"));
     return {};
   }
   template <class... A>
   handle operator()(A&&...) const {
-    static_assert(rules_torch_kernels::binding::never<A...>, "not supported without Python: a call of a Python object");
+    static_assert(rules_torch_kernels::binding::never<A...>, RULES_TORCH_KERNELS_REFUSED("a call of a Python object"));
     return {};
   }
   template <class T>
   T cast() const {
-    static_assert(rules_torch_kernels::binding::never<T>, "not supported without Python: `cast` of a Python object");
+    static_assert(rules_torch_kernels::binding::never<T>, RULES_TORCH_KERNELS_REFUSED("`cast` of a Python object"));
     return *static_cast<T*>(nullptr);
   }
   template <class Key>
   handle operator[](const Key&) const {
-    static_assert(rules_torch_kernels::binding::never<Key>, "not supported without Python: an item of a Python object");
+    static_assert(rules_torch_kernels::binding::never<Key>, RULES_TORCH_KERNELS_REFUSED("an item of a Python object"));
     return {};
   }
 };
@@ -105,7 +105,7 @@ struct array : handle {
   enum { c_style = 1, f_style = 2, forcecast = 16 };
   template <class... A>
   explicit array(A&&...) {
-    static_assert(rules_torch_kernels::binding::never<A...>, "not supported without Python: py::array; take a torch::Tensor");
+    static_assert(rules_torch_kernels::binding::never<A...>, RULES_TORCH_KERNELS_REFUSED("py::array; take a torch::Tensor"));
   }
 };
 
@@ -113,7 +113,7 @@ template <class T, int Flags = array::forcecast>
 struct array_t : handle {
   template <class... A>
   explicit array_t(A&&...) {
-    static_assert(rules_torch_kernels::binding::never<A...>, "not supported without Python: py::array_t; take a torch::Tensor");
+    static_assert(rules_torch_kernels::binding::never<A...>, RULES_TORCH_KERNELS_REFUSED("py::array_t; take a torch::Tensor"));
   }
 };
 

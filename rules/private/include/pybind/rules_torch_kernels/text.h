@@ -13,6 +13,7 @@
 #include <array>
 #include <cmath>
 #include <complex>
+#include <cstdint>
 #include <cstdio>
 #include <map>
 #include <optional>
@@ -30,6 +31,10 @@ namespace binding {
 
 template <class T>
 using bare = std::remove_cv_t<std::remove_reference_t<T>>;
+
+// The error for what cannot be bound.
+#define RULES_TORCH_KERNELS_REFUSED(WHAT) \
+  "not supported without Python: " WHAT "; `--binding pybind` builds the module with pybind11 itself, once for each Python"
 
 // False, but not before a template has its arguments.
 template <class...>
@@ -56,6 +61,13 @@ inline std::string joined(const std::vector<std::string>& texts) {
     text += (text.empty() ? "" : ",") + part;
   }
   return text;
+}
+
+// What a type is called between C++ and Python. Types of the same name in anonymous namespaces have different addresses.
+template <class T>
+std::string type_key() {
+  static char mark = 0;
+  return std::string(typeid(T).name()) + "@" + std::to_string(reinterpret_cast<uintptr_t>(&mark));
 }
 
 // An object with one key, which says what its value stands for.
@@ -94,7 +106,7 @@ template <class T>
 std::string written(const T& value) {
   static_assert(
       is_written<T>::value,
-      "not supported without Python: a value of this type as the default of an argument or as an attribute of a module");
+      RULES_TORCH_KERNELS_REFUSED("a value of this type as the default of an argument or as an attribute of a module"));
   if constexpr (is_written<T>::value) {
     return Written<bare<T>>::write(value);
   } else {
@@ -130,7 +142,7 @@ template <class T>
 struct Written<T, std::enable_if_t<std::is_enum_v<T> && !is_of_torch<T>>> {
   static std::string write(T value) {
     const auto number = static_cast<std::underlying_type_t<T>>(value);
-    return tagged("enum", "[" + json_text(typeid(T).name()) + "," + std::to_string(number) + "]");
+    return tagged("enum", "[" + json_text(type_key<T>()) + "," + std::to_string(number) + "]");
   }
 };
 
@@ -206,7 +218,7 @@ template <>
 struct Written<at::Tensor> {
   static std::string write(const at::Tensor& value) {
     if (value.defined()) {
-      throw std::runtime_error("not supported without Python: a tensor as the default of an argument or as an attribute");
+      throw std::runtime_error(RULES_TORCH_KERNELS_REFUSED("a tensor as the default of an argument or as an attribute"));
     }
     return "null";
   }

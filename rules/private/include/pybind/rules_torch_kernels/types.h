@@ -13,7 +13,7 @@
 
 #include <limits>
 
-#include "text.h"
+#include "object_types.h"
 
 namespace rules_torch_kernels {
 namespace binding {
@@ -34,11 +34,12 @@ inline constexpr bool is_supported = false;
 template <class T>
 inline constexpr bool is_supported<T, std::void_t<typename Type<bare<T>>::held>> = true;
 
-// Whether a value of a type can be an element of others: what is held is the value.
+// Whether a value of a type can be an element of others: what is held is the value, or can be copied to one.
 template <class T, class = void>
 inline constexpr bool is_plain = false;
 template <class T>
-inline constexpr bool is_plain<T, std::enable_if_t<is_supported<T>>> = std::is_same_v<typename Type<bare<T>>::held, bare<T>>;
+inline constexpr bool is_plain<T, std::enable_if_t<is_supported<T>>> =
+    is_object<bare<T>> || std::is_same_v<typename Type<bare<T>>::held, bare<T>>;
 
 inline std::string generic(const char* name, const std::vector<std::string>& parameters) {
   return "[" + json_text(name) + "," + joined(parameters) + "]";
@@ -48,7 +49,7 @@ template <class T>
 struct Type<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char>>> {
   static_assert(
       !std::is_same_v<T, wchar_t> && !std::is_same_v<T, char16_t> && !std::is_same_v<T, char32_t>,
-      "not supported without Python: a wide character");
+      RULES_TORCH_KERNELS_REFUSED("a wide character"));
   using held = T;
   static std::string describe() {
     return json_text((std::is_signed_v<T> ? "int" : "uint") + std::to_string(8 * sizeof(T)));
@@ -111,7 +112,7 @@ template <class T>
 struct Type<T, std::enable_if_t<std::is_enum_v<T> && !is_of_torch<T>>> {
   using held = T;
   static std::string describe() {
-    return generic("enum", {json_text(typeid(T).name())});
+    return generic("enum", {json_text(type_key<T>())});
   }
   static c10::TypePtr wire() {
     return c10::IntType::get();

@@ -20,7 +20,7 @@ def [[ module ]](x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tens
         out: contiguous tensor like `x` to write to; a new one by default.
 
     Returns:
-        `out`.
+        `out`. There is no backward: an input that requires grad is an error, but under torch.no_grad().
     """
     if out is None:
         out = torch.empty_like(x, memory_format=torch.contiguous_format)

@@ -24,7 +24,8 @@ def [[ module ]](
         out: contiguous float16 matrix to write to; a new one by default.
 
     Returns:
-        `out`. Sums are float32.
+        `out`. Sums are float32. There is no backward: an input that requires grad is an error, but under
+        torch.no_grad().
     """
     if out is None:
         out = torch.empty(a.shape[0], b.shape[-1], dtype=a.dtype, device=a.device)

@@ -44,7 +44,8 @@ def [[ module ]](
         out: contiguous matrix to write to, of the type of `x`; a new one by default.
 
     Returns:
-        `out`, without a gradient. Sums are float32.
+        `out`. Sums are float32. There is no backward: an input that requires grad is an error, but under
+        torch.no_grad().
     """
     if out is None:
         out = x.new_empty(x.shape[0], weight.shape[0])

@@ -13,6 +13,14 @@ def _fake(input: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(input)
 
 
+def _backward(ctx, grad):
+    """The gradient of the input: the op itself, so it can be differentiated again."""
+    return ops.[[ module ]](grad.contiguous())
+
+
+torch.library.register_autograd(add_op_namespace_prefix("[[ module ]]"), _backward)
+
+
 def [[ module ]](x: torch.Tensor) -> torch.Tensor:
     """`2 * x`.
 

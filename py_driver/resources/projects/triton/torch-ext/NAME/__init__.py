@@ -10,6 +10,8 @@ import torch
 import triton
 import triton.language as tl
 
+from ._ops import add_op_namespace_prefix
+
 _DEFAULT = {"BLOCK": 1024, "num_warps": 4}
 
 
@@ -21,6 +23,19 @@ def _swiglu(out, gate, up, count, BLOCK: tl.constexpr):
     x = tl.load(gate + place, mask=inside).to(tl.float32)
     y = tl.load(up + place, mask=inside).to(tl.float32)
     tl.store(out + place, (x / (1.0 + tl.exp(-x)) * y).to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _swiglu_backward(of_gate, of_up, grad, gate, up, count, BLOCK: tl.constexpr):
+    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < count
+    g = tl.load(grad + place, mask=inside).to(tl.float32)
+    x = tl.load(gate + place, mask=inside).to(tl.float32)
+    y = tl.load(up + place, mask=inside).to(tl.float32)
+    sigmoid = 1.0 / (1.0 + tl.exp(-x))
+    slope = sigmoid * (1.0 + x * (1.0 - sigmoid))
+    tl.store(of_gate + place, (g * y * slope).to(of_gate.dtype.element_ty), mask=inside)
+    tl.store(of_up + place, (g * x * sigmoid).to(of_up.dtype.element_ty), mask=inside)
 
 
 @functools.cache
@@ -37,6 +52,79 @@ def _config(count: int, device: int) -> dict[str, int]:
     return tuned[min(tuned, key=lambda one: abs(one - count))] if tuned else _DEFAULT
 
 
+def _launch(kernel, outputs, inputs, config: dict[str, int] | None = None) -> None:
+    """Run a kernel over all elements of tensors that have the same shape."""
+    first = inputs[0]
+    if not first.numel():
+        return
+    with torch.cuda.device(first.device):
+        config = config or _config(first.numel(), first.device.index)
+        blocks = (triton.cdiv(first.numel(), config["BLOCK"]),)
+        kernel[blocks](*outputs, *(one.contiguous() for one in inputs), first.numel(), **config)
+
+
+def _check(gate: torch.Tensor, up: torch.Tensor) -> None:
+    if gate.shape != up.shape or gate.dtype != up.dtype or gate.device != up.device:
+        raise ValueError(f"[[ module ]]: gate is {gate.dtype} {tuple(gate.shape)}, up {up.dtype} {tuple(up.shape)}")
+    if not gate.dtype.is_floating_point or gate.dtype == torch.float64:
+        raise TypeError(f"[[ module ]]: no kernel for {gate.dtype}")
+
+
+def _like(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(tensor, memory_format=torch.contiguous_format)
+
+
+# torch calls the GPUs of ROCm `cuda` too.
+@torch.library.custom_op(
+    add_op_namespace_prefix("[[ module ]]"),
+    mutates_args=(),
+    device_types="cuda",
+    schema="(Tensor gate, Tensor up) -> Tensor",
+)
+def _forward(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    _check(gate, up)
+    out = _like(gate)
+    _launch(_swiglu, [out], [gate, up])
+    return out
+
+
+@_forward.register_fake
+def _(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    """What torch.compile runs in the place of the kernel: it knows the output's shape and type alone."""
+    return _like(gate)
+
+
+@torch.library.custom_op(
+    add_op_namespace_prefix("[[ module ]]_backward"),
+    mutates_args=(),
+    device_types="cuda",
+    schema="(Tensor grad, Tensor gate, Tensor up) -> (Tensor, Tensor)",
+)
+def _gradients(grad: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    outputs = _like(gate), _like(up)
+    _launch(_swiglu_backward, outputs, [grad, gate, up])
+    return outputs
+
+
+@_gradients.register_fake
+def _(grad: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same for the gradients."""
+    return _like(gate), _like(up)
+
+
+def _save(ctx, inputs, output):
+    """Keep what the gradients need."""
+    ctx.save_for_backward(*inputs)
+
+
+def _backward(ctx, grad):
+    """The gradients of gate and up, by a kernel. It has no backward itself, so torch refuses second derivatives."""
+    return _gradients(grad, *ctx.saved_tensors)
+
+
+_forward.register_autograd(_backward, setup_context=_save)
+
+
 def [[ module ]](
     gate: torch.Tensor, up: torch.Tensor, out: torch.Tensor | None = None, config: dict[str, int] | None = None
 ) -> torch.Tensor:
@@ -45,24 +133,23 @@ def [[ module ]](
     Args:
         gate: float32, float16 or bfloat16 tensor on a GPU, of any strides.
         up: tensor like `gate`.
-        out: contiguous tensor like `gate` to write to; a new one by default.
-        config: `BLOCK`, elements of a program, and `num_warps`; what `driver tune` found for the GPU by default.
+        out: contiguous tensor like `gate` to write to, without a gradient; a new one by default.
+        config: `BLOCK`, elements of a program, and `num_warps`, without a gradient; what `driver tune` found for the
+            GPU by default.
 
     Returns:
         `out`.
     """
-    if gate.shape != up.shape or gate.dtype != up.dtype or gate.device != up.device:
-        raise ValueError(f"[[ module ]]: gate is {gate.dtype} {tuple(gate.shape)}, up {up.dtype} {tuple(up.shape)}")
-    if not gate.dtype.is_floating_point or gate.dtype == torch.float64:
-        raise TypeError(f"[[ module ]]: no kernel for {gate.dtype}")
-    if out is None:
-        out = torch.empty_like(gate, memory_format=torch.contiguous_format)
-    count = gate.numel()
-    if count:
-        with torch.cuda.device(gate.device):
-            config = config or _config(count, gate.device.index)
-            blocks = (triton.cdiv(count, config["BLOCK"]),)
-            _swiglu[blocks](out, gate.contiguous(), up.contiguous(), count, **config)
+    if out is None and config is None:
+        return _forward(gate, up)
+    _check(gate, up)
+    out = _like(gate) if out is None else out
+    if torch.is_grad_enabled() and any(one.requires_grad for one in (out, gate, up)):
+        raise RuntimeError(
+            "[[ module ]]: there is no backward with `out` or `config`, but a tensor requires grad: call it under "
+            "torch.no_grad(), pass tensor.detach(), or leave both out"
+        )
+    _launch(_swiglu, [out], [gate, up], config)
     return out
 
 

@@ -1,0 +1,107 @@
+"""C++ text cut into statements, arguments and brackets, without a compiler."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Final
+
+from py_driver.plan.includes import blanked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
+_STRING: Final = re.compile(
+    r'\s*(?:R"(?P<mark>[^\s()\\"]{0,16})\((?P<raw>[\s\S]*?)\)(?P=mark)"|(?P<plain>"(?:[^"\\\n]|\\[\s\S])*"))'
+)
+
+
+class Code:
+    """A C++ text, with its code alone beside it.
+
+    Attributes:
+        text: as it is.
+        code: with blanks for comments and strings; each character stays where it is.
+        plain: with blanks for comments.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.code = blanked(text)
+        self.plain = blanked(text, "comment")
+
+    def end(self, start: int) -> int:
+        """Where a bracket closes.
+
+        Args:
+            start: of the opening bracket.
+
+        Returns:
+            The position behind the closing one; -1 if there is none.
+        """
+        waiting: list[str] = []
+        for at in range(start, len(self.code)):
+            sign = self.code[at]
+            if sign in _CLOSING:
+                waiting.append(_CLOSING[sign])
+            elif waiting and sign == waiting[-1]:
+                waiting.pop()
+                if not waiting:
+                    return at + 1
+            elif sign in ")]}":
+                return -1
+        return -1
+
+    def parts(self, start: int, end: int) -> list[tuple[int, int]]:
+        """A part of the text cut at commas that stand outside of brackets, also of templates.
+
+        Args:
+            start: of the part.
+            end: of it.
+
+        Returns:
+            Where each begins and ends, without blanks around it; none for a part of blanks.
+        """
+        found = []
+        depth = 0
+        first = start
+        for at in range(start, end):
+            sign = self.code[at]
+            if sign in "([{<":
+                depth += 1
+            elif sign in ")]}" or (sign == ">" and self.code[at - 1] != "-"):
+                depth -= 1
+            elif sign == "," and depth == 0:
+                found.append((first, at))
+                first = at + 1
+        found.append((first, end))
+        return [span for span in (self._stripped(*part) for part in found) if span[0] < span[1]]
+
+    def _stripped(self, start: int, end: int) -> tuple[int, int]:
+        inside = self.plain[start:end]
+        return start + len(inside) - len(inside.lstrip()), end - (len(inside) - len(inside.rstrip()))
+
+    def statements(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The statements of a block, without directives: where each begins, and where its `;` stands."""
+        blank = re.compile(r"^[ \t]*#(?:[^\n\\]|\\[\s\S])*", re.MULTILINE)
+        code = blank.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), self.code[start:end])
+        depth, first = 0, 0
+        for at, sign in enumerate(code):
+            depth += (sign in "([{") - (sign in ")]}")
+            if sign == ";" and depth == 0:
+                inside = code[first:at]
+                yield start + first + len(inside) - len(inside.lstrip()), start + at
+                first = at + 1
+
+
+def string_of(text: str) -> str | None:
+    """The value of a string literal, or of several beside each other; None if a text is something else."""
+    value, at = "", 0
+    while found := _STRING.match(text, at):
+        try:
+            value += found["raw"] if found["raw"] is not None else ast.literal_eval(found["plain"])
+        except (SyntaxError, ValueError):
+            return None
+        at = found.end()
+    return value if at and not text[at:].strip() else None

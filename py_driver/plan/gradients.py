@@ -1,0 +1,158 @@
+"""Ops through which gradients would end without a word: those that no backward is registered for, and no statement.
+
+torch differentiates an op by what is registered for its key `Autograd`. Without that a result is taken for a constant,
+and torch warns only for one that the op returns, not for one that it writes to:
+https://docs.pytorch.org/docs/stable/library.html#torch.library.register_autograd
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from py_driver.errors import Note
+from py_driver.manifest.locate import Source
+from py_driver.manifest.model import TORCH, values
+from py_driver.manifest.text import SIZE_LIMIT
+from py_driver.plan.includes import blanked, code_of
+from py_driver.plan.op_registrations import registrations
+from py_driver.system.files import is_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from py_driver.plan.op_registrations import Registration, Registrations
+    from py_driver.plan.project import Project
+
+_FUNCTION = re.compile(r"\bFunction\s*<")
+"""What a class derives from that computes gradients in C++, `torch::autograd::Function<Self>`."""
+
+_STATEMENT = re.compile(r"\bautograd:[ \t]*none\b")
+_BLOCK = re.compile(r"\bTORCH_LIBRARY\w*\s*\(|\bSTABLE_TORCH_LIBRARY\w*\s*\(")
+_SHOWN = 3
+"""How many ops a note names."""
+
+
+class _Op(NamedTuple):
+    """An op that the code declares: its file, its name, and the place of its schema."""
+
+    path: str
+    name: str
+    start: int
+    end: int
+
+
+def gradient_notes(project: Project) -> list[Note]:
+    """A note on the ops that cut gradients, if there are any; none where the code does not show which do.
+
+    An op is not meant if nothing of it can be differentiated, if it is made of other ops (`def` with a function), or if
+    a comment at its `def`, or at its block, has the words `autograd: none`.
+
+    Args:
+        project: that has been checked.
+    """
+    manifest = project.manifest
+    if manifest.framework.table != TORCH:
+        return []
+    sources = (manifest.framework.src, *(kernel.src for kernel in manifest.kernels))
+    names = (*(name for src in sources for name in values(src)), *_reached(project))
+    texts = dict(_texts(project.directory, names))
+    read = {path: registrations(text) for path, text in texts.items()}
+    cut = [op for op in _declared(texts, read) if not _is_stated(texts[op.path], op.start, op.end)]
+    if not cut or any(_FUNCTION.search(code_of(text)) for text in texts.values()):
+        return []
+    from py_driver.plan.registered_gradients import ALL, registered  # noqa: PLC0415  (most projects need no parser)
+
+    known = registered(text for name, text in _texts(project.directory, project.python) if name.endswith(".py"))
+    cut = [op for op in cut if op.name not in known]
+    return [_note(project.directory, texts, cut)] if cut and ALL not in known else []
+
+
+def _reached(project: Project) -> Iterator[str]:
+    for reach in project.reach.values():
+        yield from reach.files
+
+
+def _texts(directory: Path, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The texts of files of a project, by their paths; empty for what cannot be read."""
+    for name in dict.fromkeys(names):
+        path = directory / name
+        text = ""
+        with suppress(OSError):
+            if is_file(path) and path.stat().st_size <= SIZE_LIMIT:
+                text = path.read_text(encoding="utf-8", errors="replace")
+        yield name, text
+
+
+def _declared(texts: Mapping[str, str], read: Mapping[str, Registrations]) -> list[_Op]:
+    """The ops that the code declares and implements, and that it registers nothing of for gradients.
+
+    None if a macro, or a computed name, may register more than the text shows.
+    """
+    if not all(found.whole for found in read.values()):
+        return []
+    each = [(path, registration) for path, found in read.items() for registration in found.found]
+    keys: dict[str, set[str]] = {}
+    for _, registration in each:
+        if registration.what == "impl":
+            keys.setdefault(_name(registration), set()).add(registration.key)
+    ops: dict[str, _Op] = {}
+    for path, registration in each:
+        name = _name(registration)
+        if registration.what == "def" and registration.alone and _has_gradient(registration.text or ""):
+            start = texts[path].rfind("def", 0, registration.start)
+            ops.setdefault(name, _Op(path, name, start, registration.places[-1]))
+    return [op for name, op in ops.items() if name in keys and not any(map(_differentiates, keys[name]))]
+
+
+def _differentiates(key: str) -> bool:
+    """Whether an implementation for a key serves gradients; one without a key may be made of other ops."""
+    return not key or key.startswith(("Autograd", "CompositeImplicit"))
+
+
+def _name(registration: Registration) -> str:
+    return (registration.text or "").partition("(")[0].strip().rpartition("::")[2]
+
+
+def _has_gradient(schema: str) -> bool:
+    """Whether an op takes tensors, and returns or writes to some."""
+    arguments, _, returns = schema.rpartition("->")
+    return "Tensor" in arguments and ("Tensor" in returns or "!" in arguments)
+
+
+def _is_stated(text: str, start: int, end: int) -> bool:
+    """Whether comments say of a `def`, or of the block around it, that there is no gradient."""
+    blocks = [block.start() for block in _BLOCK.finditer(code_of(text), 0, start)]
+    return _has_statement(text, start, end) or (bool(blocks) and _has_statement(text, blocks[-1], blocks[-1]))
+
+
+def _has_statement(text: str, start: int, end: int) -> bool:
+    """Whether a comment in the lines of a statement, or in the lines of comments right above, has the words."""
+    code = blanked(text, "comment")
+    first = text.rfind("\n", 0, start) + 1
+    while first:
+        above = text.rfind("\n", 0, first - 1) + 1
+        if code[above:first].strip() or not text[above:first].strip():
+            break
+        first = above
+    last = text.find("\n", end)
+    found = _STATEMENT.finditer(text, first, len(text) if last < 0 else last)
+    return any(not code[match.start()].strip() for match in found)
+
+
+def _note(directory: Path, texts: Mapping[str, str], cut: list[_Op]) -> Note:
+    """A note at the first of some ops."""
+    names = [f"`{op.name}`" for op in cut[:_SHOWN]]
+    more = len(cut) - len(names)
+    listed = ", ".join(names) + (f" and {more} more" if more else "")
+    message = (
+        f"no backward is registered for {listed}: a gradient ends there without an error; register one, refuse it, or "
+        "write `// autograd: none` at the `def`"
+    )
+    op = cut[0]
+    start = texts[op.path].index(op.name, op.start)
+    return Note(
+        message=message, span=Source(str(directory / op.path), texts[op.path]).span(start, start + len(op.name))
+    )

@@ -1,0 +1,188 @@
+// What functions, attributes and classes are put into: a module, a submodule or a class, noted for the module's Python file.
+#pragma once
+#pragma GCC system_header
+
+#include <c10/core/DispatchKeySet.h>
+#include <torch/library.h>
+
+#include "extras.h"
+
+namespace rules_torch_kernels {
+namespace binding {
+
+// What a function is to be registered as.
+struct Function {
+  std::string scope;
+  std::string name;
+  std::vector<c10::Argument> arguments;
+  std::vector<c10::Argument> results;
+  c10::BoxedKernel kernel;
+  std::string json;
+};
+
+// Everything that a module has, in the order of the author's code.
+struct Definitions {
+  std::vector<Function> functions;
+  // An object for each, but for functions, whose place is empty.
+  std::vector<std::string> items;
+  std::string doc;
+};
+
+// How a function is called: by itself, as a method, to make an object, as a static method, as an attribute.
+enum class How { function, method, init, static_, getter, setter, static_getter, static_setter };
+
+inline const char* how_text(How how) {
+  static constexpr const char* texts[] = {
+      "function", "method", "init", "static", "getter", "setter", "static_getter", "static_setter"};
+  return texts[static_cast<int>(how)];
+}
+
+class Scope;
+
+// `m.attr("name")`: it can be set, and be the value of another one.
+class Attribute {
+ public:
+  Attribute(Definitions& definitions, std::string scope, std::string name)
+      : definitions_(definitions), scope_(std::move(scope)), name_(std::move(name)) {}
+  Attribute(const Attribute&) = default;
+
+  template <class T>
+  void operator=(const T& value) {
+    if constexpr (std::is_base_of_v<Scope, T>) {
+      set(key("same", json_text(value.path())));
+    } else {
+      set(key("value", written(value)));
+    }
+  }
+  void operator=(const Attribute& other) {
+    set(key("same", json_text(other.path())));
+  }
+
+  std::string path() const {
+    return scope_.empty() ? name_ : scope_ + "." + name_;
+  }
+
+ private:
+  void set(const std::string& value) {
+    definitions_.items.push_back(
+        "{" +
+        joined({key("kind", json_text("attribute")), key("scope", json_text(scope_)), key("name", json_text(name_)), value}) +
+        "}");
+  }
+
+  Definitions& definitions_;
+  std::string scope_;
+  std::string name_;
+};
+
+class Scope {
+ public:
+  Scope(Definitions& definitions, std::string path) : definitions_(&definitions), path_(std::move(path)) {}
+
+  Attribute attr(const char* name) const {
+    return {*definitions_, path_, name};
+  }
+
+  const std::string& path() const {
+    return path_;
+  }
+
+  std::string path_of(const char* name) const {
+    return path_.empty() ? name : path_ + "." + name;
+  }
+
+  Definitions& definitions() const {
+    return *definitions_;
+  }
+
+  size_t note(const char* kind, std::vector<std::string> keys) const {
+    keys.push_back(key("kind", json_text(kind)));
+    keys.push_back(key("scope", json_text(path_)));
+    definitions_->items.push_back("{" + joined(keys) + "}");
+    return definitions_->items.size() - 1;
+  }
+
+  // A function: what can be called, and what is told of it.
+  template <How HOW, class F, class... Extra>
+  void add(const char* name, F&& function, const Extra&... extra) const {
+    using Held = std::decay_t<F>;
+    static_assert(
+        !std::is_member_pointer_v<Held>, RULES_TORCH_KERNELS_REFUSED("a member function that is no method of a `py::class_`"));
+    static_assert(
+        std::is_member_pointer_v<Held> || is_function<Held>,
+        RULES_TORCH_KERNELS_REFUSED("what `def` is given is neither a function nor an object with one operator()"));
+    if constexpr (is_function<Held>) {
+      using Signature = typename SignatureOf<Held>::signature;
+      // The object that a method is of is no argument of the author's.
+      constexpr bool has_self = HOW == How::method || HOW == How::getter || HOW == How::setter;
+      constexpr size_t count = SignatureOf<Held>::count - (has_self ? 1 : 0);
+      constexpr size_t named = (size_t(0) + ... + size_t(pybind11::detail::is_argument<Extra>));
+      static_assert(
+          named == 0 || named == count,
+          "The number of argument annotations does not match the number of function arguments");
+      Types<Signature>::check();
+      if constexpr (Types<Signature>::supported && (named == 0 || named == count)) {
+        using Guards = typename pybind11::detail::first_guards<Extra...>::type;
+        using Schema = SchemaOf<Signature>;
+        pybind11::detail::Told told;
+        told.has_self = HOW == How::method;
+        if (HOW == How::getter || HOW == How::setter) {
+          told.policy = pybind11::return_value_policy::reference_internal;
+        }
+        if (has_self && named > 0) {
+          told.add(pybind11::arg("self").none(false));
+        }
+        (told.add(extra), ...);
+        define(
+            HOW, name, told, Schema::arguments(), Schema::result(), [](const auto& names) { return Schema::wired(names); },
+            Schema::returned(),
+            c10::BoxedKernel::makeFromFunctor(
+                std::make_unique<Kernel<Held, Guards, Signature>>(std::forward<F>(function), told.policy)));
+      }
+    }
+  }
+
+ private:
+  template <class Wire>
+  void define(
+      How how,
+      const char* name,
+      const pybind11::detail::Told& told,
+      const std::vector<std::string>& types,
+      const std::string& result,
+      const Wire& wired,
+      std::vector<c10::Argument> results,
+      c10::BoxedKernel kernel) const {
+    std::vector<std::string> names;
+    std::vector<std::string> arguments;
+    for (size_t i = 0; i < types.size(); ++i) {
+      const bool named = i < told.names.size();
+      names.push_back(named && !told.names[i].empty() ? told.names[i] : "arg" + std::to_string(i));
+      const std::string rest = named ? told.arguments[i] : R"("name":null,"convert":true,"none":true)";
+      arguments.push_back("{" + key("type", types[i]) + "," + rest + "}");
+    }
+    const std::vector<std::string> keys{
+        key("kind", json_text("function")),
+        key("how", json_text(how_text(how))),
+        key("scope", json_text(path_)),
+        key("name", json_text(name)),
+        key("doc", json_text(told.doc)),
+        key("arguments", "[" + joined(arguments) + "]"),
+        key("result", result),
+        key("positional", std::to_string(told.positional)),
+        key("keywords", std::to_string(told.keywords)),
+        key("keep", "[" + joined(told.kept_alive) + "]"),
+        key("operator", told.is_operator ? "true" : "false"),
+        key("self", told.has_self ? "true" : "false"),
+        key("prepend", told.first ? "true" : "false"),
+    };
+    definitions_->items.emplace_back();
+    definitions_->functions.push_back({path_, name, wired(names), std::move(results), std::move(kernel), joined(keys)});
+  }
+
+  Definitions* definitions_;
+  std::string path_;
+};
+
+}  // namespace binding
+}  // namespace rules_torch_kernels
