@@ -94,10 +94,16 @@ def test_every_field_is_read() -> None:
 
 
 def test_every_setting_is_read() -> None:
-    """Each is the default of an attribute, which is read."""
+    """Each is the default of an attribute, which is read, or chooses toolchains."""
     settings = [*facts("settings")["FLAGS"], *facts("settings")["VARIANT"]]
     labels = [call for tree in TREES.values() for call in calls(tree, "attr.label")]
     read = {ast.unparse(keyword.value) for call in labels for keyword in call.keywords if keyword.arg == "default"}
+    chosen = calls(TREES["toolchains/declare.bzl"], "_chosen")
+    read |= {
+        f"'//rules/settings:{ast.literal_eval(call.args[3])}'"
+        for call in chosen
+        if isinstance(call.args[3], ast.Constant)
+    }
     assert settings
     faults = [f"no rule reads the setting `{name}`" for name in settings if f"'//rules/settings:{name}'" not in read]
     assert not faults, "\n".join(faults)

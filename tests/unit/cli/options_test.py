@@ -58,6 +58,15 @@ def names_of(module: str) -> dict[str, Definition]:
     return names
 
 
+def of_modules(body: ast.AST, names: dict[str, Definition]) -> Iterator[Definition]:
+    """What code uses of a module that it imports whole, such as `extension.build`."""
+    for node in ast.walk(body):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module = names.get(node.value.id, Definition("", ""))
+            if module.module == PACKAGE and (ROOT / "py_driver" / "cli" / f"{module.name}.py").is_file():
+                yield Definition(f"{PACKAGE}.{module.name}", node.attr)
+
+
 def used_by(*start: Definition) -> Iterator[ast.AST]:
     """The functions and classes that some use, directly or not, and themselves."""
     waiting, seen = [*start], {*start}
@@ -66,7 +75,9 @@ def used_by(*start: Definition) -> Iterator[ast.AST]:
         for body in [node for node in tree_of(module).body if getattr(node, "name", "") == name]:
             yield body
             words = {node.id for node in ast.walk(body) if isinstance(node, ast.Name)}
-            further = {definition for word, definition in names_of(module).items() if word in words} - seen
+            names = names_of(module)
+            further = {definition for word, definition in names.items() if word in words} | set(of_modules(body, names))
+            further -= seen
             waiting += further
             seen |= further
 

@@ -22,6 +22,7 @@ def word(code: str, *, binds: bool = True) -> str:
     [
         ("py::dict f();", "py::dict"),
         ("pybind11::object f();", "pybind11::object"),
+        ('m.def("f", [](py::object o) { return 1; });', "py::object"),
         ("::pybind11::list f();", "pybind11::list"),
         ("namespace pyb = pybind11;\npyb::array_t<float> f();", "pyb::array_t"),
         ("THPVariable_Wrap(x);", "THPVariable_Wrap"),
