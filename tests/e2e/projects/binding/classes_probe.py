@@ -9,8 +9,9 @@ import pickle
 import re
 import sys
 
-import shapes
-import torch
+import torch  # before the module, which finds its libraries through it
+
+import shapes  # isort: skip
 
 x = torch.ones(2)
 
