@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,10 @@ def test_the_place_is_that_of_the_first_use() -> None:
 
 def test_a_copy_of_pybind11_is_not_looked_at() -> None:
     assert find_reason({"a.cpp": HEAD, "third/pybind11/cast.h": "pybind11::object x;"}, binds=True) is None
+
+
+def test_every_name_that_the_place_holder_of_pybind_refuses_needs_one_python() -> None:
+    header = ROOT / "rules" / "private" / "include" / "pybind" / "rules_torch_kernels" / "names.h"
+    refused = re.findall(r"^RULES_TORCH_KERNELS_NAME\((\w+)\)", header.read_text(encoding="utf-8"), re.MULTILINE)
+    assert refused
+    assert [name for name in refused if word(f"py::{name}(x);") != f"py::{name}"] == []
