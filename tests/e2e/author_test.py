@@ -249,7 +249,7 @@ def test_watching(project: Path, follower: Any) -> None:  # noqa: ANN401  (a fun
     edit(project, "x / (1", "2 * x / (1")
     second = follower(r"1\.462 0\.731 (\S+)\n")[1]
     edit(project, "2 * x / (1", "unheard / (1")
-    edit(project, "return out", "return out + 1", "torch-ext/fast_silu/__init__.py")
+    edit(project, "ops.fast_silu(x)", "ops.fast_silu(x) + 1", "torch-ext/fast_silu/__init__.py")
     time.sleep(3)
     edit(project, "unheard / (1", "3 * x / (1")
     third = follower(r"3\.193 0\.731 (\S+)\n")[1]
@@ -305,7 +305,7 @@ def test_pip_installs_a_project(clone: Driver, with_driver: Path, project: Path,
     value, file = imported()
     assert value == "0.0"
     assert Path(file).is_relative_to(project if editable else with_driver.parent)
-    edit(project, "return out", "return out + 1", "torch-ext/fast_silu/__init__.py")
+    edit(project, "ops.fast_silu(x)", "ops.fast_silu(x) + 1", "torch-ext/fast_silu/__init__.py")
     assert imported()[0] == ("1.0" if editable else "0.0")
     subprocess.run([str(with_driver / "pip"), "uninstall", "-q", "-y", "fast-silu"], check=True, env=environ)
 

@@ -47,19 +47,19 @@ def verify_no_gradient(op, inputs):
         inputs: tensors and other arguments.
     """
     for i in _floats(inputs):
-        given = [_twin(one) if isinstance(one, torch.Tensor) else one for one in inputs]
+        given = [_twin(value) if isinstance(value, torch.Tensor) else value for value in inputs]
         given[i].requires_grad_()
         for call in (op, torch.compile(op, backend="aot_eager")):
             with pytest.raises(RuntimeError, match="no backward"):
                 call(*given)
         with torch.no_grad():
             op(*given)
-        op(*(one.detach() if isinstance(one, torch.Tensor) else one for one in given))
+        op(*(tensor.detach() if isinstance(tensor, torch.Tensor) else tensor for tensor in given))
 
 
 def _floats(inputs):
     """The positions of the inputs that can have a gradient."""
-    return [i for i, one in enumerate(inputs) if isinstance(one, torch.Tensor) and one.dtype.is_floating_point]
+    return [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor) and value.dtype.is_floating_point]
 
 
 def _several(outputs):
@@ -68,7 +68,7 @@ def _several(outputs):
 
 def _verify(op, reference, inputs, wanted, spread, terms, accumulate):
     """Compare the gradients of some inputs, and those of second order; False if the reference has none."""
-    given, wide = [*inputs], [_widened(one) for one in inputs]
+    given, wide = [*inputs], [_widened(tensor) for tensor in inputs]
     for i in wanted:
         given[i] = _twin(inputs[i]).requires_grad_()
         wide[i] = _widened(inputs[i]).clone().requires_grad_()
@@ -123,7 +123,7 @@ def _verify_second(linked, sources, wide_sources, terms):
         second = torch.autograd.grad(firsts, sources, weights, allow_unused=True)
     except RuntimeError:
         return
-    expected = torch.autograd.grad(wide_firsts, wide_sources, [one.double() for one in weights], allow_unused=True)
+    expected = torch.autograd.grad(wide_firsts, wide_sources, [weight.double() for weight in weights], allow_unused=True)
     for source, grad, other in zip(sources, second, expected):
         # What the first backward has read and returned is rounded to the type of the tensors.
         _compare_gradient("a second derivative", grad, other, other, source, terms, source.dtype)
@@ -138,8 +138,8 @@ def _compare_gradient(what, actual, expected, size, source, terms, accumulate):
         return
     assert actual.dtype == source.dtype, f"{what} is {actual.dtype}, not {source.dtype}"
     expected = expected.detach()
-    both = [one.detach().abs() for one in (expected, size) if one is not None and one.numel()]
-    sizes = [one.nan_to_num(nan=0.0).max() for one in both]
+    both = [tensor.detach().abs() for tensor in (expected, size) if tensor is not None and tensor.numel()]
+    sizes = [tensor.nan_to_num(nan=0.0).max() for tensor in both]
     largest = max(sizes, default=expected.sum())
     try:
         _compare(actual.detach(), expected, largest, ulps=1.0, accumulate=accumulate, terms=terms)
