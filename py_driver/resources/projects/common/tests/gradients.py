@@ -123,7 +123,8 @@ def _verify_second(linked, sources, wide_sources, terms):
         second = torch.autograd.grad(firsts, sources, weights, allow_unused=True)
     except RuntimeError:
         return
-    expected = torch.autograd.grad(wide_firsts, wide_sources, [weight.double() for weight in weights], allow_unused=True)
+    wide_weights = [weight.double() for weight in weights]
+    expected = torch.autograd.grad(wide_firsts, wide_sources, wide_weights, allow_unused=True)
     for source, grad, other in zip(sources, second, expected):
         # What the first backward has read and returned is rounded to the type of the tensors.
         _compare_gradient("a second derivative", grad, other, other, source, terms, source.dtype)
