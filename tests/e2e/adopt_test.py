@@ -47,6 +47,7 @@ def _answers(*command: str, path: str = "") -> list[object]:
     return found
 
 
+@pytest.mark.slow
 def test_kernel_of_a_setup_py_answers_as_its_module(clone: Driver, base: Path) -> None:
     project, kernel = copy_project(PROJECTS / "adopted", base / "adopted"), base / "adopted-kernel"
     result = json.loads(clone.run("adopt", project, "--json").stdout)

@@ -245,6 +245,7 @@ def test_library_has_no_symbol_of_python(ours: Path) -> None:
     assert defined == ["rules_torch_kernels_binding_wide"]
 
 
+@pytest.mark.slow
 def test_what_needs_a_python_is_an_error_at_its_line(clone: Driver, base: Path) -> None:
     place = _workspace(clone, base / "unsupported", source="unsupported")
     said = clone.run("bazel", "--", "build", f"//:{CPU}", cwd=place, code=1).stderr

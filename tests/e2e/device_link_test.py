@@ -124,6 +124,7 @@ def _version(variant: str) -> str:
     return f"{number[:2]}.{number[2:]}"
 
 
+@pytest.mark.slow
 def test_device_code_is_what_nvcc_links(linked: Built, tmp_path: Path) -> None:
     _expect_what_nvcc_links(linked.driver, CU130, "linked", tmp_path, "-maxrregcount=32")
 
@@ -154,6 +155,7 @@ def test_linking_is_counted_and_done_once(linked: Built) -> None:
     assert action_counts(again) == planned(again) == (0, 0, _EVERY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "edit", "ran"),
     [
