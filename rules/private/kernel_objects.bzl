@@ -35,9 +35,13 @@ def _libraries(depends):
     """The targets of what a section depends on besides torch; only those are ever fetched."""
     return [LIBRARIES[name] for name in depends if name in LIBRARIES]
 
+def _needs_gcc(cxx_flags, depends):
+    """Whether gcc compiles the C++ of a section whatever the settings say."""
+    return asks_for_openmp(cxx_flags) or _OPENMP in depends
+
 def _gcc(cuda_flags, cxx_flags, depends, hip_flags):
     """The target of gcc if a section has to do with OpenMP or `//rules/settings:cxx` chooses it; only then it is ever fetched."""
-    asked = asks_for_openmp(cxx_flags) or gpu_openmp(cuda_flags, hip_flags).asked or _OPENMP in depends
+    asked = _needs_gcc(cxx_flags, depends) or gpu_openmp(cuda_flags, hip_flags).asked
     return GCC if asked else GCC_IF_CHOSEN
 
 def _sdk(ctx, toolchain_type, attribute, wanted, title):
@@ -118,7 +122,7 @@ def _kernel_objects_impl(ctx):
     gcc = ctx.attr._gcc[GccSdkInfo] if GccSdkInfo in ctx.attr._gcc else None
     of_gpu = gpu_openmp(ctx.attr.cuda_flags, ctx.attr.hip_flags)
     openmp = [gcc.openmp_header] if _OPENMP in ctx.attr.depends or of_gpu.asked else []
-    by_gcc = asks_for_openmp(ctx.attr.cxx_flags) or _OPENMP in ctx.attr.depends or ctx.attr._cxx[BuildSettingInfo].value == "gcc"
+    by_gcc = _needs_gcc(ctx.attr.cxx_flags, ctx.attr.depends) or ctx.attr._cxx[BuildSettingInfo].value == "gcc"
     wants_needed = (ctx.attr.headers or ctx.attr._headers[BuildSettingInfo].value) == "needed"
     cpython = _CPYTHON in ctx.attr.depends
     more = more_flags(ctx.attr._more_flags[BuildSettingInfo].value, ctx.label.name)

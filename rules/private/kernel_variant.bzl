@@ -147,11 +147,11 @@ def _kernel_variant_impl(ctx):
         groups[group] = target
     compiled = [target[KernelObjectsInfo] for target in ctx.attr.objects]
     _check_device_link(ctx)
-    archives = depset([archive for one in compiled for archive in one.archives]).to_list()
+    archives = depset([archive for section in compiled for archive in section.archives]).to_list()
     objects = [object for one in compiled for object in one.objects]
     openmp = [one.openmp for one in compiled if one.openmp]
     texts = [text for one in compiled for text in one.texts]
-    optional = identity.objects + (ctx.files._openmp if any([one.openmp_by_clang for one in compiled]) else [])
+    optional = identity.objects + (ctx.files._openmp if any([section.openmp_by_clang for section in compiled]) else [])
     extension = link_extension(ctx, objects, optional, archives, openmp, texts, identity.text) if objects else None
     template = ctx.actions.declare_file(name + ".parts/metadata.json")
     ctx.actions.write(template, _metadata(ctx, objects))

@@ -89,7 +89,7 @@ KINDS = {
 OF_PROJECTS = ("// scale/", "// square/")
 """So the files of the projects of two pages begin, which start_test.py and ops_test.py build."""
 CODE = [one for one in blocks() if one.language in {"cpp", "cuda"} and not one.wrong]
-COMPILED = [one for one in CODE if not one.text.startswith(OF_PROJECTS)]
+COMPILED = [block for block in CODE if not block.text.startswith(OF_PROJECTS)]
 
 
 def _kinds(block: Block) -> list[str]:

@@ -115,7 +115,7 @@ def outputs(x, residual, weight, bias, eps):
 @pytest.mark.parametrize("used", [(0, 1), (0,), (1,)], ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_autograd(layout, used):
-    given = [laid_out(one, layout) for one in tensors((6, 96), torch.float32)]
+    given = [laid_out(tensor, layout) for tensor in tensors((6, 96), torch.float32)]
     some = lambda function: lambda *all: tuple(function(*all)[i] for i in used)
     verify_gradient(some(op), some(outputs), [*given, EPS], terms=TERMS)
 
@@ -132,7 +132,7 @@ def test_compiled_autograd():
 
 
 def test_second_derivatives_are_refused():
-    given = [one.requires_grad_() for one in tensors((6, 96), torch.float32)]
+    given = [tensor.requires_grad_() for tensor in tensors((6, 96), torch.float32)]
     with pytest.raises(RuntimeError, match="no backward"):
         torch.autograd.grad(op(*given, EPS)[0].sum(), given[0], create_graph=True)
 
@@ -148,7 +148,7 @@ def test_refuses():
 
 
 def test_op_is_sound():
-    given = [one.requires_grad_() for one in tensors((5, 24), torch.float32)]
+    given = [tensor.requires_grad_() for tensor in tensors((5, 24), torch.float32)]
     torch.library.opcheck(kernel._ops.ops.[[ module ]].default, (*given, EPS))
 
 

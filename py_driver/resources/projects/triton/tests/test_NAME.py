@@ -41,7 +41,7 @@ def test_layouts(layout):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_gradients(dtype, layout):
-    verify_gradient(op, reference, [laid_out(one, layout) for one in pair((62, 48), dtype)], terms=16)
+    verify_gradient(op, reference, [laid_out(tensor, layout) for tensor in pair((62, 48), dtype)], terms=16)
 
 
 def test_compiled_gradients():

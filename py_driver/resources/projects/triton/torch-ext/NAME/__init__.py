@@ -60,7 +60,7 @@ def _launch(kernel, outputs, inputs, config: dict[str, int] | None = None) -> No
     with torch.cuda.device(first.device):
         config = config or _config(first.numel(), first.device.index)
         blocks = (triton.cdiv(first.numel(), config["BLOCK"]),)
-        kernel[blocks](*outputs, *(one.contiguous() for one in inputs), first.numel(), **config)
+        kernel[blocks](*outputs, *(tensor.contiguous() for tensor in inputs), first.numel(), **config)
 
 
 def _check(gate: torch.Tensor, up: torch.Tensor) -> None:
@@ -144,7 +144,7 @@ def [[ module ]](
         return _forward(gate, up)
     _check(gate, up)
     out = _like(gate) if out is None else out
-    if torch.is_grad_enabled() and any(one.requires_grad for one in (out, gate, up)):
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (out, gate, up)):
         raise RuntimeError(
             "[[ module ]]: there is no backward with `out` or `config`, but a tensor requires grad: call it under "
             "torch.no_grad(), pass tensor.detach(), or leave both out"
