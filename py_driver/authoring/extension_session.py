@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.authoring.dev_build import python_of_torch
 from py_driver.authoring.local_variant import local_variant
-from py_driver.authoring.session import CLIENT, launch, python_environment, wait
+from py_driver.authoring.session import BUILDS, CLIENT, launch, python_environment, wait
 from py_driver.building.build import Options
 from py_driver.building.extension import build_extension, candidates, plan_extension
 from py_driver.building.variant_dir import DEV
@@ -41,16 +42,22 @@ class InstalledExtension:
     """A project as it is installed.
 
     Attributes:
+        directory: of the project.
         path: the directory to import from.
         variant: its identifier.
         python: an interpreter with the torch that it was built for, and pytest.
         ran: how many actions ran for it.
     """
 
+    directory: Path
     path: Path
     variant: str
     python: str
     ran: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The project as a value for JSON."""
+        return {"variant": self.variant, "path": str(self.path.absolute()), "actions": self.ran}
 
 
 def install_extension(  # noqa: PLR0913  (whose, for which machine, and how)
@@ -91,7 +98,7 @@ def install_extension(  # noqa: PLR0913  (whose, for which machine, and how)
         with tempfile.TemporaryDirectory(prefix="driver-") as scratch:
             path, _ = lay_out(pack(part, releases, None, Path(scratch)), root / _INSTALLED, part.name)
     ran = sum(built.actions.run for built in part.modules)
-    return InstalledExtension(path=path, variant=part.name, python=python, ran=ran)
+    return InstalledExtension(directory=directory, path=path, variant=part.name, python=python, ran=ran)
 
 
 def run_with(installed: InstalledExtension, command: Sequence[str], directory: Path | None = None) -> int:
@@ -106,7 +113,8 @@ def run_with(installed: InstalledExtension, command: Sequence[str], directory: P
         DriverError: SET_UP if it cannot be started.
     """
     environ = python_environment(installed.python, [CLIENT, installed.path.absolute()])
-    return wait(launch(command, environ, directory=directory))
+    builds = json.dumps({str(installed.directory.resolve()): installed.as_json()})
+    return wait(launch(command, {**environ, BUILDS: builds}, directory=directory))
 
 
 @contextmanager

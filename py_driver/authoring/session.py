@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -10,7 +11,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import tomli
 
@@ -34,6 +35,19 @@ TAKEN: Final = frozenset(
     {*sys.stdlib_module_names, *tomli.loads(resource("load.toml"))["modules"], "rules_torch_kernels"}
 )
 """Names of Python packages that a command needs; a project of such a name is only to be had from the client."""
+
+BUILDS: Final = "RULES_TORCH_KERNELS_BUILDS"
+"""Environment variable with the projects that are built for a command, as JSON: pytest's plugin builds only others."""
+
+
+def registration(build: DevBuild) -> dict[str, Any]:
+    """A variant as a value for JSON, with the names by which a process is to find it.
+
+    Args:
+        build: the variant.
+    """
+    imports = [] if build.module in TAKEN else [build.module]
+    return {**build.as_json(), "repositories": list(build.repositories), "imports": imports}
 
 
 def environment(build: DevBuild, python: str) -> dict[str, str]:
@@ -61,6 +75,7 @@ def environment(build: DevBuild, python: str) -> dict[str, str]:
         "LOCAL_KERNELS": ":".join(filter(None, [theirs, local])),
         "RULES_TORCH_KERNELS_LIVE": str(build.pointer.absolute()),
         "RULES_TORCH_KERNELS_DRIVER": shlex.join(_own_command()),
+        BUILDS: json.dumps({str(build.directory.resolve()): registration(build)}),
     }
 
 

@@ -294,9 +294,12 @@ def run(args: argparse.Namespace, output: Output, local: Local) -> int:
     """
     from py_driver.authoring.extension_session import run_with
 
-    if args.watch or args.json or args.under or args.debug or not args.command:
+    if args.watch or args.under or args.debug or args.json == bool(args.command):
         message = "a project with a setup.py is run as `driver run DIR [--torch M.N] -- CMD`"
-        raise error(Code.USAGE, message, help="name a command, without --watch, --json, --under and --debug")
+        raise error(Code.USAGE, message, help="name a command or --json, without --watch, --under and --debug")
+    if args.json:
+        output.json(_installed(args, output, local).as_json())
+        return ExitCode.OK
     return run_with(_installed(args, output, local), args.command)
 
 

@@ -225,8 +225,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if args.json and (args.watch or args.command):
         raise error(Code.USAGE, "--json builds only; it cannot be combined with --watch or a command")
     if args.json:
+        from py_driver.authoring.session import registration
+
         check_project(args.directory)
-        output.json(built(args, args.directory, machine_of(args), releases_of(args), output).as_json())
+        output.json(registration(built(args, args.directory, machine_of(args), releases_of(args), output)))
         return ExitCode.OK
     if args.watch:
         return _watched(args, output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.metadata
 import json
@@ -11,11 +12,12 @@ import shutil
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import ModuleType
 
 DRIVER = "RULES_TORCH_KERNELS_DRIVER"
@@ -24,7 +26,12 @@ DRIVER = "RULES_TORCH_KERNELS_DRIVER"
 _KNOWN = "known.json"
 """The file, beside the builds, that says of which state of the files the last one is."""
 
-NOT_SOURCES = frozenset({".dev", ".git", "build", ".venv"})
+_LOCK = "known.lock"
+"""The file beside it that a process has locked while it builds."""
+
+NOT_SOURCES = frozenset(
+    {".dev", ".git", "build", ".venv", ".pytest_cache", ".hypothesis", ".mypy_cache", ".ruff_cache", ".idea", ".vscode"}
+)
 """Directories of a project that hold no sources."""
 
 CACHE = "__pycache__"
@@ -56,7 +63,7 @@ _loaded: dict[Path, _Loaded] = {}
 _one_at_a_time = threading.RLock()
 
 
-def load(directory: str | os.PathLike[str], *, backend: str = "", verbose: bool = False) -> ModuleType:
+def load(directory: str | os.PathLike[str], *, backend: str = "", verbose: bool | None = None) -> ModuleType:
     """The module of a kernel project, built for this Python and this machine.
 
     The first call builds, as `driver run` does, unless another process has built the very same. A later one builds only
@@ -66,30 +73,82 @@ def load(directory: str | os.PathLike[str], *, backend: str = "", verbose: bool 
     Args:
         directory: of the project.
         backend: `cpu`, `cuda` or `rocm`; if empty, that of the GPU if there is one that torch can use, else `cpu`.
-        verbose: show what the driver says while it builds.
+        verbose: show what the driver says while it builds; if None, in a terminal and in a notebook only.
 
     Raises:
         BuildError: it cannot be built; what was loaded before keeps working.
     """
     with _one_at_a_time:
-        return _load(Path(directory).resolve(), backend, verbose=verbose)
+        return _load(Path(directory).resolve(), backend, show=verbose)
 
 
-def _load(root: Path, backend: str, *, verbose: bool) -> ModuleType:
+def _load(root: Path, backend: str, *, show: bool | None) -> ModuleType:
     """See `load`; no other thread loads meanwhile."""
     state = _state(root, backend)
     last = _loaded.get(root)
     if last is not None and last.state == state:
         return last.module
-    variant = _known(root, state)
-    if variant is None:
-        variant = build(root, backend, verbose=verbose)
-        known = root / ".dev" / _KNOWN
-        known.with_suffix(f".{os.getpid()}").write_text(json.dumps({"state": state, "made": variant}), encoding="utf-8")
-        known.with_suffix(f".{os.getpid()}").replace(known)
+    variant = newest(root, backend, show=show, state=state)
     module = last.module if last is not None and last.path == variant["path"] else load_variant(variant)
     _loaded[root] = _Loaded(state=state, path=variant["path"], module=module)
     return module
+
+
+def newest(root: Path, backend: str, *, show: bool | None = None, state: str = "") -> dict[str, Any]:
+    """The build of what a project's files say now; made if neither this process nor another one has.
+
+    Args:
+        root: the project's directory.
+        backend: see `load`.
+        show: show what the driver says, see `load`.
+        state: of the files, if that is known.
+
+    Raises:
+        BuildError: it cannot be built.
+    """
+    state = state or _state(root, backend)
+    variant = _known(root, state)
+    if variant is None:
+        with _turn(root):
+            # Another process may have built it meanwhile.
+            variant = _known(root, state)
+            if variant is None:
+                variant = build(root, backend, verbose=_shown() if show is None else show, follow=_notebook())
+                known = root / ".dev" / _KNOWN
+                known.with_suffix(f".{os.getpid()}").write_text(
+                    json.dumps({"state": state, "made": variant}), encoding="utf-8"
+                )
+                known.with_suffix(f".{os.getpid()}").replace(known)
+    return variant
+
+
+@contextmanager
+def _turn(root: Path) -> Iterator[None]:
+    """Wait until no other process builds a project for Python."""
+    directory = root / ".dev"
+    try:
+        directory.mkdir(exist_ok=True)
+        descriptor = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as problem:
+        raise BuildError(f"{directory} cannot be written: {problem.strerror}") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _shown() -> bool:
+    """Whether this process has a terminal that shows what the driver says."""
+    try:
+        return os.isatty(sys.stderr.fileno())
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _notebook() -> Callable[[str], Any] | None:
+    """What shows a line in a notebook; None outside of one."""
+    return sys.stderr.write if "ipykernel" in sys.modules else None
 
 
 def _known(root: Path, state: str) -> dict[str, Any] | None:
@@ -97,7 +156,8 @@ def _known(root: Path, state: str) -> dict[str, Any] | None:
     try:
         known = json.loads((root / ".dev" / _KNOWN).read_text(encoding="utf-8"))
         variant: dict[str, Any] = known["made"]
-        return variant if known["state"] == state and Path(variant["path"], "metadata.json").is_file() else None
+        path = Path(variant["path"], *(["metadata.json"] if "module" in variant else []))
+        return variant if known["state"] == state and path.exists() else None
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
@@ -155,13 +215,14 @@ def _torch() -> str:
         return ""
 
 
-def build(
+def build(  # noqa: PLR0913  (which, for whom, and where it is shown)
     root: Path,
     backend: str,
     *,
     command: Sequence[str] = (),
     environ: Mapping[str, str] = os.environ,
     verbose: bool = False,
+    follow: Callable[[str], Any] | None = None,
 ) -> dict[str, Any]:
     """Let the driver build a project for this Python; what it says of the result.
 
@@ -170,24 +231,31 @@ def build(
         backend: see `load`.
         command: what starts the driver; looked up if empty.
         environ: the variables that it sees.
-        verbose: show what it says.
+        verbose: show what it says, where stderr of this process goes.
+        follow: called with each line that it says; if `verbose`, with none.
 
     Raises:
         BuildError: it fails.
     """
     words = [*(command or _driver()), "run", str(root), "--json", *(["--backend", backend] if backend else [])]
-    done = subprocess.run(
+    said = []
+    with subprocess.Popen(
         words,
         env={**environ, "RULES_TORCH_KERNELS_TORCH_PYTHON": sys.executable},
         stdout=subprocess.PIPE,
         stderr=None if verbose else subprocess.PIPE,
         text=True,
-        check=False,
-    )
-    if done.returncode:
-        details = f":\n{done.stderr.rstrip()}" if done.stderr else ""
-        raise BuildError(f"the build of {root} failed with exit code {done.returncode}{details}")
-    variant: dict[str, Any] = json.loads(done.stdout)
+    ) as process:
+        for line in process.stderr or ():
+            said.append(line)
+            if follow:
+                follow(line)
+        # stdout is one short value, which a pipe holds until then.
+        written = process.stdout.read() if process.stdout else ""
+    if process.returncode:
+        details = f":\n{''.join(said).rstrip()}" if said else ""
+        raise BuildError(f"the build of {root} failed with exit code {process.returncode}{details}")
+    variant: dict[str, Any] = json.loads(written)
     return variant
 
 
