@@ -11,7 +11,8 @@ from importlib.abc import Loader, MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rules_torch_kernels.loading import BuildError
+from rules_torch_kernels.editable import put_in_place
+from rules_torch_kernels.loading import BuildError, load_variant
 from rules_torch_kernels.stand_in import StandIn, StandInLoader
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Finder(MetaPathFinder):
 
     def __init__(self) -> None:
         self._roots: dict[Path, dict[str, Any] | None] = {}
-        self._packages: dict[str, Path] = {}
+        self._packages: dict[str, dict[str, Any]] = {}
         self._trees: list[Path] = []
         self._pretended: set[str] = set()
         self._repositories: dict[str, Path] = {}
@@ -45,13 +46,12 @@ class Finder(MetaPathFinder):
         Raises:
             BuildError: another project has its name.
         """
-        path = Path(build["path"])
         self._roots[root] = build
         if "module" not in build:
-            self._trees.append(path)
+            self._trees.append(Path(build["path"]))
             return
         for name in build["imports"]:
-            if self._packages.setdefault(name, path) != path:
+            if self._packages.setdefault(name, build) is not build:
                 raise BuildError(f"two projects of this run are `{name}`, {root} is one: test them in two runs")
         for repository in build["repositories"]:
             self._repositories[repository] = root
@@ -80,7 +80,10 @@ class Finder(MetaPathFinder):
             return importlib.machinery.ModuleSpec(fullname, StandInLoader(), is_package=True)
         if path is not None:
             return None
-        if (package := self._packages.get(fullname)) is not None:
+        if (build := self._packages.get(fullname)) is not None:
+            if importlib.util.find_spec(_CLIENT):
+                return importlib.machinery.ModuleSpec(fullname, _Shared(build))
+            package = Path(build["path"])
             init = package / "__init__.py"
             return importlib.util.spec_from_file_location(fullname, init, submodule_search_locations=[str(package)])
         if fullname == _CLIENT:
@@ -145,6 +148,20 @@ class Finder(MetaPathFinder):
 def _name(repository: str) -> str:
     """The name of a kernel in that of its repository, as Python spells it."""
     return repository.rpartition("/")[2].replace("-", "_").lower()
+
+
+class _Shared(Loader):
+    """Loads a build as the `kernels` client does: `import` and the client share one module, and its ops one library."""
+
+    def __init__(self, build: dict[str, Any]) -> None:
+        self._build = build
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        """See `importlib.abc.Loader`."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """See `importlib.abc.Loader`."""
+        put_in_place(module.__name__, load_variant(self._build))
 
 
 class _Adopting(Loader):
