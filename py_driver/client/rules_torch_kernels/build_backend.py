@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from rules_torch_kernels.loading import BuildError, build, sources_among
+from rules_torch_kernels.progress import past_the_installer
 
 _US = "rules_torch_kernels"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -135,7 +136,7 @@ def _built() -> dict[str, Any]:
     """
     program = f"import sys; sys.path[:0] = {sys.path!r}; from py_driver.__main__ import main; sys.exit(main())"
     without = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTHONNOUSERSITE"}}
-    return build(Path.cwd(), "", command=[sys.executable, "-c", program], environ=without, verbose=True)
+    return build(Path.cwd(), "", command=[sys.executable, "-c", program], environ=without, follow=past_the_installer)
 
 
 def _metadata(name: str, version: str, needed: list[str]) -> str:

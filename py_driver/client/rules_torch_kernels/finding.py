@@ -56,6 +56,12 @@ class Finder(MetaPathFinder):
         for repository in build["repositories"]:
             self._repositories[repository] = root
 
+    def end(self) -> None:
+        """Find nothing any more."""
+        sys.meta_path.remove(self)
+        for known in (self._roots, self._packages, self._trees, self._pretended, self._repositories):
+            known.clear()
+
     def pretend(self, root: Path, names: Names) -> None:
         """Let stand-ins be found in the place of a project.
 
@@ -81,11 +87,7 @@ class Finder(MetaPathFinder):
         if path is not None:
             return None
         if (build := self._packages.get(fullname)) is not None:
-            if importlib.util.find_spec(_CLIENT):
-                return importlib.machinery.ModuleSpec(fullname, _Shared(build))
-            package = Path(build["path"])
-            init = package / "__init__.py"
-            return importlib.util.spec_from_file_location(fullname, init, submodule_search_locations=[str(package)])
+            return _specification(fullname, build)
         if fullname == _CLIENT:
             return self._client(target)
         for tree in self._trees if fullname not in _TESTS else ():
@@ -143,6 +145,16 @@ class Finder(MetaPathFinder):
             return original(repo_path, *args, **options)
 
         return get_local_kernel
+
+
+def _specification(name: str, build: dict[str, Any]) -> importlib.machinery.ModuleSpec | None:
+    """The specification of a build's package; the module is that of the `kernels` client, where there is one."""
+    if importlib.util.find_spec(_CLIENT):
+        return importlib.machinery.ModuleSpec(name, _Shared(build))
+    package = Path(build["path"])
+    return importlib.util.spec_from_file_location(
+        name, package / "__init__.py", submodule_search_locations=[str(package)]
+    )
 
 
 def _name(repository: str) -> str:

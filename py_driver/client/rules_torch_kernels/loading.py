@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rules_torch_kernels.progress import in_terminal, notebook
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import ModuleType
@@ -113,7 +115,8 @@ def newest(root: Path, backend: str, *, show: bool | None = None, state: str = "
             # Another process may have built it meanwhile.
             variant = _known(root, state)
             if variant is None:
-                variant = build(root, backend, verbose=_shown() if show is None else show, follow=_notebook())
+                follow = None if show is False else notebook()
+                variant = build(root, backend, verbose=in_terminal() if show is None else show, follow=follow)
                 known = root / ".dev" / _KNOWN
                 known.with_suffix(f".{os.getpid()}").write_text(
                     json.dumps({"state": state, "made": variant}), encoding="utf-8"
@@ -136,19 +139,6 @@ def _turn(root: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _shown() -> bool:
-    """Whether this process has a terminal that shows what the driver says."""
-    try:
-        return os.isatty(sys.stderr.fileno())
-    except (OSError, ValueError, AttributeError):
-        return False
-
-
-def _notebook() -> Callable[[str], Any] | None:
-    """What shows a line in a notebook; None outside of one."""
-    return sys.stderr.write if "ipykernel" in sys.modules else None
 
 
 def _known(root: Path, state: str) -> dict[str, Any] | None:
@@ -232,7 +222,7 @@ def build(  # noqa: PLR0913  (which, for whom, and where it is shown)
         command: what starts the driver; looked up if empty.
         environ: the variables that it sees.
         verbose: show what it says, where stderr of this process goes.
-        follow: called with each line that it says; if `verbose`, with none.
+        follow: called with each line that it says, which the error has then not; if `verbose`, with none.
 
     Raises:
         BuildError: it fails.
@@ -247,9 +237,10 @@ def build(  # noqa: PLR0913  (which, for whom, and where it is shown)
         text=True,
     ) as process:
         for line in process.stderr or ():
-            said.append(line)
             if follow:
                 follow(line)
+            else:
+                said.append(line)
         # stdout is one short value, which a pipe holds until then.
         written = process.stdout.read() if process.stdout else ""
     if process.returncode:

@@ -115,6 +115,11 @@ class Plugin:
         if self._failures:
             raise pytest.UsageError(*self._failures)
 
+    def pytest_unconfigure(self) -> None:
+        """Leave the process as it was."""
+        if self._tested:
+            self._tested.end()
+
     def pytest_report_header(self) -> list[str]:
         """What is tested."""
         return self._tested.lines if self._tested else []
@@ -127,8 +132,17 @@ def _is_project(directory: Path) -> bool:
             text = (directory / name).read_text(encoding="utf-8", errors="replace")
         except OSError:
             continue
-        return mark in text
+        return mark in text and not (name == _SCRIPT and _is_installed(directory))
     return False
+
+
+def _is_installed(directory: Path) -> bool:
+    """Whether pip has installed a project from its directory: tests get that, built as its setup.py builds."""
+    import json
+    from importlib.metadata import distributions
+
+    texts = (distribution.read_text("direct_url.json") for distribution in distributions())
+    return any(json.loads(text).get("url") == directory.as_uri() for text in texts if text)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

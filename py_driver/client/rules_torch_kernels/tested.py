@@ -15,7 +15,7 @@ from rules_torch_kernels.stand_in import names_of
 BUILDS = "RULES_TORCH_KERNELS_BUILDS"
 """Environment variable with the builds of projects, as JSON: of `driver test`, and of the process that began a run."""
 
-_LOCAL = "LOCAL_KERNELS"
+_LOCAL, _PATH = "LOCAL_KERNELS", "PYTHONPATH"
 
 
 class Tested:
@@ -27,6 +27,7 @@ class Tested:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self._before = {name: os.environ.get(name) for name in (BUILDS, _LOCAL, _PATH)}
         self._finder = Finder()
         sys.meta_path.insert(0, self._finder)
         self._finder.adopt(sys.modules.get("kernels"))
@@ -53,13 +54,22 @@ class Tested:
         os.environ[BUILDS] = json.dumps({**builds, key: build})
         if "module" not in build:
             sys.path.insert(0, str(path))
-            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(path), os.environ.get("PYTHONPATH")]))
+            os.environ[_PATH] = os.pathsep.join(filter(None, [str(path), os.environ.get(_PATH)]))
             return
         if ":" in str(path.parent):
             raise BuildError(f"the path {path.parent} has a `:`, which separates the paths of LOCAL_KERNELS: move it")
         entries = [f"{repository}={path.parent}" for repository in build["repositories"]]
         # The client takes the last of two entries for one repository.
         os.environ[_LOCAL] = ":".join(filter(None, [os.environ.get(_LOCAL), *entries]))
+
+    def end(self) -> None:
+        """Let this process find what it did before; a later run in it builds anew."""
+        self._finder.end()
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
     def stand_in(self, root: Path) -> None:
         """Let tests be collected without a build.
