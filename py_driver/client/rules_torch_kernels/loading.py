@@ -228,7 +228,7 @@ def build(  # noqa: PLR0913  (which, for whom, and where it is shown)
         BuildError: it fails.
     """
     words = [*(command or _driver()), "run", str(root), "--json", *(["--backend", backend] if backend else [])]
-    said = []
+    lines = []
     with subprocess.Popen(
         words,
         env={**environ, "RULES_TORCH_KERNELS_TORCH_PYTHON": sys.executable},
@@ -240,11 +240,11 @@ def build(  # noqa: PLR0913  (which, for whom, and where it is shown)
             if follow:
                 follow(line)
             else:
-                said.append(line)
+                lines.append(line)
         # stdout is one short value, which a pipe holds until then.
         written = process.stdout.read() if process.stdout else ""
     if process.returncode:
-        details = f":\n{''.join(said).rstrip()}" if said else ""
+        details = f":\n{''.join(lines).rstrip()}" if lines else ""
         raise BuildError(f"the build of {root} failed with exit code {process.returncode}{details}")
     variant: dict[str, Any] = json.loads(written)
     return variant

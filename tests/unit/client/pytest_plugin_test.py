@@ -1,6 +1,6 @@
 """pytest's plugin in runs of pytest: when it builds, what tests find, and what it leaves alone.
 
-A program stands in the place of the driver, whose builds take seconds: its builds are real variants of Python files, which
+A program stands in the place of the driver, whose builds take seconds: it makes real variants of Python files, which
 the real client loads. `tests/e2e/pytest_plugin_test.py` has the driver.
 """
 
@@ -79,7 +79,7 @@ class Runs:
         return calls.read_text().split() if calls.exists() else []
 
     def run(self, *words: str) -> pytest.RunResult:
-        return self.pytester.runpytest_subprocess("-p", "no:cacheprovider", *words)
+        return self.pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest", *words)
 
     def project(self, name: str = "my-kernel", test: str = TEST) -> Path:
         root = self.pytester.mkdir(name)
@@ -146,7 +146,8 @@ def test_collecting_builds_nothing(runs: Runs) -> None:
     for words in (["my-kernel"], []):
         done = runs.run("--collect-only", "-q", *words)
         assert done.ret == 0
-        done.stdout.fnmatch_lines(["my-kernel/tests/test_my_kernel.py::test_value[[]get_kernel[]]", "4 tests collected*"])
+        test = "my-kernel/tests/test_my_kernel.py::test_value[[]get_kernel[]]"
+        done.stdout.fnmatch_lines([test, "4 tests collected*"])
     assert runs.built == []
     assert not (root / ".dev").exists()
 
@@ -220,8 +221,8 @@ def test_a_project_with_a_setup_py(runs: Runs, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_another_project_is_left_alone(runs: Runs) -> None:
-    program = "import sys\ndef test_modules():\n    assert not {'rules_torch_kernels.tested', 'kernels'} & {*sys.modules}\n"
-    runs.pytester.makepyfile(test_it=program)
+    loaded = "{'rules_torch_kernels.tested', 'kernels'} & {*sys.modules}"
+    runs.pytester.makepyfile(test_it=f"import sys\ndef test_modules():\n    assert not {loaded}\n")
     runs.pytester.path.joinpath("setup.py").write_text("from setuptools import setup\nsetup(name='plain')\n")
     done = runs.run()
     done.assert_outcomes(passed=1)
