@@ -45,9 +45,12 @@ def registration(build: DevBuild) -> dict[str, Any]:
 
     Args:
         build: the variant.
+
+    Raises:
+        DriverError: PERMISSION or NO_SPACE.
     """
-    imports = [] if build.module in TAKEN else [build.module]
-    return {**build.as_json(), "repositories": list(build.repositories), "imports": imports}
+    paths = [] if build.module in TAKEN else [str(_importable(build))]
+    return {**build.as_json(), "repositories": list(build.repositories), "import-from": paths}
 
 
 def environment(build: DevBuild, python: str) -> dict[str, str]:

@@ -50,9 +50,9 @@ class Finder(MetaPathFinder):
         if "module" not in build:
             self._trees.append(Path(build["path"]))
             return
-        for name in build["imports"]:
-            if self._packages.setdefault(name, build) is not build:
-                raise BuildError(f"two projects of this run are `{name}`, {root} is one: test them in two runs")
+        name = build["module"]
+        if build["import-from"] and self._packages.setdefault(name, build) is not build:
+            raise BuildError(f"two projects of this run are `{name}`, {root} is one: test them in two runs")
         for repository in build["repositories"]:
             self._repositories[repository] = root
 

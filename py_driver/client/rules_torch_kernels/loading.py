@@ -131,6 +131,8 @@ def _turn(root: Path) -> Iterator[None]:
     directory = root / ".dev"
     try:
         directory.mkdir(exist_ok=True)
+        if not (ignored := directory / ".gitignore").exists():
+            ignored.write_text("*\n", encoding="utf-8")
         descriptor = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as problem:
         raise BuildError(f"{directory} cannot be written: {problem.strerror}") from None
@@ -147,7 +149,9 @@ def _known(root: Path, state: str) -> dict[str, Any] | None:
         known = json.loads((root / ".dev" / _KNOWN).read_text(encoding="utf-8"))
         variant: dict[str, Any] = known["made"]
         path = Path(variant["path"], *(["metadata.json"] if "module" in variant else []))
-        return variant if known["state"] == state and path.exists() else None
+        # An earlier version of this package wrote the file without `import-from`.
+        is_current = "module" not in variant or "import-from" in variant
+        return variant if known["state"] == state and is_current and path.exists() else None
     except (OSError, ValueError, LookupError, TypeError):
         return None
 

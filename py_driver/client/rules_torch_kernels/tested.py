@@ -50,12 +50,14 @@ class Tested:
         self.lines.append(f"torch kernels: {module} for {build['variant']}, {build['path']}")
         if inherited:
             return
-        path = Path(build["path"])
         os.environ[BUILDS] = json.dumps({**builds, key: build})
+        # For processes that tests start.
+        paths = build["import-from"] if "module" in build else [build["path"]]
+        sys.path[:0] = paths
+        os.environ[_PATH] = os.pathsep.join(filter(None, [*paths, os.environ.get(_PATH)]))
         if "module" not in build:
-            sys.path.insert(0, str(path))
-            os.environ[_PATH] = os.pathsep.join(filter(None, [str(path), os.environ.get(_PATH)]))
             return
+        path = Path(build["path"])
         if ":" in str(path.parent):
             raise BuildError(f"the path {path.parent} has a `:`, which separates the paths of LOCAL_KERNELS: move it")
         entries = [f"{repository}={path.parent}" for repository in build["repositories"]]

@@ -37,7 +37,10 @@ path.mkdir(parents=True, exist_ok=True)
 about = {"id": "_one_cpu_1", "name": name, "version": 1, "license": "MIT", "python-depends": []}
 (path / "metadata.json").write_text(json.dumps(about | {"backend": {"type": "cpu"}}))
 module = name.replace("-", "_")
-names = {"imports": [module], "repositories": ["me/" + name, "kernels-community/" + name]}
+names = {"import-from": [str(root / ".dev" / "import")], "repositories": ["me/" + name, "kernels-community/" + name]}
+(root / ".dev" / "import").mkdir(exist_ok=True)
+if not (root / ".dev" / "import" / module).exists():
+    (root / ".dev" / "import" / module).symlink_to(path)
 build = {"module": module, "variant": "torch-cpu", "backend": "cpu", "path": str(path), **names}
 print("building", name, "...", file=sys.stderr)
 print(json.dumps(build))
@@ -118,6 +121,24 @@ def test_a_project_is_built_and_found_by_all_names(runs: Runs) -> None:
     done.stdout.fnmatch_lines(["torch kernels: my_kernel for torch-cpu, *"])
     assert runs.run("my-kernel/tests").ret == 0
     assert runs.built == ["my-kernel"]
+
+
+def test_processes_of_tests_find_it_too(runs: Runs) -> None:
+    call = "subprocess.run([sys.executable, '-c', 'import NAME'], check=True)"
+    runs.project(test=f"import subprocess, sys\ndef test_it():\n    {call}\n")
+    runs.run().assert_outcomes(passed=1)
+
+
+def test_two_projects_of_one_name_are_tested_in_two_runs(runs: Runs) -> None:
+    (runs.project().rename(runs.pytester.path / "other")).joinpath("tests", "test_my_kernel.py").rename(
+        runs.pytester.path / "other" / "tests" / "test_other.py"
+    )
+    runs.project()
+    done = runs.run()
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(
+        ["ERROR: two projects of this run are `my_kernel`, */other is one: test them in two runs"]
+    )
 
 
 def test_an_edit_is_built(runs: Runs) -> None:
