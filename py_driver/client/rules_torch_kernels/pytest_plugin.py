@@ -7,6 +7,7 @@ that names torch's cpp_extension, costs it a look for these files and nothing el
 from __future__ import annotations
 
 import os
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,9 +59,10 @@ class Plugin:
                 raise pytest.UsageError(*self._failures)
 
     def _below(self, top: Path) -> Iterable[Path]:
-        """The projects with tests below a directory."""
+        """The projects with tests below a directory, where pytest looks for tests."""
+        passed_over = self._config.getini("norecursedirs")
         for directory, names, files in os.walk(top):
-            names[:] = sorted(name for name in names if not name.startswith(".") and name not in {"build", "venv"})
+            names[:] = sorted(name for name in names if not any(fnmatch(name, pattern) for pattern in passed_over))
             path = Path(directory)
             if any(self._is_test(path / file) for file in files) and (root := self._root(path)):
                 yield root

@@ -184,6 +184,7 @@ def test_two_projects_in_a_run(runs: Runs, words: list[str]) -> None:
 @pytest.mark.parametrize("words", [[], ["my-kernel"]], ids=["found", "named"])
 def test_workers_of_xdist_share_a_build(runs: Runs, words: list[str]) -> None:
     runs.project()
+    runs.project("old-kernel").rename(runs.pytester.mkdir("build") / "old-kernel")  # where pytest looks for no tests
     runs.run("-n", "2", *words).assert_outcomes(passed=4)
     assert runs.built == ["my-kernel"]
 
