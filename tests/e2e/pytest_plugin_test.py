@@ -104,6 +104,7 @@ def test_a_template(environment: Environment, base: Path) -> None:
     assert "Traceback" not in failed.stdout + failed.stderr
 
 
+@pytest.mark.slow
 def test_a_setup_py(environment: Environment, base: Path) -> None:
     project = base / "pytest" / "twice"
     files = {"setup.py": SETUP, "twice.cpp": SOURCE, "tests/test_twice.py": TEST}
