@@ -19,12 +19,12 @@ class Outputs(NamedTuple):
     """What is in the places where builds of a project write.
 
     Attributes:
-        made: variants in `build/`, leftovers of builds that were killed, and `.dev/`.
+        written: variants in `build/`, leftovers of builds that were killed, and `.dev/`.
         foreign: other files and directories in `build/`; they stay.
         build: the directory of the variants, which goes when it is empty.
     """
 
-    made: tuple[Path, ...]
+    written: tuple[Path, ...]
     foreign: tuple[Path, ...]
     build: Path
 
@@ -39,10 +39,10 @@ def outputs_of(directory: Path) -> Outputs:
     """
     build, dev = directory / BUILD, directory / DEV
     entries = sorted(build.iterdir()) if is_directory(build) and not build.is_symlink() else []
-    made = [path for path in entries if not path.is_symlink() and path.is_dir() and _is_made(path)]
-    foreign = [path for path in entries if path not in made] + [path for path in (build, dev) if path.is_symlink()]
-    made += [dev] if is_directory(dev) and not dev.is_symlink() else []
-    return Outputs(tuple(made), tuple(foreign), build)
+    written = [path for path in entries if not path.is_symlink() and path.is_dir() and _is_made(path)]
+    foreign = [path for path in entries if path not in written] + [path for path in (build, dev) if path.is_symlink()]
+    written += [dev] if is_directory(dev) and not dev.is_symlink() else []
+    return Outputs(tuple(written), tuple(foreign), build)
 
 
 def _is_made(path: Path) -> bool:
@@ -56,7 +56,7 @@ def remove_all(found: Iterable[Outputs]) -> None:
         DriverError: PERMISSION if something cannot be removed.
     """
     for outputs in found:
-        for path in outputs.made:
+        for path in outputs.written:
             remove(path)
             if path.exists():
                 raise error(Code.PERMISSION, f"cannot remove {path}", help="make it and its directory writable")

@@ -235,7 +235,7 @@ def parse_command_line(arguments: Sequence[str]) -> tuple[str, argparse.Namespac
     options = [*itertools.takewhile(lambda word: word.startswith("-"), arguments)]
     name = next(iter(arguments[len(options) :]), None)
     if name is not None and name not in COMMANDS:
-        hint = did_you_mean(name, (*COMMANDS, *ALIASES, *WORDS))
+        hint = did_you_mean(name, COMMANDS) or did_you_mean(name, (*ALIASES, *WORDS))
         raise error(
             Code.USAGE, f"unknown command `{name}`", help=hint or f"commands: {', '.join(COMMANDS)}"
         )

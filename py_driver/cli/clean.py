@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
-from py_driver.cli.arguments import add_directories
-from py_driver.cli.projects import projects_of
 from py_driver.errors import ExitCode
 from py_driver.output import counted, printable
 
@@ -21,7 +20,15 @@ def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     more = "Caches stay: `driver cache clean` removes those that all projects share."
     parser = add_command(subparsers, "clean", "relu", "relu --dry-run", more=more)
-    add_directories(parser)
+    # Other commands look for projects below a directory; one that removes takes only what is named.
+    parser.add_argument(
+        "directories",
+        metavar="DIR",
+        nargs="*",
+        type=Path,
+        default=[Path()],
+        help="directory of a project; projects below it are not cleaned (default: .)",
+    )
     parser.add_argument("--dry-run", action="store_true", help="list what would be removed; remove nothing")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -36,12 +43,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.plan.project import read_manifest
     from py_driver.plan.projects import is_extension
 
-    projects = projects_of(args) or args.directories
-    for directory in projects:
+    for directory in args.directories:
         if not is_extension(directory):
             read_manifest(directory)
-    found = [outputs_of(directory) for directory in projects]
-    paths = [path for outputs in found for path in outputs.made]
+    found = [outputs_of(directory) for directory in args.directories]
+    paths = [path for outputs in found for path in outputs.written]
     foreign = [path for outputs in found for path in outputs.foreign]
     if not args.dry_run:
         remove_all(found)
