@@ -190,9 +190,7 @@ def _side_by_side(words: Sequence[str], late: Sequence[str]) -> list[str]:
 
 def _overview() -> Parser:
     """The parser of a command line without a command: its help lists all commands by purpose."""
-    parser = Parser(
-        prog="driver", description=_DESCRIPTION, usage="driver [-h] [-V] COMMAND ...", epilog=_EPILOG
-    )
+    parser = Parser(prog="driver", description=_DESCRIPTION, usage="driver [-h] [-V] COMMAND ...", epilog=_EPILOG)
     for title, commands in GROUPS.items():
         group = parser.add_argument_group(title)
         for name, summary in commands.items():
@@ -236,9 +234,7 @@ def parse_command_line(arguments: Sequence[str]) -> tuple[str, argparse.Namespac
     name = next(iter(arguments[len(options) :]), None)
     if name is not None and name not in COMMANDS:
         hint = did_you_mean(name, COMMANDS) or did_you_mean(name, (*ALIASES, *WORDS))
-        raise error(
-            Code.USAGE, f"unknown command `{name}`", help=hint or f"commands: {', '.join(COMMANDS)}"
-        )
+        raise error(Code.USAGE, f"unknown command `{name}`", help=hint or f"commands: {', '.join(COMMANDS)}")
     alone = name is None or not {"-h", "--help"}.isdisjoint(options)
     parser = _overview() if alone else Parser(prog="driver")
     parser.add_argument(
@@ -261,9 +257,7 @@ def parse_command_line(arguments: Sequence[str]) -> tuple[str, argparse.Namespac
         message = f"unrecognized arguments: {' '.join(unknown)}"
         hints = [_near_option(word, subparsers.choices[name]) for word in unknown]
         hint = next(filter(None, hints), "")
-        raise error(
-            Code.USAGE, message, help=f"{hint}{' ' if hint else ''}see `driver {name} --help`{advice}"
-        )
+        raise error(Code.USAGE, message, help=f"{hint}{' ' if hint else ''}see `driver {name} --help`{advice}")
     args.command = rest
     return name, args
 

@@ -55,8 +55,9 @@ def complete() -> None:
             subparsers.add_parser(name, help=summary)
     for alias, name in ALIASES.items():
         if alias in words:
-            load_command(name).add(subparsers)
-            subparsers.choices[alias] = subparsers.choices.pop(name)
+            named: Subparsers = Parser(prog="driver").add_subparsers()
+            load_command(name).add(named)
+            subparsers.choices[alias] = named.choices[name]
             _add_completers(name, subparsers.choices[alias])
         else:
             subparsers.add_parser(alias, help=COMMANDS[name])

@@ -39,7 +39,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if args.json:
         output.json({"checks": [check._asdict() for check in checks]})
     else:
-        output.table(("check", "state", "found"), [[check.name, check.state, printable(check.found)] for check in checks])
+        output.table(
+            ("check", "state", "found"), [[check.name, check.state, printable(check.found)] for check in checks]
+        )
         for check in checks:
             if check.advice:
                 output.say(f"{check.name}: {printable(check.advice)}")

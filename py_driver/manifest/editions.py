@@ -111,7 +111,7 @@ def _is_of_another(edition: int, values: dict[str, Any], findings: Findings) -> 
     tables = [value for _, value in _matches(values, ("kernel", "*")) if isinstance(value, dict)]
     for known, key, other in _SECTION_KEYS:
         if edition != known and tables and all(key in table and other not in table for table in tables):
-            message = f"this is edition {known}, and not {edition}: all [kernel.*] sections have `{key}`"
+            message = f"edition {edition} is stated, but all [kernel.*] sections have `{key}`, as in edition {known}"
             span = findings.value(("general", "edition"))
             findings.add(Code.EDITION, message, span, advice=f"write `edition = {known}`, or `{other}` in each section")
             return True

@@ -56,7 +56,9 @@ def parse(content: bytes, file: str) -> tuple[dict[str, Any], dict[KeyPath, Loca
             start, quote = found
             end = source.text.find("\n", start)
             advice = f"write {quote} at the end of the string"
-            raise _syntax(source, start, len(source.text) if end < 0 else end, "the string has no end", advice) from None
+            raise _syntax(
+                source, start, len(source.text) if end < 0 else end, "the string has no end", advice
+            ) from None
         raise _syntax(source, at, at + 1, _sentence(problem.msg)) from None
     except ValueError:
         # tomli passes on what Python says of an integer of more than 4300 digits, without a place.

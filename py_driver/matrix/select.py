@@ -131,9 +131,7 @@ def _no_match(pattern: str, known: Sequence[str]) -> DriverError:
         if len(known) <= _FEW
         else f"`driver variants --all` lists all {len(known)} variants"
     )
-    return error(
-        Code.NO_SUCH_VARIANT, f"no variant matches `{pattern}`", help=f"{hint}{' ' if hint else ''}{advice}"
-    )
+    return error(Code.NO_SUCH_VARIANT, f"no variant matches `{pattern}`", help=f"{hint}{' ' if hint else ''}{advice}")
 
 
 def _near_misses(pattern: str, known: Sequence[str]) -> str:

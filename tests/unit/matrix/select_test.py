@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -231,7 +229,9 @@ def test_a_near_miss_among_many_is_one_short_line() -> None:
     with pytest.raises(DriverError) as caught:
         select(["torch213-cu131", "nonsense"], many)
     near, far = caught.value.diagnostics
-    assert near.help == "did you mean `torch213-cxx11-cu130-x86_64-linux`? `driver variants --all` lists all 60 variants"
+    assert (
+        near.help == "did you mean `torch213-cxx11-cu130-x86_64-linux`? `driver variants --all` lists all 60 variants"
+    )
     assert far.help == "`driver variants --all` lists all 60 variants"
 
 
