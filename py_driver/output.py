@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, NamedTuple
 
+from py_driver.errors import Code
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -34,6 +36,8 @@ _LIVE_SECONDS = 0.1
 _PLAIN_SECONDS = 10.0
 _UPDATE_LENGTH = 100
 _CONTEXT = 120
+_SAY_ALL = frozenset({Code.USAGE, Code.NO_SUCH_VARIANT, Code.INTERRUPTED})
+"""Errors whose help says all that `driver explain` would."""
 
 
 def open_standard_streams() -> None:
@@ -333,8 +337,11 @@ class Output:
                 self.data(_annotated(diagnostic))
         if len(failure.diagnostics) > 1 and not failure.diagnostics[0].text:
             self.say(f"{len(failure.diagnostics)} errors")
-        codes = dict.fromkeys(diagnostic.code.number for diagnostic in failure.diagnostics)
-        self.say(f"more: {'; '.join(f'`driver explain {code}`' for code in codes)}", "dim")
+        codes = dict.fromkeys(
+            diagnostic.code.number for diagnostic in failure.diagnostics if diagnostic.code not in _SAY_ALL
+        )
+        if codes:
+            self.say(f"more: {'; '.join(f'`driver explain {code}`' for code in codes)}", "dim")
 
     def _render(self, d: Diagnostic) -> str:
         head = self._style(self._err, f"error[{d.code.number}]", "red")

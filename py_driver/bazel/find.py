@@ -97,6 +97,29 @@ def find_bazel(root: Path, output: Output, environ: Mapping[str, str] | None = N
     return _provided(root, wanted, output, environ, startup)
 
 
+def present_bazel(root: Path, environ: Mapping[str, str] | None = None) -> Bazel | None:
+    """The Bazel that `find_bazel` would use, if no network is needed for it; None without one.
+
+    Args:
+        root: the workspace.
+        environ: environment to look into; the process's own if None.
+    """
+    environ = os.environ if environ is None else environ
+    cache, wanted, named = cache_root(environ), wanted_version(root), environ.get(BAZEL_VARIABLE)
+    on_path = [shutil.which(name, path=environ.get("PATH")) for name in ("bazelisk", "bazel")]
+    places = [(Path(named), Source.VARIABLE)] if named else [(Path(name), Source.PATH) for name in on_path if name]
+    for path, source in places:
+        found = _ask(path.absolute(), root, environ)
+        if found is not None and (source is Source.VARIABLE or _matches(wanted, found)):
+            return Bazel(path=path.absolute(), version=found, source=source, startup=_startup(environ))
+    for directory, source in (
+        () if named else ((debian.place_of(cache), Source.DEBIAN), (bazelisk.place_of(cache), Source.BAZELISK))
+    ):
+        if directory.is_dir():
+            return Bazel(path=directory, version=wanted, source=source, startup=_startup(environ))
+    return None
+
+
 def _provided(root: Path, wanted: str, output: Output, environ: Mapping[str, str], startup: tuple[str, ...]) -> Bazel:
     """A Bazel in the cache, put there if it is not there yet."""
     cache, version = cache_root(environ), wanted

@@ -166,11 +166,21 @@ def isolation(output: Output) -> list[str]:
     Args:
         output: where a weak sandbox is said.
     """
+    if has_namespaces():
+        return []
+    has_landlock = landlock_version() > 0
+    output.say(_WEAK if has_landlock else _NO_LANDLOCK)
+    return [f"--remote_default_exec_properties=sandbox={'landlock' if has_landlock else 'weak'}"]
+
+
+def has_namespaces() -> bool:
+    """Whether this machine lets the user make the namespaces of Bazel's sandbox."""
     child = os.fork()
     if child == 0:
         os._exit(0 if ctypes.CDLL(None).unshare(_NEW_USER_AND_MOUNTS) == 0 else 1)
-    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0:
-        return []
-    has_landlock = ctypes.CDLL(None).syscall(*_LANDLOCK_VERSION) > 0
-    output.say(_WEAK if has_landlock else _NO_LANDLOCK)
-    return [f"--remote_default_exec_properties=sandbox={'landlock' if has_landlock else 'weak'}"]
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def landlock_version() -> int:
+    """The version of the kernel's Landlock; 0 or less without it."""
+    return int(ctypes.CDLL(None).syscall(*_LANDLOCK_VERSION))

@@ -45,6 +45,7 @@ GROUPS: Final = {
         "bench": "build the variant for this machine, check it, and time it against its reference",
         "tune": "autotune a kernel and write the best configuration of each case to a header",
         "demo": "build a project and run its example with the built variants",
+        "clean": "remove the variants that builds of a project have written",
     },
     "Inspect": {
         "variants": "list the variants of a project",
@@ -61,6 +62,7 @@ GROUPS: Final = {
         "publish": "upload built variants to the Hugging Face Hub in one commit",
     },
     "Machine": {
+        "doctor": "check this machine: disk, sandbox, package index, Bazel, GPU driver, torch, caches, clock",
         "fetch": "download the archives of variants into the store, or into a mirror for machines without network",
         "cache": "list the contents of the cache, remove unused ones, or serve a remote cache",
         "lock": "write the lock of the toolchains from the matrix of releases",
@@ -73,6 +75,12 @@ GROUPS: Final = {
 COMMANDS: Final = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
 """All commands and their summaries."""
 
+ALIASES: Final = {"list": "variants", "new": "init"}
+"""Other names of commands."""
+
+WORDS: Final = {"help": "--help", "version": "--version"}
+"""Options that are also written as words: `driver help build` is `driver build --help`."""
+
 _DESCRIPTION: Final = "Build PyTorch GPU kernels from build.toml with Bazel."
 
 _EPILOG: Final = """\
@@ -80,6 +88,7 @@ examples:
   driver init --name me/silu      # create the project silu/
   driver run silu -- python       # build it for this machine and start Python with it
 
+`driver help COMMAND` is `driver COMMAND --help`; `list` is `variants`, `new` is `init`, `version` is `--version`.
 Documentation: docs/index.md of the repository. `driver COMMAND --help` has options and examples."""
 
 WITH_COMMAND = frozenset({"run", "test"})
@@ -181,14 +190,30 @@ def _side_by_side(words: Sequence[str], late: Sequence[str]) -> list[str]:
 
 def _overview() -> Parser:
     """The parser of a command line without a command: its help lists all commands by purpose."""
-    parser = Parser(
-        prog="driver", description=_DESCRIPTION, usage="driver [-h] [--version] COMMAND ...", epilog=_EPILOG
-    )
+    parser = Parser(prog="driver", description=_DESCRIPTION, usage="driver [-h] [-V] COMMAND ...", epilog=_EPILOG)
     for title, commands in GROUPS.items():
         group = parser.add_argument_group(title)
         for name, summary in commands.items():
             group.add_argument(name, nargs="?", help=summary)
     return parser
+
+
+def _plain(arguments: Sequence[str]) -> Sequence[str]:
+    """A command line with `help`, `version` and other names of commands in the usual words."""
+    first, *rest = arguments or [""]
+    if first in WORDS:
+        return [*(rest[:1] if first == "help" else []), WORDS[first]]
+    return [ALIASES[first], *rest] if first in ALIASES else arguments
+
+
+def _near_option(word: str, parser: argparse.ArgumentParser) -> str:
+    """`did you mean ...?` for an unknown option: one of the same command that is spelt alike, or begins with it."""
+    if not word.startswith("-"):
+        return ""
+    name = word.partition("=")[0]
+    options = [option for action in parser._actions for option in action.option_strings]  # noqa: SLF001  (see above)
+    begun = [option for option in options if name.startswith("--") and option.startswith(name)]
+    return did_you_mean(begun[0] if len(begun) == 1 else name, options)
 
 
 def parse_command_line(arguments: Sequence[str]) -> tuple[str, argparse.Namespace]:
@@ -204,20 +229,21 @@ def parse_command_line(arguments: Sequence[str]) -> tuple[str, argparse.Namespac
         DriverError: USAGE for a wrong command line.
         SystemExit: after `--help` and `--version`.
     """
+    arguments = _plain(_plain(arguments))
     options = [*itertools.takewhile(lambda word: word.startswith("-"), arguments)]
     name = next(iter(arguments[len(options) :]), None)
     if name is not None and name not in COMMANDS:
-        hint = did_you_mean(name, COMMANDS)
-        raise error(
-            Code.USAGE, f"unknown command `{name}`", help=f"{hint}{' ' if hint else ''}commands: {', '.join(COMMANDS)}"
-        )
+        hint = did_you_mean(name, COMMANDS) or did_you_mean(name, (*ALIASES, *WORDS))
+        raise error(Code.USAGE, f"unknown command `{name}`", help=hint or f"commands: {', '.join(COMMANDS)}")
     alone = name is None or not {"-h", "--help"}.isdisjoint(options)
     parser = _overview() if alone else Parser(prog="driver")
     parser.add_argument(
-        "--version", action="version", version=f"driver {__version__}", help="show the version and exit"
+        "-V", "--version", action="version", version=f"driver {__version__}", help="show the version and exit"
     )
     if name is None or alone:
-        parser.parse_args(options)
+        if unknown := parser.parse_known_args(options)[1]:
+            hint = _near_option(unknown[0], parser)
+            raise error(Code.USAGE, f"unrecognized arguments: {' '.join(unknown)}", help=hint or "see `driver --help`")
         parser.error("a command is missing")
     subparsers: Subparsers = parser.add_subparsers()
     load_command(name).add(subparsers)
@@ -229,7 +255,9 @@ def parse_command_line(arguments: Sequence[str]) -> tuple[str, argparse.Namespac
     if unknown:
         advice = "; write your own command after `--`" if name in WITH_COMMAND and "--" not in arguments else ""
         message = f"unrecognized arguments: {' '.join(unknown)}"
-        raise error(Code.USAGE, message, help=f"see `driver {name} --help`{advice}")
+        hints = [_near_option(word, subparsers.choices[name]) for word in unknown]
+        hint = next(filter(None, hints), "")
+        raise error(Code.USAGE, message, help=f"{hint}{' ' if hint else ''}see `driver {name} --help`{advice}")
     args.command = rest
     return name, args
 

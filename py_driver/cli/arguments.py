@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from py_driver.output import Output
+from py_driver.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from py_driver.cli import ArgumentGroup, Parser
     from py_driver.matrix.releases import Releases
     from py_driver.matrix.select import Words
+
+CPUS: Final = ("x86_64", "aarch64")
 
 MATRIX_VARIABLE: Final = "RULES_TORCH_KERNELS_MATRIX"
 """Environment variable that names a matrix of the user's own."""
@@ -100,32 +103,42 @@ def add_variants(parser: Parser, default: str, *, several: bool = False) -> None
     select.add_argument(
         "--variant",
         metavar="GLOB",
-        action="append",
+        action="extend",
+        type=globs,
         default=[],
-        help=f"select variants by identifier, e.g. 'torch213-*-{{cpu,cu130}}-*'; repeatable (default: {default})",
+        help="select variants by identifier: 'torch213-*-{cpu,cu130}-*', or words of it in order, torch213-cu130; "
+        f"repeatable (default: {default})",
     )
+    add_words(select)
+
+
+def add_words(select: ArgumentGroup) -> None:
+    """Add the options that select variants in plain words: by torch, backend and CPU."""
     select.add_argument(
         "--torch",
         metavar="M.N",
-        action="append",
+        action="extend",
         default=[],
-        type=release,
-        help="select the variants for a torch release, e.g. 2.13; repeatable",
+        type=lambda text: [release(word) for word in listed(text)],
+        help="select the variants for a torch release, e.g. 2.13; repeatable, or a list with commas",
     )
     select.add_argument(
         "--backend",
         metavar="NAME",
-        action="append",
+        action="extend",
         default=[],
-        help="select the variants for a backend, e.g. cpu, cu130, or cuda for all CUDA releases; repeatable",
+        type=listed,
+        help="select the variants for a backend, e.g. cpu, cu130, or cuda for all CUDA releases; repeatable, or a list "
+        "with commas",
     )
     select.add_argument(
         "--cpu",
-        action="append",
+        metavar="CPU",
+        action="extend",
         default=[],
-        choices=("x86_64", "aarch64"),
-        help="select the variants for a CPU, e.g. aarch64 for Arm servers; repeatable (default: the CPUs of --matrix, "
-        "or of variants already built, else x86_64)",
+        type=cpus,
+        help="select the variants for a CPU: x86_64, or aarch64 for Arm servers; repeatable, or a list with commas "
+        "(default: the CPUs of --matrix, or of variants already built, else x86_64)",
     )
 
 
@@ -150,6 +163,29 @@ def page(text: str) -> Path:
     if Path(text).suffix != ".html":
         raise argparse.ArgumentTypeError(f"`{text}` does not end in .html")
     return Path(text)
+
+
+def listed(text: str) -> list[str]:
+    """The words of a list from the command line, which commas or blanks separate."""
+    words = re.split(r"[,\s]+", text.strip(", \t\n"))
+    if not words[0]:
+        raise argparse.ArgumentTypeError(f"`{text}` is an empty list")
+    return words
+
+
+def globs(text: str) -> list[str]:
+    """Globs of variants from the command line; commas within braces separate no globs."""
+    found = re.findall(r"(?:\{[^}]*\}+|[^,\s])+", text)
+    return found or [text]
+
+
+def cpus(text: str) -> list[str]:
+    """CPUs from the command line."""
+    for word in listed(text):
+        if word not in CPUS:
+            hint = did_you_mean(word, CPUS)
+            raise argparse.ArgumentTypeError(f"`{word}` is not one of {', '.join(CPUS)}{'; ' if hint else ''}{hint}")
+    return listed(text)
 
 
 def release(text: str) -> str:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from py_driver.cli.arguments import listed
 from py_driver.errors import Code, error
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def add_bindings(parser: Parser, default: str) -> None:
     parser.group("select").add_argument(
         "--python",
         metavar="M.N|PATH",
-        action="append",
+        action="extend",
+        type=lambda text: [text] if "/" in text else listed(text),
         default=[],
         help="with a setup.py: build modules that are bound by pybind11 for this Python, e.g. 3.13, or for this "
         f"interpreter; repeatable (default: {default})",

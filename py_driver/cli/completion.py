@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from py_driver.cli import COMMANDS, WITH_COMMAND, Parser, add_command, load_command
+from py_driver.cli import ALIASES, COMMANDS, WITH_COMMAND, Parser, add_command, load_command
+from py_driver.cli.arguments import CPUS
 from py_driver.errors import DriverError, ExitCode
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def complete() -> None:
 
     words = os.environ["COMP_LINE"].split()
     parser = Parser(prog="driver")
-    parser.add_argument("--version", action="store_true", help="show the version and exit")
+    parser.add_argument("-V", "--version", action="store_true", help="show the version and exit")
     subparsers: Subparsers = parser.add_subparsers()
     for name, summary in COMMANDS.items():
         if name in words:
@@ -52,6 +53,18 @@ def complete() -> None:
             _add_completers(name, subparsers.choices[name])
         else:
             subparsers.add_parser(name, help=summary)
+    for alias, name in ALIASES.items():
+        if alias in words:
+            named: Subparsers = Parser(prog="driver").add_subparsers()
+            load_command(name).add(named)
+            subparsers.choices[alias] = named.choices[name]
+            _add_completers(name, subparsers.choices[alias])
+        else:
+            subparsers.add_parser(alias, help=COMMANDS[name])
+    subparsers.add_parser("help", help="show the help of a command").add_argument(
+        "command", nargs="?", choices=[*COMMANDS]
+    )
+    subparsers.add_parser("version", help="show the version")
     argcomplete.autocomplete(
         parser, always_complete_options=False, default_completer=argcomplete.completers.SuppressCompleter()
     )
@@ -77,6 +90,8 @@ def _completer(command: str, action: argparse.Action) -> Completer | None:
         from py_driver.authoring.new_project import templates
 
         return lambda **_: templates()
+    if action.dest == "cpu":
+        return lambda **_: CPUS
     if action.dest == "variant":
         return _variants
     if action.metavar == "DIR":

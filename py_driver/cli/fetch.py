@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
-from py_driver.cli.arguments import add_matrix, releases_of
+from py_driver.cli.arguments import add_matrix, globs, listed, releases_of
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted
 
@@ -24,6 +24,7 @@ def add(subparsers: Subparsers) -> None:
         "variants",
         metavar="GLOB",
         nargs="*",
+        type=globs,
         help="variants as in `driver build --variant`; no project is needed (default: all default variants)",
     )
     parser.add_argument(
@@ -32,7 +33,8 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--depends",
         metavar="NAME",
-        action="append",
+        action="extend",
+        type=listed,
         default=[],
         help="also fetch this library of a section's `depends`, e.g. cutlass_3_6, or python for sources that include "
         "Python's headers; repeatable",
@@ -74,7 +76,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     for configuration, _ in every:
         far, rare = configuration.cpu not in cpus, configuration._replace(cpu=None) not in usual
         groups[2 * far + rare].append(spell(configuration))
-    names = select(args.variants, *groups)
+    names = select([glob for words in args.variants for glob in words], *groups)
     lock = releases.lock
     chosen = [parse(name) for name in names]
     implied = [TVM_FFI_PART] if any(configuration.tvm_ffi for configuration in chosen) else []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
-from py_driver.cli.arguments import add_matrix, releases_of
+from py_driver.cli.arguments import add_matrix, listed, releases_of
 from py_driver.errors import Code, DriverError, ExitCode, error
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = add_command(subparsers, "init", "--name me/silu", "silu --template elementwise --backends cpu cuda")
+    parser = add_command(subparsers, "init", "--name me/silu", "silu --template elementwise --backends cpu,cuda")
     parser.add_argument(
         "directory",
         metavar="DIR",
@@ -38,8 +38,9 @@ def add(subparsers: Subparsers) -> None:
         "--backends",
         metavar="NAME",
         nargs="+",
+        type=listed,
         default=[],
-        help="write it for these backends only, e.g. cpu cuda (default: all backends of the template)",
+        help="write it for these backends only, e.g. cpu,cuda (default: all backends of the template)",
     )
     parser.add_argument("--list", action="store_true", help="list the templates; write nothing")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -72,7 +73,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
         raise error(Code.USAGE, "neither DIR nor --name is given", help="e.g. driver init --name my-name/fast-relu")
     owner, name = check_name(args.name) if args.name is not None else ("", _named(args.directory))
     directory = args.directory or Path(name)
-    files = rendered(template_of(args.template or DEFAULT), name, owner, args.backends)
+    backends = [backend for words in args.backends for backend in words]
+    files = rendered(template_of(args.template or DEFAULT), name, owner, backends)
     create(directory, files, releases_of(args))
     if args.json:
         output.json({"directory": str(directory), "files": [*files]})

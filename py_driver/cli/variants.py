@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from py_driver.cli import add_command
-from py_driver.cli.arguments import add_project, releases_of
+from py_driver.cli.arguments import add_project, add_words, releases_of, words_of
 from py_driver.cli.projects import exit_code, for_each, projects_of, summary
 from py_driver.errors import ExitCode
 from py_driver.output import printable
@@ -13,8 +13,10 @@ from py_driver.output import printable
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+    from pathlib import Path
 
     from py_driver.cli import Subparsers
+    from py_driver.matrix.select import Words
     from py_driver.matrix.toolkits import Archs
     from py_driver.output import Output
     from py_driver.plan.plan import Plan, Variant
@@ -24,8 +26,9 @@ _HEADER = ("variant", "default", "archs")
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = add_command(subparsers, "variants", "relu --all", "relu --explain")
+    parser = add_command(subparsers, "variants", "relu --torch 2.13 --backend cuda", "relu --explain")
     add_project(parser, several=True)
+    add_words(parser.group("select"))
     parser.add_argument("--all", action="store_true", help="also list variants that are built only on request")
     parser.add_argument("--json", action="store_true", help="print all variants as JSON")
     parser.add_argument(
@@ -45,15 +48,21 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
     projects = projects_of(args)
     releases = releases_of(args)
+    words = words_of(args, several=projects is not None)
+
+    def planned(path: Path) -> Plan:
+        plan = plan_directory(path, releases, strict_archs=args.strict_archs)
+        return _narrowed(plan, words) if words.given else plan
+
     if projects is None:
-        plan = plan_directory(args.directories[0], releases, strict_archs=args.strict_archs)
+        plan = planned(args.directories[0])
         if args.json:
             output.json(_as_json(plan))
         else:
             output.table(_HEADER, _rows(plan, args))
             _show_rest([plan], args, output)
         return ExitCode.OK
-    outcomes = for_each(projects, lambda path: plan_directory(path, releases, strict_archs=args.strict_archs), output)
+    outcomes = for_each(projects, planned, output)
     if args.json:
         output.json({"projects": [outcome.as_json(_as_json) for outcome in outcomes]})
     else:
@@ -66,8 +75,28 @@ def run(args: argparse.Namespace, output: Output) -> int:
     return exit_code(outcomes)
 
 
+def _narrowed(plan: Plan, words: Words) -> Plan:
+    """A plan with the variants that words mean, also on request.
+
+    Raises:
+        DriverError: NO_SUCH_VARIANT for a word that matches nothing.
+    """
+    from py_driver.building.selection import choose
+    from py_driver.matrix.select import means
+
+    cpus = {variant.configuration.cpu for variant in choose(plan, (), words)}
+    variants = [
+        variant
+        for variant in plan.variants
+        if variant.configuration.cpu in cpus and means(words, variant.configuration)
+    ]
+    return plan._replace(variants=tuple(variants))
+
+
 def _shown(plan: Plan, args: argparse.Namespace) -> list[Variant]:
-    return [variant for variant in plan.variants if variant.default or args.all]
+    """The default variants of a plan; all of them with `--all`, or if none is built by default."""
+    default = [variant for variant in plan.variants if variant.default]
+    return list(plan.variants) if args.all or not default else default
 
 
 def _rows(plan: Plan, args: argparse.Namespace) -> list[list[str]]:

@@ -150,12 +150,14 @@ class Response:
         total: size of the whole file in bytes, or None if the server does not say.
         content_type: media type of the body.
         url: where the body came from, after redirects.
+        date: the server's clock, as the header `Date` has it; empty if it has none.
     """
 
     def __init__(self, raw: http.client.HTTPResponse, host: str) -> None:
         self._raw = raw
         self._host = host
         self.url = raw.url
+        self.date = raw.headers.get("Date", "")
         self.content_type = raw.headers.get_content_type()
         self.partial = raw.status == _PARTIAL_CONTENT
         length = raw.headers.get("Content-Length", "").strip()

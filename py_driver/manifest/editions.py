@@ -46,6 +46,10 @@ A string as `version` is the weakest: in a file with a mark of a later edition, 
 """
 
 
+_SECTION_KEYS = ((CURRENT, "backend", "language"), (NEWEST, "language", "backend"))
+"""The key that each section has in an edition, and the one that it has in its place in the other."""
+
+
 def edition_of(values: dict[str, Any], findings: Findings) -> int | None:
     """The edition of a build.toml.
 
@@ -61,7 +65,8 @@ def edition_of(values: dict[str, Any], findings: Findings) -> int | None:
     """
     general = values.get("general")
     if isinstance(general, dict) and "edition" in general:
-        return _stated(general["edition"], findings)
+        edition = _stated(general["edition"], findings)
+        return None if edition is not None and _is_of_another(edition, values, findings) else edition
     edition, path = next(_marks(values), (1, ()))
     if edition == 4 and path == ("general", "version") and isinstance(general, dict) and "license" not in general:  # noqa: PLR2004  (an edition)
         edition = 3
@@ -93,6 +98,24 @@ def _stated(edition: object, findings: Findings) -> int | None:
         advice = f"remove the line if the file has edition {edition}"
         findings.add(Code.EDITION, message, span, advice=advice)
     return None
+
+
+def _is_of_another(edition: int, values: dict[str, Any], findings: Findings) -> bool:
+    """Whether all kernel sections are written for another edition than `edition` states; collects one error if so.
+
+    Args:
+        edition: as stated.
+        values: the file.
+        findings: gets EDITION.
+    """
+    tables = [value for _, value in _matches(values, ("kernel", "*")) if isinstance(value, dict)]
+    for known, key, other in _SECTION_KEYS:
+        if edition != known and tables and all(key in table and other not in table for table in tables):
+            message = f"edition {edition} is stated, but all [kernel.*] sections have `{key}`, as in edition {known}"
+            span = findings.value(("general", "edition"))
+            findings.add(Code.EDITION, message, span, advice=f"write `edition = {known}`, or `{other}` in each section")
+            return True
+    return False
 
 
 def _marks(values: dict[str, Any]) -> Iterator[tuple[int, KeyPath]]:

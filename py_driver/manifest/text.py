@@ -52,6 +52,13 @@ def parse(content: bytes, file: str) -> tuple[dict[str, Any], dict[KeyPath, Loca
         table = tomli.loads(source.text)
     except tomli.TOMLDecodeError as problem:
         at = min(problem.pos, len(source.text))
+        if found := _open_string(source.text, at):
+            start, quote = found
+            end = source.text.find("\n", start)
+            advice = f"write {quote} at the end of the string"
+            raise _syntax(
+                source, start, len(source.text) if end < 0 else end, "the string has no end", advice
+            ) from None
         raise _syntax(source, at, at + 1, _sentence(problem.msg)) from None
     except ValueError:
         # tomli passes on what Python says of an integer of more than 4300 digits, without a place.
@@ -81,6 +88,24 @@ def _huge_number(text: str) -> tuple[int, int]:
     parts = re.finditer(rf"{_TOKEN.pattern}|(?P<number>[0-9][0-9_]+)", text)
     numbers = [part.span("number") for part in parts if part["number"]]
     return max(numbers, key=lambda number: number[1] - number[0], default=(0, 1))
+
+
+def _open_string(text: str, at: int) -> tuple[int, str] | None:
+    """Where the string begins that is still open where a parser stopped, and its quotes; None if there is none.
+
+    Args:
+        text: of the file.
+        at: where the parser stopped.
+    """
+    for token in _TOKEN.finditer(text):
+        symbol = token.group()
+        if token.start() >= at and token.end() > at:
+            break
+        quote = symbol[:3] if symbol[:3] in {'"""', "'''"} else symbol[:1]
+        if quote[0] in "\"'" and token.end() >= at:
+            closed = len(symbol) >= 2 * len(quote) and symbol.endswith(quote)
+            return None if closed else (token.start(), quote)
+    return None
 
 
 def _sentence(message: str) -> str:

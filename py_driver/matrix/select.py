@@ -1,8 +1,9 @@
-"""Which variants a command means: globs with braces over identifiers, and plain words for torch and backend."""
+"""Which variants a command means: globs with braces or words of identifiers, and plain words for torch and backend."""
 
 from __future__ import annotations
 
 import re
+from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
 from itertools import chain, product
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,6 +24,13 @@ _EXPANSION_LIMIT = 1000
 _RELEASES = tuple(f"2.{minor}" for minor in range(100))
 """Of torch, which patterns may name, whether they exist or not."""
 _ABIS = ("cxx11", "cxx98")
+_SIGNS = frozenset("*?[")
+_NEAR = 0.6
+"""How much alike words of near misses are on average, from 0 to 1."""
+_NEAR_COUNT = 3
+"""How many near misses a message names."""
+_FEW = 6
+"""How many variants a message lists where no variant is near."""
 
 
 class Words(NamedTuple):
@@ -71,6 +79,24 @@ def expand(pattern: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(done))
 
 
+def matches(name: str, pattern: str) -> bool:
+    """Whether a pattern without braces means an identifier: `torch213-cu130` is any with these words in this order.
+
+    A pattern with a wildcard is a glob of the complete identifier.
+    """
+    if _SIGNS.intersection(pattern):
+        return fnmatchcase(name, pattern)
+    words = iter(name.split("-"))
+    return all(word in words for word in pattern.split("-"))
+
+
+def _found(pattern: str, groups: Sequence[Sequence[str]]) -> set[str]:
+    """The identifiers of the first group in which a pattern without braces means any; a complete one is that one."""
+    if any(pattern in group for group in groups):
+        return {pattern}
+    return next(filter(None, ({name for name in group if matches(name, pattern)} for group in groups)), set())
+
+
 def select(patterns: Sequence[str], default: Sequence[str], *others: Sequence[str]) -> tuple[str, ...]:
     """The identifiers that patterns mean, in the order given here.
 
@@ -79,7 +105,7 @@ def select(patterns: Sequence[str], default: Sequence[str], *others: Sequence[st
     have looks for itself.
 
     Args:
-        patterns: globs with braces; none of them means every default identifier.
+        patterns: globs with braces, or words in order; see `matches`. No pattern means every default identifier.
         default: what is built by default.
         others: what is built on request: for this machine's CPU, and for others.
 
@@ -89,10 +115,7 @@ def select(patterns: Sequence[str], default: Sequence[str], *others: Sequence[st
     chosen = set(() if patterns else default)
     failures: list[Diagnostic] = []
     for pattern in patterns:
-        found = set()
-        for glob in expand(pattern):
-            groups = ({name for name in group if fnmatchcase(name, glob)} for group in (default, *others))
-            found |= next(filter(None, groups), set())
+        found = set().union(*(_found(glob, (default, *others)) for glob in expand(pattern)))
         chosen |= found
         if not found:
             failures.extend(_no_match(pattern, [*default, *chain(*others)]).diagnostics)
@@ -102,11 +125,33 @@ def select(patterns: Sequence[str], default: Sequence[str], *others: Sequence[st
 
 
 def _no_match(pattern: str, known: Sequence[str]) -> DriverError:
-    hint = _for_all_releases(pattern, known) or did_you_mean(pattern, known)
-    return error(
-        Code.NO_SUCH_VARIANT,
-        f"no variant matches `{pattern}`",
-        help=f"{hint}{' ' if hint else ''}the variants are {', '.join(known)}",
+    hint = _for_all_releases(pattern, known) or _near_misses(pattern, known)
+    advice = (
+        f"the variants are {', '.join(known)}"
+        if len(known) <= _FEW
+        else f"`driver variants --all` lists all {len(known)} variants"
+    )
+    return error(Code.NO_SUCH_VARIANT, f"no variant matches `{pattern}`", help=f"{hint}{' ' if hint else ''}{advice}")
+
+
+def _near_misses(pattern: str, known: Sequence[str]) -> str:
+    """`did you mean ...?` for the identifiers whose words are most like those of a pattern; empty if none are."""
+    likeness = {
+        name: max(_likeness([word for word in glob.split("-") if word.strip("*?")], name) for glob in expand(pattern))
+        for name in known
+    }
+    best = max(likeness.values(), default=0)
+    if best < _NEAR:
+        return ""
+    near = [name for name in known if likeness[name] > best - 1e-9][:_NEAR_COUNT]
+    return f"did you mean {' or '.join(f'`{name}`' for name in near)}?"
+
+
+def _likeness(words: Sequence[str], name: str) -> float:
+    """How much words are like those of an identifier, on average, from 0 to 1."""
+    there = name.split("-")
+    return sum(max(SequenceMatcher(None, word, other).ratio() for other in there) for word in words) / max(
+        len(words), 1
     )
 
 
@@ -146,7 +191,7 @@ def _releases(glob: str, configuration: Configuration) -> Iterator[str]:
     ]
     alone = configuration._replace(stable=False, cpu=configuration.cpu or USUAL_CPU, os=configuration.os or "linux")
     for release, abi, backend in product(_RELEASES, _ABIS, [configuration.backend, *backends]):
-        if fnmatchcase(spell(alone._replace(torch=release, abi=abi, backend=backend)), glob):
+        if matches(spell(alone._replace(torch=release, abi=abi, backend=backend)), glob):
             yield release
 
 

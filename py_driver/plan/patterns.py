@@ -61,14 +61,33 @@ def _expanded(directory: Path, src: Texts, findings: Findings, *, needed: bool) 
             listed.update(files)
         else:
             message = f"`{text.value}` matches no file of the project"
-            _complain(findings, Code.FILE_MISSING, message, text.span, needed=needed)
+            there = _in_place_of(str(directory), text.value)
+            _complain(findings, Code.FILE_MISSING, message, text.span, needed=needed, label=there)
     return tuple(found)
 
 
-def _complain(findings: Findings, code: Code, message: str, span: Span, *, needed: bool) -> None:
+def _in_place_of(root: str, pattern: str) -> str:
+    """What is there in place of the files of a pattern: the directory's sources; empty if nothing is like it.
+
+    Args:
+        root: the project's directory.
+        pattern: that matches nothing.
+    """
+    folder, _, name = pattern.rpartition("/")
+    while folder and not os.path.isdir(f"{root}/{folder}"):  # noqa: PTH112  (no Path for each pattern)
+        gone, name = folder, "*" + os.path.splitext(name)[1]  # noqa: PTH122
+        folder = folder.rpartition("/")[0]
+        if not folder or os.path.isdir(f"{root}/{folder}"):  # noqa: PTH112
+            near = sorted(_matches(root, "", [*folder.split("/"), name])) if folder else []
+            return f"there is no {gone}" + (f"; there is {near[0]}" if near else "")
+    near = sorted(_matches(root, "", [*filter(None, folder.split("/")), "*.*"]))
+    return f"there is {near[0]}" if near else ""
+
+
+def _complain(findings: Findings, code: Code, message: str, span: Span, *, needed: bool, label: str = "") -> None:
     """Collect an error; a note in a section that is not built."""
     if needed:
-        findings.add(code, message, span)
+        findings.add(code, message, span, label=label)
     else:
         findings.note(f"{message}; the section is not built", span, code)
 

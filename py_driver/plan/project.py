@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,8 @@ from py_driver.plan.links import Links
 from py_driver.plan.op_names import check_op_names
 from py_driver.plan.package_files import package_files
 from py_driver.plan.patterns import with_files
+from py_driver.spelling import nearest
+from py_driver.system.files import is_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
 
 MANIFEST = "build.toml"
 """The name of the manifest."""
+
+_SUFFIXES = (".toml", ".tml", ".tolm", ".txt")
+"""How names of files end that may be meant to be the manifest, in small letters."""
 
 
 class Project(NamedTuple):
@@ -126,7 +132,25 @@ def read_manifest(directory: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(SIZE_LIMIT + 1)
     except (FileNotFoundError, NotADirectoryError):
-        advice = "name the directory of a kernel project, or create one with `driver init`"
-        raise error(Code.NO_MANIFEST, f"there is no {path}", help=advice) from None
+        raise error(Code.NO_MANIFEST, f"there is no {path}", help=_in_its_place(directory)) from None
     except OSError as problem:
         raise error(Code.PERMISSION, f"cannot read {path}: {problem.strerror}") from None
+
+
+def _in_its_place(directory: Path) -> str:
+    """What to do without a build.toml: about a file or a directory that is spelt alike, if there is one."""
+    advice = "name the directory of a kernel project, or create one with `driver init`"
+    if is_directory(directory):
+        near = nearest(MANIFEST, sorted(name for name in _names(directory) if name.lower().endswith(_SUFFIXES)))
+        return f"there is `{near}`: rename it to {MANIFEST}" if near else advice
+    beside = (name for name in sorted(_names(directory.parent)) if (directory.parent / name / MANIFEST).is_file())
+    near = nearest(directory.name, beside)
+    return f"did you mean `{directory.parent / near}`?" if near else advice
+
+
+def _names(directory: Path) -> list[str]:
+    """The names in a directory; none if it cannot be read."""
+    try:
+        return os.listdir(directory)  # noqa: PTH208  (names alone)
+    except OSError:
+        return []

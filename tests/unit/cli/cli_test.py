@@ -204,7 +204,7 @@ def test_variants_that_are_built_on_request(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["gne"], "error[E200]: unknown command `gne`\n = help: did you mean `gen`? commands: "),
+        (["gne"], "error[E200]: unknown command `gne`\n = help: did you mean `gen`?\n"),
         ([], "error[E200]: a command is missing\n = help: see `driver --help`\n"),
         (["gen", "--chekc"], "error[E200]: unrecognized arguments: --chekc\n"),
         (["gen", "a", "b"], "error[E200]: unrecognized arguments: b\n"),

@@ -45,6 +45,9 @@ def complete(script: str, *words: str, cwd: Path = TINY) -> list[str]:
     [
         (["bu"], ["build"]),
         (["--v"], ["--version"]),
+        (["help", "bu"], ["build"]),
+        (["list", "--tor"], ["--torch"]),
+        (["build", "--cpu", "a"], ["aarch64"]),
         (["build", "--var"], ["--variant"]),
         (["build", "--headers", ""], ["needed", "full"]),
         (["build", "--headers=f"], ["full"]),
@@ -69,7 +72,7 @@ def test_bash(script: str, words: list[str], offered: list[str]) -> None:
 
 
 def test_bash_knows_all_commands_and_errors(script: str) -> None:
-    assert complete(script, "") == [*cli.COMMANDS]
+    assert complete(script, "") == [*cli.COMMANDS, *cli.ALIASES, *cli.WORDS]
     assert complete(script, "--") == ["--help", "--version"]
     assert complete(script, "explain", "E") == [code.number for code in Code]
 

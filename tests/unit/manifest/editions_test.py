@@ -296,12 +296,33 @@ def test_edition_6_says_language_where_5_says_backend(backend: str) -> None:
 
 
 def test_edition_6_has_no_backend_and_no_other_languages() -> None:
-    found = [(one.code, one.label) for one in reading(EDITION_6.replace('language = "cpp-', 'backend = "'))[1]]
-    assert found == [(Code.MISSING_KEY, ""), (Code.UNKNOWN_KEY, "is a key of editions 2 to 5")]
+    added = EDITION_6.replace('language = "cpp-', 'backend = "cuda"\nlanguage = "cpp-')
+    found = [(diagnostic.code, diagnostic.label) for diagnostic in reading(added)[1]]
+    assert found == [(Code.UNKNOWN_KEY, "is a key of editions 2 to 5")]
     found = [(one.code, one.label) for one in reading(EDITION_6.replace("cpp-cuda", "cpp-cuba"))[1]]
     assert found == [(Code.BAD_VALUE, "did you mean `cpp-cuda`?")]
-    labels = [one.label for one in reading(EDITION_5.replace('backend = "', 'language = "cpp-'))[1] if one.label]
-    assert labels == ["is a key of edition 1 and edition 6"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            EDITION_6.replace('language = "cpp-', 'backend = "'),
+            "edition 6 is stated, but all [kernel.*] sections have `backend`, as in edition 5",
+        ),
+        (
+            EDITION_5.replace('backend = "', 'language = "cpp-'),
+            "edition 5 is stated, but all [kernel.*] sections have `language`, as in edition 6",
+        ),
+    ],
+    ids=["6", "5"],
+)
+def test_an_edition_stated_by_accident_is_one_error(text: str, message: str) -> None:
+    with pytest.raises(DriverError) as caught:
+        reading(text)
+    assert [(diagnostic.code, diagnostic.message) for diagnostic in caught.value.diagnostics] == [
+        (Code.EDITION, message)
+    ]
 
 
 def test_sections_in_rust_are_read() -> None:

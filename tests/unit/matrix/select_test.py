@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -193,9 +191,48 @@ def test_select_names_what_matches_nothing() -> None:
         select(["torch213-cxx11-cu131-x86_64-linux", "*-cpu-*", "x"], DEFAULT)
     first, second = caught.value.diagnostics
     assert first.code is Code.NO_SUCH_VARIANT
-    assert re.fullmatch(rf"did you mean `torch213-cxx11-cu13\S+`\? the variants are {', '.join(DEFAULT)}", first.help)
+    near = f"did you mean `{DEFAULT[1]}` or `{DEFAULT[2]}`?"
+    assert first.help == f"{near} the variants are {', '.join(DEFAULT)}"
     assert second.help.startswith("the variants are torch213-cxx11-cpu-x86_64-linux, ")
     assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("torch213-cu130", (DEFAULT[1],)),
+        ("cu132", (DEFAULT[2], DEFAULT[5])),
+        ("torch211-cpu", (OTHERS[0],)),
+        ("torch213-linux", DEFAULT[:3]),
+        ("torch21{1,3}-cpu", (DEFAULT[0], OTHERS[0])),
+        (DEFAULT[1], (DEFAULT[1],)),
+    ],
+)
+def test_words_in_their_order_mean_each_identifier_that_has_them(pattern: str, expected: tuple[str, ...]) -> None:
+    assert select([pattern], DEFAULT, OTHERS) == expected
+
+
+@pytest.mark.parametrize("pattern", ["cu130-torch213", "torch21-cu130", "torch213-*-cu130", "torch213-", ""])
+def test_other_words_and_parts_of_globs_mean_nothing(pattern: str) -> None:
+    with pytest.raises(DriverError) as caught:
+        select([pattern], DEFAULT, OTHERS)
+    assert caught.value.diagnostics[0].code is Code.NO_SUCH_VARIANT
+
+
+def test_an_identifier_whose_words_another_has_means_itself() -> None:
+    known = ["torch-universal", "torch-ext-universal"]
+    assert select(["torch-universal"], known) == ("torch-universal",)
+
+
+def test_a_near_miss_among_many_is_one_short_line() -> None:
+    many = [f"torch2{minor}-cxx11-{backend}-x86_64-linux" for minor in range(30) for backend in ("cpu", "cu130")]
+    with pytest.raises(DriverError) as caught:
+        select(["torch213-cu131", "nonsense"], many)
+    near, far = caught.value.diagnostics
+    assert (
+        near.help == "did you mean `torch213-cxx11-cu130-x86_64-linux`? `driver variants --all` lists all 60 variants"
+    )
+    assert far.help == "`driver variants --all` lists all 60 variants"
 
 
 @pytest.mark.parametrize(

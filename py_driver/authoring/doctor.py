@@ -1,0 +1,233 @@
+"""Checks of a machine: whether builds, tests and GPUs work on it, and what to do where they do not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from contextlib import closing
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import tomli
+
+from py_driver.authoring.device import gpus
+from py_driver.bazel.find import present_bazel, wanted_version
+from py_driver.bazel.sandbox import has_namespaces, landlock_version, worker_files
+from py_driver.building.installed_torch import importable_torch
+from py_driver.errors import DriverError
+from py_driver.fetch.http_client import Http
+from py_driver.fetch.package_index import local_path
+from py_driver.fetch.pip_settings import read_pip_settings
+from py_driver.fetch.transfer import OriginError, redacted
+from py_driver.resources import resource
+from py_driver.system.cache import CACHE_VARIABLE, cache_root
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from py_driver.building.installed_torch import Torch
+    from py_driver.matrix.releases import Releases
+
+RIGHT: Final = "right"
+WRONG: Final = "wrong"
+UNKNOWN: Final = "unknown"
+
+_GIGABYTE: Final = 1e9
+_DRIVER: Final = Path("/proc/driver/nvidia/version")
+"""A file that NVIDIA's kernel module makes."""
+
+
+class Check(NamedTuple):
+    """The result of a check.
+
+    Attributes:
+        name: what was checked, in one or two words.
+        state: RIGHT, WRONG or UNKNOWN.
+        found: what is there, in one line.
+        advice: what to do about it; empty if nothing is to be done.
+    """
+
+    name: str
+    state: str
+    found: str
+    advice: str = ""
+
+
+def examine(root: Path, releases: Releases) -> list[Check]:
+    """Check this machine; takes a few seconds at most, also without a network.
+
+    Args:
+        root: the workspace whose Bazel is looked for.
+        releases: to compare the installed torch with.
+    """
+    facts = tomli.loads(resource("doctor.toml"))
+    # The sandbox is tried in a child process, before there are threads.
+    first = [_checked("disk", lambda: _disk(facts)), _checked("cache", _cache), _checked("sandbox", _sandbox)]
+    later: list[tuple[Sequence[str], Callable[[], list[Check]]]] = [
+        (("package index", "clock"), lambda: _index(facts)),
+        (("Bazel",), lambda: [_bazel(root)]),
+        (("torch", "GPU driver"), lambda: _torch_and_gpu(facts, releases)),
+    ]
+    found: dict[str, Check] = {}
+
+    def work(names: Sequence[str], check: Callable[[], list[Check]]) -> None:
+        try:
+            found.update({result.name: result for result in check()})
+        except (DriverError, OSError, ValueError) as problem:
+            found.update({name: _failed(name, problem) for name in names if name not in found})
+
+    threads = [threading.Thread(target=work, args=arguments, daemon=True) for arguments in later]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + facts["patience-seconds"]
+    for thread in threads:
+        thread.join(max(end - time.monotonic(), 0))
+    late = f"no answer within {facts['patience-seconds']} s"
+    names = [name for group, _ in later for name in group]
+    return first + [found.get(name) or Check(name, UNKNOWN, late) for name in names]
+
+
+def _failed(name: str, problem: Exception) -> Check:
+    """A check that could not be made."""
+    if isinstance(problem, DriverError):
+        diagnostic = problem.diagnostics[0]
+        return Check(name, WRONG, diagnostic.message, diagnostic.help)
+    return Check(name, UNKNOWN, str(problem))
+
+
+def _checked(name: str, check: Callable[[], Check]) -> Check:
+    """A check that may fail."""
+    try:
+        return check()
+    except (DriverError, OSError) as problem:
+        return _failed(name, problem)
+
+
+def _existing(path: Path) -> Path:
+    """A directory, or the next one above it that exists."""
+    return next(parent for parent in (path, *path.parents) if parent.is_dir())
+
+
+def _disk(facts: dict[str, Any]) -> Check:
+    directory = _existing(cache_root())
+    status = os.statvfs(directory)
+    free = status.f_bavail * status.f_frsize / _GIGABYTE
+    found = f"{free:.1f} GB free for {cache_root()}"
+    if status.f_files and not status.f_favail:
+        return Check("disk", WRONG, f"no inodes are left for {cache_root()}", "remove files, or move the cache")
+    if free < facts["free-gigabytes"]:
+        advice = f"free {facts['free-gigabytes']} GB (`driver cache prune`), or set {CACHE_VARIABLE} to a larger disk"
+        return Check("disk", WRONG, found, advice)
+    return Check("disk", RIGHT, found)
+
+
+def _cache() -> Check:
+    root = cache_root()
+    directory = _existing(root)
+    if not os.access(directory, os.W_OK | os.X_OK):
+        return Check("cache", WRONG, f"{directory} is not writable", f"make it writable, or set {CACHE_VARIABLE}")
+    return Check("cache", RIGHT, f"{root} {'is writable' if root.is_dir() else 'does not exist yet, and can be made'}")
+
+
+def _sandbox() -> Check:
+    worker_files()
+    if has_namespaces():
+        return Check("sandbox", RIGHT, "user namespaces hide the machine from compilers")
+    advice = "allow user namespaces, or run the container with them, to share results with other machines"
+    if (version := landlock_version()) > 0:
+        return Check("sandbox", RIGHT, f"no user namespaces; Landlock {version} confines compilers", advice)
+    return Check("sandbox", WRONG, "neither user namespaces nor Landlock: nothing confines compilers", advice)
+
+
+def _index(facts: dict[str, Any]) -> list[Check]:
+    """The package index, and the clock against the server's."""
+    settings = read_pip_settings()
+    unknown = Check("clock", UNKNOWN, "no server to compare it with")
+    if not settings.indexes:
+        return [Check("package index", UNKNOWN, "pip is set up without an index"), unknown]
+    index = settings.indexes[0]
+    if local_path(index) is not None:
+        there = local_path(index)
+        state = RIGHT if there is not None and there.is_dir() else WRONG
+        advice = "" if state == RIGHT else "correct pip's index-url"
+        return [Check("package index", state, f"{there}, a directory", advice), unknown]
+    try:
+        before = time.time()
+        with closing(Http(settings.http).open(f"{index.rstrip('/')}/pip/")) as response:
+            return [Check("package index", RIGHT, f"{redacted(index)} answers"), _clock(response.date, before, facts)]
+    except OriginError as problem:
+        advice = "check the network and pip's index-url and proxy, or set RULES_TORCH_KERNELS_MIRROR (`driver fetch`)"
+        return [Check("package index", WRONG, str(problem), advice), unknown]
+
+
+def _clock(date: str, now: float, facts: dict[str, Any]) -> Check:
+    """This machine's clock against the date that a server has sent."""
+    try:
+        off = now - parsedate_to_datetime(date).timestamp()
+    except ValueError:
+        return Check("clock", UNKNOWN, "the package index sends no date")
+    found = f"{abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} the package index"
+    if abs(off) > facts["clock-seconds"]:
+        return Check("clock", WRONG, found, "set the clock: certificates and times of files depend on it")
+    return Check("clock", RIGHT, found)
+
+
+def _bazel(root: Path) -> Check:
+    found = present_bazel(root)
+    if found is not None:
+        return Check("Bazel", RIGHT, f"{found.version}, {found.source.value}")
+    if named := os.environ.get("RULES_TORCH_KERNELS_BAZEL"):
+        return Check("Bazel", WRONG, f"{named} does not answer as Bazel", "correct RULES_TORCH_KERNELS_BAZEL")
+    return Check("Bazel", UNKNOWN, f"{wanted_version(root)} is not there yet", "the first build downloads it")
+
+
+def _torch_and_gpu(facts: dict[str, Any], releases: Releases) -> list[Check]:
+    torch = importable_torch()
+    return [_torch(torch, releases), _gpu(facts, torch)]
+
+
+def _torch(torch: Torch | None, releases: Releases) -> Check:
+    if torch is None:
+        found = "no python3 on PATH imports a torch"
+        return Check("torch", UNKNOWN, found, "builds need none; to run kernels, activate an environment with torch")
+    found = f"{torch.version} for {torch.backend}, of {torch.python}"
+    configurations = [configuration for configuration, _ in releases.matrix.configurations()]
+    if any((item.torch, item.backend) == (torch.version, torch.backend) for item in configurations):
+        return Check("torch", RIGHT, found)
+    return Check("torch", WRONG, f"{found}: no variant is for it", "`driver variants --all` lists the releases")
+
+
+def _gpu(facts: dict[str, Any], torch: Torch | None) -> Check:
+    """The driver of NVIDIA's GPUs against the CUDA of the installed torch."""
+    found = gpus()
+    if not found:
+        if _DRIVER.exists() or shutil.which("nvidia-smi"):
+            return Check("GPU driver", WRONG, "nvidia-smi lists no GPU", "run `nvidia-smi`: it says why")
+        return Check("GPU driver", UNKNOWN, "no NVIDIA GPU is found", "builds need none")
+    return driver_check(str(found[0]["driver"]), str(found[0]["name"]), torch.backend if torch else "", facts)
+
+
+def driver_check(driver: str, gpu: str, backend: str, facts: dict[str, Any]) -> Check:
+    """Whether a driver runs code of a CUDA release.
+
+    Args:
+        driver: its version, e.g. `580.65.06`.
+        gpu: the name of the GPU.
+        backend: of the installed torch, e.g. `cu130`; empty without a torch.
+        facts: of doctor.toml.
+    """
+    shown = f"{driver} for {gpu}"
+    major, _, _ = driver.partition(".")
+    needed = facts["drivers"].get(backend[2:-1]) if backend.startswith("cu") else None
+    if not major.isdigit():
+        return Check("GPU driver", UNKNOWN, shown)
+    if needed is None:
+        runs = max((int(cuda) for cuda, least in facts["drivers"].items() if int(major) >= least), default=0)
+        return Check("GPU driver", RIGHT if runs else WRONG, f"{shown}, which runs CUDA {runs} and older")
+    if int(major) < needed:
+        advice = f"install driver {needed} or newer, or a torch for an older CUDA"
+        return Check("GPU driver", WRONG, f"{shown}, too old for torch's {backend}", advice)
+    return Check("GPU driver", RIGHT, f"{shown}, which runs torch's {backend}")

@@ -1,0 +1,72 @@
+"""`driver doctor` says of each line whether it is right, also without a network."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from pathlib import Path
+
+import pytest
+import tomli
+
+from py_driver.__main__ import main
+from py_driver.authoring.doctor import RIGHT, UNKNOWN, WRONG, driver_check
+from py_driver.resources import resource
+
+NAMES = ["disk", "cache", "sandbox", "package index", "clock", "Bazel", "torch", "GPU driver"]
+
+
+def checks(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, dict[str, str]]]:
+    """The exit code of `driver doctor --json`, and the checks by their names."""
+    code = main(["doctor", "--json"])
+    found = json.loads(capsys.readouterr().out)["checks"]
+    return code, {check["name"]: check for check in found}
+
+
+def test_an_index_in_a_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", tmp_path.as_uri())
+    code, found = checks(capsys)
+    assert [*found] == NAMES
+    assert {check["state"] for check in found.values()} <= {RIGHT, WRONG, UNKNOWN}
+    assert code == (4 if any(check["state"] == WRONG for check in found.values()) else 0)
+    assert found["package index"]["state"] == RIGHT
+    assert found["clock"]["state"] == UNKNOWN
+
+
+def test_an_index_that_never_answers_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.getsockname()[1]}/simple")
+        start = time.monotonic()
+        _, found = checks(capsys)
+    assert time.monotonic() - start < tomli.loads(resource("doctor.toml"))["patience-seconds"] + 5
+    assert found["package index"]["state"] == UNKNOWN
+
+
+def test_an_index_that_refuses_is_wrong(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{port}/simple")
+    code, found = checks(capsys)
+    assert (code, found["package index"]["state"]) == (4, WRONG)
+    assert found["package index"]["advice"]
+
+
+@pytest.mark.parametrize(
+    ("driver", "backend", "state"),
+    [
+        ("580.65.06", "cu130", RIGHT),
+        ("570.10", "cu130", WRONG),
+        ("535.1", "cu124", RIGHT),
+        ("470.1", "cu118", RIGHT),
+        ("570.10", "cpu", RIGHT),
+        ("390.1", "", WRONG),
+        ("unknown", "cu130", UNKNOWN),
+    ],
+)
+def test_a_driver_against_a_toolkit(driver: str, backend: str, state: str) -> None:
+    assert driver_check(driver, "a GPU", backend, tomli.loads(resource("doctor.toml"))).state == state
