@@ -49,7 +49,7 @@ def positive(text: str) -> int:
 
 
 def archs_of(text: str) -> tuple[str, ...]:
-    """GPU architectures from the command line, each once; or NATIVE alone. Commas, blanks or semicolons separate them."""
+    """GPU architectures from the command line, each once, or NATIVE alone: a list with commas, blanks or semicolons."""
     archs = tuple(dict.fromkeys(re.split(r"[,;\s]+", text.strip())))
     if wrong := [arch for arch in archs if arch != NATIVE and not re.fullmatch(ARCH, arch)]:
         raise argparse.ArgumentTypeError(f"`{wrong[0]}` is not a GPU architecture like 9.0 or gfx942")

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from py_driver.errors import Span
     from py_driver.manifest.model import Manifest, Text, Texts
     from py_driver.manifest.section import Findings
 
@@ -25,6 +24,7 @@ _SIGN = re.compile(r"[*?\[\]]")
 _BELOW = "**"
 _MADE = re.compile(r"\.|build$|bazel-")
 """How the names of directories begin, in that of a project, in which no source is sought."""
+_NOT_BUILT = "; the section is not built"
 
 
 def with_files(directory: Path, manifest: Manifest, findings: Findings) -> Manifest:
@@ -53,7 +53,11 @@ def _expanded(directory: Path, src: Texts, findings: Findings, *, needed: bool) 
         if not _SIGN.search(text.value):
             found.append(text)
         elif problem := path_problem(_SIGN.sub("x", text.value)):
-            _complain(findings, problem[0], f"the path `{text.value}` {problem[1]}", text.span, needed=needed)
+            message = f"the path `{text.value}` {problem[1]}"
+            if needed:
+                findings.add(problem[0], message, text.span)
+            else:
+                findings.note(f"{message}{_NOT_BUILT}", text.span, problem[0])
         elif files := sorted(set(_matches(str(directory), "", text.value.split("/")))):
             message = f"`{text.value}` stands for {counted(len(files), 'file')}; kernel-builder accepts no patterns"
             findings.note(message, text.span)
@@ -61,8 +65,10 @@ def _expanded(directory: Path, src: Texts, findings: Findings, *, needed: bool) 
             listed.update(files)
         else:
             message = f"`{text.value}` matches no file of the project"
-            there = _in_place_of(str(directory), text.value)
-            _complain(findings, Code.FILE_MISSING, message, text.span, needed=needed, label=there)
+            if needed:
+                findings.add(Code.FILE_MISSING, message, text.span, label=_in_place_of(str(directory), text.value))
+            else:
+                findings.note(f"{message}{_NOT_BUILT}", text.span, Code.FILE_MISSING)
     return tuple(found)
 
 
@@ -82,14 +88,6 @@ def _in_place_of(root: str, pattern: str) -> str:
             return f"there is no {gone}" + (f"; there is {near[0]}" if near else "")
     near = sorted(_matches(root, "", [*filter(None, folder.split("/")), "*.*"]))
     return f"there is {near[0]}" if near else ""
-
-
-def _complain(findings: Findings, code: Code, message: str, span: Span, *, needed: bool, label: str = "") -> None:
-    """Collect an error; a note in a section that is not built."""
-    if needed:
-        findings.add(code, message, span, label=label)
-    else:
-        findings.note(f"{message}; the section is not built", span, code)
 
 
 def _matches(root: str, folder: str, parts: list[str]) -> Iterator[str]:

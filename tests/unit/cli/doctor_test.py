@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import tomli
@@ -13,6 +13,9 @@ import tomli
 from py_driver.__main__ import main
 from py_driver.authoring.doctor import RIGHT, UNKNOWN, WRONG, driver_check
 from py_driver.resources import resource
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NAMES = ["disk", "cache", "sandbox", "package index", "clock", "Bazel", "torch", "GPU driver"]
 
