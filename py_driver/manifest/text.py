@@ -99,12 +99,11 @@ def _open_string(text: str, at: int) -> tuple[int, str] | None:
     """
     for token in _TOKEN.finditer(text):
         symbol = token.group()
-        if token.start() >= at and token.end() > at:
+        if token.start() >= at:
             break
         quote = symbol[:3] if symbol[:3] in {'"""', "'''"} else symbol[:1]
-        if quote[0] in "\"'" and token.end() >= at:
-            closed = len(symbol) >= 2 * len(quote) and symbol.endswith(quote)
-            return None if closed else (token.start(), quote)
+        if quote[0] in "\"'" and not (len(symbol) >= 2 * len(quote) and symbol.endswith(quote)):
+            return token.start(), quote
     return None
 
 

@@ -13,6 +13,7 @@ from py_driver.manifest.text import parse
     [
         ('a = "b\nc = 1\n', 1, 5, '"'),
         ("a = 'b\n", 1, 5, "'"),
+        ("a = 'b\nc = 1\n", 1, 5, "'"),
         ('a = 1\nb = ["c", "d\n]\n', 2, 11, '"'),
         ('a = """b\nc\n', 1, 5, '"""'),
         ("a = '''b\nc", 1, 5, "'''"),
