@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import tomli
 
 from py_driver.authoring.device import gpus
-from py_driver.bazel.find import present_bazel, wanted_version
+from py_driver.bazel.find import BAZEL_VARIABLE, present_bazel, wanted_version
 from py_driver.bazel.sandbox import has_namespaces, landlock_version, worker_files
 from py_driver.building.installed_torch import importable_torch
 from py_driver.errors import DriverError
+from py_driver.fetch.fetcher import MIRROR_VARIABLE
 from py_driver.fetch.http_client import Http
 from py_driver.fetch.package_index import local_path
 from py_driver.fetch.pip_settings import read_pip_settings
@@ -159,7 +160,7 @@ def _index(facts: dict[str, Any]) -> list[Check]:
         with closing(Http(settings.http).open(f"{index.rstrip('/')}/pip/")) as response:
             return [Check("package index", RIGHT, f"{redacted(index)} answers"), _clock(response.date, before, facts)]
     except OriginError as problem:
-        advice = "check the network and pip's index-url and proxy, or set RULES_TORCH_KERNELS_MIRROR (`driver fetch`)"
+        advice = f"check the network and pip's index-url and proxy, or set {MIRROR_VARIABLE} (`driver fetch`)"
         return [Check("package index", WRONG, str(problem), advice), unknown]
 
 
@@ -179,8 +180,8 @@ def _bazel(root: Path) -> Check:
     found = present_bazel(root)
     if found is not None:
         return Check("Bazel", RIGHT, f"{found.version}, {found.source.value}")
-    if named := os.environ.get("RULES_TORCH_KERNELS_BAZEL"):
-        return Check("Bazel", WRONG, f"{named} does not answer as Bazel", "correct RULES_TORCH_KERNELS_BAZEL")
+    if named := os.environ.get(BAZEL_VARIABLE):
+        return Check("Bazel", WRONG, f"{named} does not answer as Bazel", f"correct {BAZEL_VARIABLE}")
     return Check("Bazel", UNKNOWN, f"{wanted_version(root)} is not there yet", "the first build downloads it")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
 from py_driver.errors import ExitCode
-from py_driver.output import counted, printable
+from py_driver.output import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -58,6 +58,6 @@ def run(args: argparse.Namespace, output: Output) -> int:
         output.data(printable(str(path)))
     for path in foreign:
         output.say(f"note: {printable(str(path))} is kept: no build of the driver has written it")
-    what = counted(len(paths), "directory").replace("directorys", "directories")
+    what = "1 directory" if len(paths) == 1 else f"{len(paths)} directories"
     output.say(f"{what} {'would be ' if args.dry_run else ''}removed" if paths else "nothing to remove")
     return ExitCode.OK

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
+    from py_driver.errors import Span
     from py_driver.manifest.model import Manifest, Text, Texts
     from py_driver.manifest.section import Findings
 
@@ -24,7 +25,6 @@ _SIGN = re.compile(r"[*?\[\]]")
 _BELOW = "**"
 _MADE = re.compile(r"\.|build$|bazel-")
 """How the names of directories begin, in that of a project, in which no source is sought."""
-_NOT_BUILT = "; the section is not built"
 
 
 def with_files(directory: Path, manifest: Manifest, findings: Findings) -> Manifest:
@@ -47,28 +47,29 @@ def with_files(directory: Path, manifest: Manifest, findings: Findings) -> Manif
 def _expanded(directory: Path, src: Texts, findings: Findings, *, needed: bool) -> Texts:
     if not any(_SIGN.search(text.value) for text in src):
         return src
+
+    def complain(code: Code, message: str, span: Span, label: str = "") -> None:
+        """Collect an error; a note in a section that is not built."""
+        if needed:
+            findings.add(code, message, span, label=label)
+        else:
+            findings.note(f"{message}; the section is not built", span, code)
+
     listed = {text.value for text in src}
     found: list[Text] = []
     for text in src:
         if not _SIGN.search(text.value):
             found.append(text)
         elif problem := path_problem(_SIGN.sub("x", text.value)):
-            message = f"the path `{text.value}` {problem[1]}"
-            if needed:
-                findings.add(problem[0], message, text.span)
-            else:
-                findings.note(f"{message}{_NOT_BUILT}", text.span, problem[0])
+            complain(problem[0], f"the path `{text.value}` {problem[1]}", text.span)
         elif files := sorted(set(_matches(str(directory), "", text.value.split("/")))):
             message = f"`{text.value}` stands for {counted(len(files), 'file')}; kernel-builder accepts no patterns"
             findings.note(message, text.span)
             found += (Located(value=name, span=text.span) for name in files if name not in listed)
             listed.update(files)
         else:
-            message = f"`{text.value}` matches no file of the project"
-            if needed:
-                findings.add(Code.FILE_MISSING, message, text.span, label=_in_place_of(str(directory), text.value))
-            else:
-                findings.note(f"{message}{_NOT_BUILT}", text.span, Code.FILE_MISSING)
+            there = _in_place_of(str(directory), text.value)
+            complain(Code.FILE_MISSING, f"`{text.value}` matches no file of the project", text.span, there)
     return tuple(found)
 
 
