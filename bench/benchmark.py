@@ -62,7 +62,7 @@ ROWS = [
 _COLUMNS = [*(f"ours, {mode}" for mode in MODES), *(peer.name for peer in PEERS)]
 _PROGRAMS = {"cmake": "cmake", "ninja + ccache": "ccache", "ninja + sccache": "sccache"}
 _MADE = shutil.ignore_patterns("build", "objects", "CMakeLists.txt")
-_EXPECTED = (OSError, subprocess.SubprocessError, ValueError, LookupError, StopIteration)
+EXPECTED = (OSError, subprocess.SubprocessError, ValueError, LookupError, StopIteration)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,14 +106,15 @@ def _add_arch(project: Path) -> None:
     _replace(project / "build.toml", f'"{LAST_ARCH}"]', f'"{LAST_ARCH}", "{new}"]')
 
 
-def _measure(column: Column, work: Callable[[], int]) -> dict[str, Any]:
+def measure(column: Column, work: Callable[[], int]) -> dict[str, Any]:
+    """The cost of some work in a column, which returns its number of actions; fields as those of `Cost`."""
     cpu, wall = column.cpu(), time.monotonic()
     actions = work()
     cost = Cost(cpu=round(column.cpu() - cpu, 2), wall=round(time.monotonic() - wall, 2), actions=actions)
     return asdict(cost)
 
 
-def _failure(problem: BaseException) -> dict[str, Any]:
+def failure(problem: BaseException) -> dict[str, Any]:
     """What the results say of a row that failed; the rest is for the terminal only, as it names places here."""
     if isinstance(problem, subprocess.CalledProcessError):
         print(*(problem.stdout, problem.stderr), sep="\n", file=sys.stderr)  # noqa: T201
@@ -141,21 +142,21 @@ def rows_of(
             return
         try:
             rows[name] = result()
-        except _EXPECTED as problem:
-            rows[name] = _failure(problem)
+        except EXPECTED as problem:
+            rows[name] = failure(problem)
         print(column.name, kernel, name, rows[name], sep=" | ", file=sys.stderr, flush=True)  # noqa: T201
 
     def built(name: str, change: Callable[[Path], None] | None, wanted: list[str]) -> None:
         def result() -> dict[str, Any]:
             if change:
                 change(project)
-            return _measure(column, lambda: column.build(project, wanted))
+            return measure(column, lambda: column.build(project, wanted))
 
         row(name, result)
 
     def moved() -> dict[str, Any]:
         _copy(project, elsewhere)
-        return _measure(column, lambda: column.build(elsewhere, variants))
+        return measure(column, lambda: column.build(elsewhere, variants))
 
     def alone() -> dict[str, Any]:
         place = _copy(KERNELS / kernel, work / "alone" / kernel)

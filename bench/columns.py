@@ -134,9 +134,9 @@ class Ours:
         self._output = place / "output"
         self._cache = place / "cache"
         self._cache.mkdir(parents=True)
-        shared = Path(os.environ.get("RULES_TORCH_KERNELS_CACHE", Path.home() / ".cache" / "rules_torch_kernels"))
+        self.shared = Path(os.environ.get("RULES_TORCH_KERNELS_CACHE", Path.home() / ".cache" / "rules_torch_kernels"))
         for name in ("bazel", "store", "venvs"):
-            (self._cache / name).symlink_to(shared / name)
+            (self._cache / name).symlink_to(self.shared / name)
         self._environ = {
             **os.environ,
             "RULES_TORCH_KERNELS_CACHE": str(self._cache),

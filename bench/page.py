@@ -5,11 +5,16 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from html import escape
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from py_driver.reporting.svg import svg, widest  # noqa: E402  (the checkout is no installed package)
+
 PAGE = ROOT / "docs" / "performance.md"
 IMAGES = ROOT / "docs" / "images"
 RESULTS = ROOT / "bench" / "results.json"
@@ -41,16 +46,20 @@ _MOST_WALL = 2
 Rows = dict[str, dict[str, Any]]
 
 _COLORS = ("#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#009e73", "#cc79a7", "#7f7f7f")
+_SIZE = 12
 _STYLE = (
-    "text{font:12px sans-serif;fill:#24292f}.row{font-weight:bold}line{stroke:#8888;stroke-width:1}"
-    "@media(prefers-color-scheme:dark){text{fill:#e6edf3}}"
+    f"text{{font:{_SIZE}px sans-serif;fill:#24292f}}.row{{font-weight:bold}}line{{stroke:#8886;stroke-width:1}}"
+    ".peer{stroke:#24292f;stroke-width:1.5}"
+    "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.peer{stroke:#e6edf3}}"
 )
-_LEFT, _WIDTH, _RIGHT, _BAR, _GAP = 10, 400, 60, 14, 30
+_LEFT, _WIDTH, _BAR, _GAP = 14, 400, 14, 30
 _SUMMARY = IMAGES / "performance_summary.svg"
 _SUMMED = ("cold matrix", "edit of one kernel", "a torch version more", "an architecture more")
-_MIDDLE, _DOUBLE = 250, 70
-"""Of the summary: where as many CPU seconds as the best peer are, and how far half of them is from there."""
+_SPACE = 8
+"""Pixels between a bar and its words, and between the names of rows and the scale."""
 _LOWEST = 0.1
+_MOST_LINES = 12
+"""How many lines of a scale have room for their numbers."""
 
 
 def _entry(columns: dict[str, Rows], column: str, row: str) -> dict[str, Any]:
@@ -145,41 +154,63 @@ def _machine(where: dict[str, Any]) -> str:
     )
 
 
-def _opened(title: str, width: int, height: int) -> list[str]:
-    """How an SVG begins."""
-    return [
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width} {height}" width="{width}">',
-        f"<title>{escape(title)}</title><style>{_STYLE}</style>",
-    ]
+def _text(x: float, y: float, words: str, attributes: str = "") -> str:
+    """Words at a place of a picture."""
+    return f'<text x="{x:.1f}" y="{y:.1f}"{attributes}>{escape(words)}</text>'
+
+
+_MIDDLE = ' text-anchor="middle"'
 
 
 def summary(results: dict[str, Any]) -> str:
     """An SVG of the main changes of all kernels: the best peer's CPU seconds in relation to ours."""
-    kernels = [kernel for kernel in _TITLES if kernel in results]
-    height = 44 + len(kernels) * (_GAP + _BAR * len(_SUMMED))
-    parts = _opened("The best peer's CPU seconds in relation to ours", _LEFT + _WIDTH + _RIGHT, height)
-    for power in (-1, 0, 1, 2):
-        x = _MIDDLE + power * _DOUBLE
-        parts.append(f'<line x1="{x}" x2="{x}" y1="22" y2="{height - 4}"/>')
-        parts.append(f'<text x="{x}" y="16" text-anchor="middle">{2.0**power:g}</text>')
-    y = 26
-    for kernel in kernels:
-        parts.append(f'<text class="row" x="{_LEFT}" y="{y + 16}">{escape(kernel)}</text>')
-        y += _GAP - 8
-        for row in _SUMMED:
-            found = _against_best(results[kernel], row)
-            end = _MIDDLE + _DOUBLE * math.log2(found[1]) if found else _MIDDLE
-            left, right = min(end, _MIDDLE), max(end, _MIDDLE)
-            color = _COLORS[0] if end >= _MIDDLE else _COLORS[2]
-            said = f"{found[1]:.1f} {found[0].removeprefix('ninja + ')}" if found else MISSING
-            parts.append(f'<text x="{_LEFT + 8}" y="{y + 10}">{escape(row)}</text>')
+    found = {
+        kernel: {row: _against_best(results[kernel], row) for row in _SUMMED} for kernel in _TITLES if kernel in results
+    }
+    ratios = [pair[1] for rows in found.values() for pair in rows.values() if pair]
+    low, high = math.floor(math.log2(min([1.0, *ratios]))), math.ceil(math.log2(max([2.0, *ratios])))
+    start = _LEFT + widest(_SUMMED, _SIZE) + 2 * _SPACE
+    labels = {
+        (kernel, row): f"{pair[1]:.1f} {pair[0].removeprefix('ninja + ')}" if pair else MISSING
+        for kernel, rows in found.items()
+        for row, pair in rows.items()
+    }
+    width = start + _WIDTH + _SPACE + widest(labels.values(), _SIZE)
+    top = 54
+    height = top + len(found) * (_GAP + _BAR * len(_SUMMED)) + 48
+
+    def place(power: float) -> float:
+        return start + _WIDTH * (power - low) / (high - low)
+
+    middle = place(0)
+    parts = [
+        _text(_LEFT, 16, "CPU seconds of the best peer, divided by ours", ' class="row"'),
+        _text(middle, 36, "1 = peer", ' class="row" text-anchor="middle"'),
+    ]
+    step = math.ceil((high - low) / _MOST_LINES)
+    for power in range(math.ceil(low / step) * step, high + 1, step):
+        x = place(power)
+        mark = "" if power else ' class="peer"'
+        parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="42" y2="{height - 42}"{mark}/>')
+        parts.append(_text(x, height - 28, f"{2.0**power:g}", _MIDDLE))
+    axis = "times as many CPU seconds as ours (logarithmic scale)"
+    parts.append(_text(start + _WIDTH / 2, height - 8, axis, _MIDDLE))
+    y = top
+    for kernel, rows in found.items():
+        parts.append(_text(_LEFT, y + 8, kernel, ' class="row"'))
+        y += _GAP - 8 - 8
+        for row, pair in rows.items():
+            end = place(math.log2(pair[1])) if pair else middle
+            left, right = min(end, middle), max(end, middle)
+            color = _COLORS[0] if end >= middle else _COLORS[2]
+            parts.append(_text(_LEFT + _SPACE, y + 10, row))
             parts.append(
                 f'<rect x="{left:.1f}" y="{y}" width="{right - left:.1f}" height="{_BAR - 3}" fill="{color}"/>'
             )
-            parts.append(f'<text x="{right + 4:.1f}" y="{y + 10}">{escape(said)}</text>')
+            parts.append(_text(right + 4, y + 10, labels[kernel, row]))
             y += _BAR
-        y += 8
-    return "\n".join([*parts, "</svg>", ""])
+        y += 16
+    return svg("The best peer's CPU seconds in relation to ours", width, height, _STYLE, parts)
 
 
 def plot(kernel: str, columns: dict[str, Rows]) -> str:
@@ -187,37 +218,43 @@ def plot(kernel: str, columns: dict[str, Rows]) -> str:
     rows = [row for row in _rows(columns) if not any("same" in one.get(row, {}) for one in columns.values())]
     seconds = [entry["cpu"] for one in columns for row in rows if (entry := _entry(columns, one, row))]
     decades = max(1, math.ceil(math.log10(max([1, *seconds]) / _LOWEST)))
-    legend = 20 + _BAR * len(columns)
-    height = legend + len(rows) * (_GAP + _BAR * len(columns)) + 30
+    legend = 26 + _BAR * len(columns)
+    height = legend + len(rows) * (_GAP + _BAR * len(columns)) + 48
+    labels = {
+        (row, column): f"{entry['cpu']:.1f} s" if (entry := _entry(columns, column, row)) else _cell(one.get(row))
+        for row in rows
+        for column, one in columns.items()
+    }
+    width = max(
+        _LEFT + _WIDTH + _SPACE + widest(labels.values(), _SIZE),
+        _LEFT + 16 + widest([*rows, *columns], _SIZE, bold=True),
+    )
 
     def length(value: float) -> float:
         return _WIDTH * math.log10(max(value, _LOWEST) / _LOWEST) / decades
 
-    parts = [
-        *_opened(f"{kernel}: CPU seconds", _LEFT + _WIDTH + _RIGHT, height),
-        f'<text x="{_LEFT}" y="14">CPU seconds, logarithmic scale</text>',
-    ]
+    parts = [_text(_LEFT, 16, f"{kernel}: CPU seconds of each change", ' class="row"')]
     for i in range(decades + 1):
         x = _LEFT + _WIDTH * i / decades
-        parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{legend + 6}" y2="{height - 20}"/>')
-        parts.append(f'<text x="{x:.1f}" y="{height - 6}" text-anchor="middle">{_LOWEST * 10**i:g}</text>')
-    y = 20
+        parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{legend + 6}" y2="{height - 40}"/>')
+        parts.append(_text(x, height - 26, f"{_LOWEST * 10**i:g}", _MIDDLE))
+    parts.append(_text(_LEFT + _WIDTH / 2, height - 8, "CPU seconds (logarithmic scale; shorter is better)", _MIDDLE))
+    y = 26
     for i, column in enumerate(columns):
         parts.append(f'<rect x="{_LEFT}" y="{y + 2}" width="10" height="10" fill="{_COLORS[i % len(_COLORS)]}"/>')
-        parts.append(f'<text x="{_LEFT + 16}" y="{y + 11}">{escape(column)}</text>')
+        parts.append(_text(_LEFT + 16, y + 11, column))
         y += _BAR
     for row in rows:
-        parts.append(f'<text class="row" x="{_LEFT + 4}" y="{y + 22}">{escape(row)}</text>')
+        parts.append(_text(_LEFT + 4, y + 22, row, ' class="row"'))
         y += _GAP
         for i, column in enumerate(columns):
             entry = _entry(columns, column, row)
             wide = length(entry["cpu"]) if entry else 0
-            said = f"{entry['cpu']:.1f}" if entry else _cell(columns[column].get(row))
             color = _COLORS[i % len(_COLORS)]
             parts.append(f'<rect x="{_LEFT}" y="{y}" width="{wide:.1f}" height="{_BAR - 3}" fill="{color}"/>')
-            parts.append(f'<text x="{_LEFT + wide + 4:.1f}" y="{y + 10}">{escape(said)}</text>')
+            parts.append(_text(_LEFT + wide + 4, y + 10, labels[row, column]))
             y += _BAR
-    return "\n".join([*parts, "</svg>", ""])
+    return svg(f"{kernel}: CPU seconds", width, height, _STYLE, parts)
 
 
 def tables(results: dict[str, Any]) -> str:
@@ -230,8 +267,8 @@ def tables(results: dict[str, Any]) -> str:
         "",
         f"![The best peer's CPU seconds in relation to ours, by kernel and change](images/{_SUMMARY.name})",
         "",
-        "The picture has the best peer's CPU seconds in relation to ours, and which peer that is. To the right of 1 "
-        "ours takes less.",
+        "A bar is the best peer's CPU seconds divided by ours, with the name of that peer, on a logarithmic scale. To "
+        "the right of 1 ours takes less.",
         "",
         *bars(results),
     ]

@@ -84,7 +84,7 @@ class Ninja:
         self._work = work
         self._toolchains = toolchains
         self._environ = {k: v for k, v in os.environ.items() if not k.startswith(("CCACHE_", "SCCACHE_"))}
-        self._commands = 0
+        self._commands: list[int] = []
 
     def build(self, project: Path, variants: list[str]) -> int:
         """Build variants, one after another; how many compilers ran."""
@@ -115,11 +115,11 @@ class Ninja:
     def _run(self, _project: Path, directory: Path, *targets: str) -> None:
         command = ["ninja", "-v", *targets]
         done = subprocess.run(command, cwd=directory, env=self._environ, check=True, capture_output=True, text=True)
-        self._commands += sum(line.startswith("[") and " -c " in line for line in done.stdout.splitlines())
+        self._commands.append(sum(line.startswith("[") and " -c " in line for line in done.stdout.splitlines()))
 
     def _actions(self) -> int:
         """How many compilers ran up to now."""
-        return self._commands
+        return sum(self._commands)
 
     def _object(self, source: Path) -> str:
         return f"{source.stem}.cuda.o"
@@ -139,7 +139,7 @@ class Ninja:
             **{key: facts[key] for key in ("host", "toolkit")},
         )
         text += "".join(f"build {self._object(one)}: cuda_compile {one}\n" for one in sources(project))
-        _put(directory / "build.ninja", f"{text}build torch_binding.o: compile {project / _BINDING}\n")
+        put(directory / "build.ninja", f"{text}build torch_binding.o: compile {project / _BINDING}\n")
         return directory
 
     def _facts(self, project: Path, variant: str) -> dict[str, Any]:
@@ -251,7 +251,7 @@ class CMake(Ninja):
             libraries=" ".join(map(str, facts["libraries"])),
             torch="$<COMPILE_LANGUAGE:CXX>" if facts["torch-free"] else "1",
         )
-        _put(project / "CMakeLists.txt", text)
+        put(project / "CMakeLists.txt", text)
         directory = project / "objects" / variant
         if not (directory / "build.ninja").is_file():
             directory.mkdir(parents=True, exist_ok=True)
@@ -259,7 +259,7 @@ class CMake(Ninja):
             link = [nvcc, "--dryrun", "-ccbin", facts["host"], "none.cu", "-o", "a.out"]
             output = subprocess.run(link, check=True, capture_output=True, text=True).stderr
             known = {key: facts[key] for key in ("host", "toolkit", "version")}
-            _put(directory / "toolchain.cmake", _TOOLCHAIN.format(output=output, **known))
+            put(directory / "toolchain.cmake", _TOOLCHAIN.format(output=output, **known))
             command = ["cmake", "-G", "Ninja", "-S", str(project), "-B", str(directory), "-DCMAKE_BUILD_TYPE=Release"]
             command += [f"-DCMAKE_TOOLCHAIN_FILE={directory / 'toolchain.cmake'}", f"-DCUDA={facts['include']}"]
             command += [f"-DTORCH={';'.join(map(str, facts['torch']))}"]
@@ -267,7 +267,7 @@ class CMake(Ninja):
         return directory
 
 
-def _put(path: Path, text: str) -> None:
+def put(path: Path, text: str) -> None:
     """Write a file, unless it says that already."""
     if not path.is_file() or path.read_text() != text:
         path.write_text(text)

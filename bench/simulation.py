@@ -95,6 +95,7 @@ def settings_of(releases: Releases) -> Settings:
         whole=(),
         needed=True,
         gcc=False,
+        compress="",
         standards={one.version: one.cxx_standard for one in releases.matrix.torch},
         toolchains=releases.toolchain_digests,
         rules="",

@@ -33,6 +33,7 @@ from py_driver.matrix.facts import facts  # noqa: E402
 from py_driver.matrix.releases import Releases, openmp_file  # noqa: E402
 from py_driver.matrix.torch_openmp import read_file  # noqa: E402
 from py_driver.output import Output  # noqa: E402
+from py_driver.resources import resource  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -396,6 +397,7 @@ def written() -> dict[Path, str]:
         "docs/toolchains.md": {"variants": variants, "cuda": cuda, "rocm": rocm, "openmp": openmp},
     }
     found: dict[Path, str] = {
+        _DOCS / "ci" / "kernel.yml": resource("projects/common/.github/workflows/kernel.yml"),
         _DOCS / "build-toml.schema.json": schema(),
         _DOCS / "errors.md": errors(),
         _DOCS / "rules.md": rules(),

@@ -89,6 +89,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+def joined(words: Sequence[str]) -> str:
+    """Words as a sentence lists them: `a, b and c`."""
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
 def _shown(span: Span) -> tuple[str, str, str]:
     """A line before, at and after a span; of a long line what is near."""
     start = span.column - 1

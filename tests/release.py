@@ -2,6 +2,7 @@
 
 The directory gets the wheel and the source archive for pip, the Bazel module as an archive, a registry that has it (for
 `--registry`; for Bazel's own, give the address with --url), an SBOM and SHA256SUMS. All comes out of the last commit.
+Wheel and module have the rules' own programs compiled for this machine's CPU, by Bazel.
 """
 
 from __future__ import annotations
@@ -27,10 +28,16 @@ sys.path.insert(0, str(ROOT))
 
 from docs.changelog import released  # noqa: E402  (the checkout is no installed package)
 from py_driver import __version__  # noqa: E402
+from py_driver.actions.workspace import common_workspace  # noqa: E402
+from py_driver.bazel.find import find_bazel  # noqa: E402
+from py_driver.building.session import session  # noqa: E402
 from py_driver.errors import Code, DriverError, ExitCode, error  # noqa: E402
+from py_driver.matrix.facts import facts  # noqa: E402
+from py_driver.matrix.installation import MODULE_NAME  # noqa: E402
 from py_driver.matrix.releases import Releases  # noqa: E402
 from py_driver.output import Output  # noqa: E402
 from py_driver.publishing.provenance import bill_of  # noqa: E402
+from py_driver.system.machine import machine_cpu  # noqa: E402
 from py_driver.system.venv import ensure_venv  # noqa: E402
 
 NAME = "rules_torch_kernels"
@@ -70,7 +77,7 @@ def release(out: Path, url: str, output: Output) -> None:
 
     Raises:
         DriverError: FOREIGN_FILE if the directory has files; DIRTY_TREE if git knows of changes that are not committed;
-            BUILD_FAILED if hatchling fails.
+            BUILD_FAILED if hatchling fails; what a build raises, see `Session.tool`.
     """
     out.mkdir(parents=True, exist_ok=True)
     if any(out.iterdir()):
@@ -84,6 +91,7 @@ def release(out: Path, url: str, output: Output) -> None:
         _check_out(tree)
         news = released(tree, __version__, _git("show", "--no-patch", "--format=%cs", "HEAD").strip())
         (tree / "CHANGELOG.md").write_text(news, encoding="utf-8")
+        _compile_programs(tree, output)
         task.update("wheel and source archive")
         _packages(tree, out, output)
         task.update("module")
@@ -112,6 +120,18 @@ def _check_out(tree: Path) -> None:
     for path in tree.rglob("*"):
         if path.is_file():
             path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
+
+
+def _compile_programs(tree: Path, output: Output) -> None:
+    """The rules' own programs for this machine's CPU, as Bazel makes them: the first build does without that."""
+    place = tree / "rules" / "private" / "tools" / facts("programs")["PREBUILT"] / machine_cpu()
+    place.mkdir(parents=True)
+    workspace = common_workspace()
+    with session(find_bazel(workspace, output), workspace, output) as bazel:
+        for name in facts("programs")["MAIN"]:
+            made = bazel.tool(f"@{MODULE_NAME}//rules/private/tools:{name}", f"compiling {name}")
+            shutil.copyfile(made, place / name)
+            (place / name).chmod(0o755)
 
 
 def _packages(tree: Path, out: Path, output: Output) -> None:

@@ -242,7 +242,7 @@ def describe(ahead: Estimate, variants: int, jobs: int) -> str:
     return (
         f"plan: {names}, {actions}: at most {ahead.run} run, {ahead.shared} shared, "
         f"{ahead.cached} cached; "
-        f"{'about' if ahead.measured else 'very roughly'} {took} for {jobs} at once"
+        f"{'about' if ahead.measured else 'very roughly'} {took} of compiling, {jobs} at once"
         + ("" if ahead.memory is None else f", in {ahead.memory / 1000:.1f} GB")
     )
 

@@ -67,6 +67,7 @@ class Settings(NamedTuple):
         needed: whether only those of torch's headers are read that a source needs.
         gcc: whether gcc compiles all C++, and not only what asks for OpenMP.
         standards: the C++ standard of each torch release.
+        compress: how device code is compressed; empty for what the release says.
         toolchains: digests of what is pinned; see `Lock.toolchain_digests`.
         rules: digest of the rules themselves.
     """
@@ -75,6 +76,7 @@ class Settings(NamedTuple):
     whole: tuple[str, ...]
     needed: bool
     gcc: bool
+    compress: str
     standards: Mapping[str, int]
     toolchains: Mapping[str, str]
     rules: str
@@ -99,7 +101,7 @@ def expected_actions(
         own = [action for name in variant.groups for action in _actions(variant, groups[name], contents, settings)]
         found += own
         if link := links.get(variant.name):
-            found += _of_device_link(variant, link, own)
+            found += _of_device_link(variant, link, own, settings)
     return found
 
 
@@ -197,7 +199,8 @@ def _actions(variant: Variant, group: Group, contents: _Contents, settings: Sett
         standard = f"c++{settings.standards[needs.torch or '']}-{needs.abi}"
     if CPYTHON_PART in group.depends and variant.python:
         torch, standard = (f"{text} {variant.python.key}".strip() for text in (torch, standard))
-    monolithic = not settings.split or version_of(backend) in settings.whole or linking_of(group.cuda_flags).optimized
+    linking = linking_of(group.cuda_flags)
+    monolithic = not settings.split or version_of(backend) in settings.whole or linking.optimized
     archs = group.archs[backend].kept if backend in group.archs else ()
     names = tuple(map(BUILT[group.backend].label, archs))
     flags = [group.includes, group.cxx_flags, group.cuda_flags, group.hip_flags, group.depends]
@@ -232,6 +235,8 @@ def _actions(variant: Variant, group: Group, contents: _Contents, settings: Sett
             read = [content.offered, headers] if first and not phase.reads_id else [content.included]
             if phase.reads_id or (first and not host) or (configuration.stable and phase.after):
                 read.append(contents.identity_of(group))
+            if phase.compresses and not linking.optimized and settings.compress:
+                read.append(settings.compress)
             own = {
                 "": (),
                 "all": names,
@@ -253,7 +258,9 @@ def _actions(variant: Variant, group: Group, contents: _Contents, settings: Sett
             )
 
 
-def _of_device_link(variant: Variant, link: DeviceLink, compiled: Sequence[ExpectedAction]) -> Iterator[ExpectedAction]:
+def _of_device_link(
+    variant: Variant, link: DeviceLink, compiled: Sequence[ExpectedAction], settings: Settings
+) -> Iterator[ExpectedAction]:
     """The actions that link the device code of groups, for a variant, given those that compile it."""
     backend = variant.configuration.backend
     groups = {group.name for group in link.groups}
@@ -261,7 +268,20 @@ def _of_device_link(variant: Variant, link: DeviceLink, compiled: Sequence[Expec
     torch = f"{variant.needs.torch}-{variant.needs.abi} " if link.depends else ""
     names = tuple(map(BUILT[link.groups[0].backend].label, link.archs(backend)))
     for mnemonic, arch in _kinds(LINK, names, at_once=False):
-        reads = [action.reads for action in linked if arch is None or action.arch in {None, arch}]
+        has_arch = {(action.section, action.source) for action in linked if action.arch == arch}
+        reads = [
+            action.reads
+            for action in linked
+            if arch is None
+            or action.arch == arch
+            # nvlink reads the code of all architectures only where there is none of its own.
+            or (
+                action.arch is None
+                and not (phases()[action.mnemonic].compresses and (action.section, action.source) in has_arch)
+            )
+        ]
+        if phases()[mnemonic].compresses and settings.compress:
+            reads.append(settings.compress)
         yield ExpectedAction(
             variant=variant.name,
             section=link.name,

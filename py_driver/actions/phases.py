@@ -27,7 +27,7 @@ class Phase(NamedTuple):
 
     Attributes:
         ways: how sources are compiled that need it.
-        work: what it does, for people.
+        work: what it does, for messages.
         memory: megabytes, as Bazel is told: without torch's headers in sight, with those needed, and with all of them.
         seconds: before one was measured, likewise.
         after: the kinds whose outputs it reads.
@@ -36,11 +36,13 @@ class Phase(NamedTuple):
         makes: the first file that it makes, for a `source` or for each `arch`; none if that is the object.
         templates: what a source with the headers of CUTLASS or CuTe is taken for, if that is more: `memory`, `most` of
             it, and `seconds`.
+        compresses: whether it compresses device code.
         reads_headers: whether it reads the headers though it follows others.
         reads_id: whether it reads the id of the kernel though it follows others.
         text: which text it makes that the report reads: `preprocessed`, `ptx` or none.
         names_headers: when it says which of torch's headers the source read: `always`, `sometimes` or never.
         elsewhere: how its messages tell of device code of another source: `undefined`, `twice` or not at all.
+        words: what it does, for the pictures and tables of a report.
     """
 
     ways: Sequence[str]
@@ -52,11 +54,13 @@ class Phase(NamedTuple):
     joined: Sequence[str] = ()
     makes: Mapping[str, str] = MappingProxyType({})
     templates: Mapping[str, float] = MappingProxyType({})
+    compresses: bool = False
     reads_headers: bool = False
     reads_id: bool = False
     text: str = ""
     names_headers: str = ""
     elsewhere: str = ""
+    words: str = ""
 
 
 _OTHER = Phase(ways=(), work="", memory=(), seconds=())
@@ -88,6 +92,15 @@ def work_of(mnemonic: str) -> str:
         DriverError: see `facts`.
     """
     return kind(mnemonic).work or str(facts("phases")["OTHER_WORK"].get(mnemonic, mnemonic))
+
+
+def words_of(mnemonic: str) -> str:
+    """What a kind of action does, for the pictures and tables of a report; its mnemonic if that is unknown.
+
+    Raises:
+        DriverError: see `facts`.
+    """
+    return kind(mnemonic).words or work_of(mnemonic)
 
 
 class TorchHeaders(IntEnum):

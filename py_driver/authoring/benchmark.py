@@ -15,6 +15,7 @@ from py_driver.errors import Code, error
 from py_driver.output import counted
 from py_driver.publishing.card_files import BENCHMARKS
 from py_driver.publishing.timings import checked
+from py_driver.spelling import near_path
 from py_driver.system.files import reading
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def scripts_of(directory: Path) -> list[Path]:
     found = sorted(scripts.glob("benchmark*.py")) if scripts.is_dir() else []
     if not found:
         advice = "write one with subclasses of kernels.benchmark.Benchmark, as `driver init` does"
-        raise error(Code.FILE_MISSING, f"{scripts} has no benchmark*.py", help=advice)
+        raise error(Code.FILE_MISSING, f"{scripts} has no benchmark*.py", help=near_path(scripts) or advice)
     return [path.absolute() for path in found]
 
 

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import time
 from contextlib import closing
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import tomli
 
-from py_driver.authoring.device import gpus
-from py_driver.bazel.find import BAZEL_VARIABLE, present_bazel, wanted_version
+from py_driver.authoring.gpu_driver import check_gpu
+from py_driver.authoring.machine_check import RIGHT, UNKNOWN, WRONG, Check
+from py_driver.bazel.find import present_bazel, wanted_version
 from py_driver.bazel.sandbox import has_namespaces, landlock_version, worker_files
+from py_driver.building.clean import outputs_of
 from py_driver.building.installed_torch import importable_torch
+from py_driver.cache.contents import contents, size_of
 from py_driver.errors import DriverError
 from py_driver.fetch.fetcher import MIRROR_VARIABLE
 from py_driver.fetch.http_client import Http
 from py_driver.fetch.package_index import local_path
 from py_driver.fetch.pip_settings import read_pip_settings
 from py_driver.fetch.transfer import OriginError, redacted
+from py_driver.plan.projects import is_extension, is_project
 from py_driver.resources import resource
 from py_driver.system.cache import CACHE_VARIABLE, cache_root
 
@@ -30,31 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from py_driver.building.installed_torch import Torch
+    from py_driver.matrix.lock import Lock
     from py_driver.matrix.releases import Releases
 
-RIGHT: Final = "right"
-WRONG: Final = "wrong"
-UNKNOWN: Final = "unknown"
-
 _GIGABYTE: Final = 1e9
-_DRIVER: Final = Path("/proc/driver/nvidia/version")
-"""A file that NVIDIA's kernel module makes."""
-
-
-class Check(NamedTuple):
-    """The result of a check.
-
-    Attributes:
-        name: what was checked, in one or two words.
-        state: RIGHT, WRONG or UNKNOWN.
-        found: what is there, in one line.
-        advice: what to do about it; empty if nothing is to be done.
-    """
-
-    name: str
-    state: str
-    found: str
-    advice: str = ""
+_CACHES: Final = "caches"
+_LARGE: Final = {"archives": "store", "results": "actions", "output": "Bazel"}
+"""The parts of the cache that grow, by what doctor calls them."""
 
 
 def examine(root: Path, releases: Releases) -> list[Check]:
@@ -71,6 +56,7 @@ def examine(root: Path, releases: Releases) -> list[Check]:
         (("package index", "clock"), lambda: _index(facts)),
         (("Bazel",), lambda: [_bazel(root)]),
         (("torch", "GPU driver"), lambda: _torch_and_gpu(facts, releases)),
+        ((_CACHES,), lambda: [check_caches(cache_root(), releases.lock, Path())]),
     ]
     found: dict[str, Check] = {}
 
@@ -87,8 +73,9 @@ def examine(root: Path, releases: Releases) -> list[Check]:
     for thread in threads:
         thread.join(max(end - time.monotonic(), 0))
     late = f"no answer within {facts['patience-seconds']} s"
+    advice = {_CACHES: "there are many files: `driver cache info` lists the sizes"}
     names = [name for group, _ in later for name in group]
-    return first + [found.get(name) or Check(name, UNKNOWN, late) for name in names]
+    return first + [found.get(name) or Check(name, UNKNOWN, late, advice.get(name, "")) for name in names]
 
 
 def _failed(name: str, problem: Exception) -> Check:
@@ -131,6 +118,25 @@ def _cache() -> Check:
     if not os.access(directory, os.W_OK | os.X_OK):
         return Check("cache", WRONG, f"{directory} is not writable", f"make it writable, or set {CACHE_VARIABLE}")
     return Check("cache", RIGHT, f"{root} {'is writable' if root.is_dir() else 'does not exist yet, and can be made'}")
+
+
+def check_caches(root: Path, lock: Lock, project: Path) -> Check:
+    """The sizes of the caches, and what commands would free.
+
+    Args:
+        root: of the driver's cache.
+        lock: the archives that are pinned now.
+        project: a directory whose outputs count if it is a project.
+    """
+    parts = contents(root, lock)
+    found = ", ".join(f"{_LARGE[part.name]} {part.size / _GIGABYTE:.1f} GB" for part in parts if part.name in _LARGE)
+    spare = size_of(path for part in parts for path in part.spare)
+    rebuilt = size_of(path for part in parts for path in part.made)
+    freed = {"driver cache prune": spare, "driver cache clean": spare + rebuilt}
+    if is_project(project) or is_extension(project):
+        freed["driver clean"] = size_of(outputs_of(project).written)
+    listed = [f"`{command}` frees {size / _GIGABYTE:.2f} GB" for command, size in freed.items() if size]
+    return Check(_CACHES, RIGHT, found, ", ".join(listed))
 
 
 def _sandbox() -> Check:
@@ -180,14 +186,12 @@ def _bazel(root: Path) -> Check:
     found = present_bazel(root)
     if found is not None:
         return Check("Bazel", RIGHT, f"{found.version}, {found.source.value}")
-    if named := os.environ.get(BAZEL_VARIABLE):
-        return Check("Bazel", WRONG, f"{named} does not answer as Bazel", f"correct {BAZEL_VARIABLE}")
     return Check("Bazel", UNKNOWN, f"{wanted_version(root)} is not there yet", "the first build downloads it")
 
 
 def _torch_and_gpu(facts: dict[str, Any], releases: Releases) -> list[Check]:
     torch = importable_torch()
-    return [_torch(torch, releases), _gpu(facts, torch)]
+    return [_torch(torch, releases), check_gpu(facts, torch.backend if torch else "")]
 
 
 def _torch(torch: Torch | None, releases: Releases) -> Check:
@@ -199,36 +203,3 @@ def _torch(torch: Torch | None, releases: Releases) -> Check:
     if any((item.torch, item.backend) == (torch.version, torch.backend) for item in configurations):
         return Check("torch", RIGHT, found)
     return Check("torch", WRONG, f"{found}: no variant is for it", "`driver variants --all` lists the releases")
-
-
-def _gpu(facts: dict[str, Any], torch: Torch | None) -> Check:
-    """The driver of NVIDIA's GPUs against the CUDA of the installed torch."""
-    found = gpus()
-    if not found:
-        if _DRIVER.exists() or shutil.which("nvidia-smi"):
-            return Check("GPU driver", WRONG, "nvidia-smi lists no GPU", "run `nvidia-smi`: it says why")
-        return Check("GPU driver", UNKNOWN, "no NVIDIA GPU is found", "builds need none")
-    return driver_check(str(found[0]["driver"]), str(found[0]["name"]), torch.backend if torch else "", facts)
-
-
-def driver_check(driver: str, gpu: str, backend: str, facts: dict[str, Any]) -> Check:
-    """Whether a driver runs code of a CUDA release.
-
-    Args:
-        driver: its version, e.g. `580.65.06`.
-        gpu: the name of the GPU.
-        backend: of the installed torch, e.g. `cu130`; empty without a torch.
-        facts: of doctor.toml.
-    """
-    shown = f"{driver} for {gpu}"
-    major, _, _ = driver.partition(".")
-    needed = facts["drivers"].get(backend[2:-1]) if backend.startswith("cu") else None
-    if not major.isdigit():
-        return Check("GPU driver", UNKNOWN, shown)
-    if needed is None:
-        runs = max((int(cuda) for cuda, least in facts["drivers"].items() if int(major) >= least), default=0)
-        return Check("GPU driver", RIGHT if runs else WRONG, f"{shown}, which runs CUDA {runs} and older")
-    if int(major) < needed:
-        advice = f"install driver {needed} or newer, or a torch for an older CUDA"
-        return Check("GPU driver", WRONG, f"{shown}, too old for torch's {backend}", advice)
-    return Check("GPU driver", RIGHT, f"{shown}, which runs torch's {backend}")

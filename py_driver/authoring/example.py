@@ -6,6 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code, error
+from py_driver.spelling import near_path
 from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def run_example(directory: Path, python: str) -> str:
         raise error(
             Code.FILE_MISSING,
             f"{script} is missing",
-            help="write one: kernels.get_local_kernel(Path(__file__).parent / 'build'), then use the kernel",
+            help=near_path(script)
+            or "write one: kernels.get_local_kernel(Path(__file__).parent / 'build'), then use the kernel",
         )
     # No bytecode: build/ is what is published, and holds what was built.
     environment = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"})

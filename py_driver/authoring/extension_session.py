@@ -20,6 +20,7 @@ from py_driver.errors import Code, error
 from py_driver.extensions.binding import Bindings
 from py_driver.matrix.installed_python import python_at
 from py_driver.publishing.extension_tree import lay_out, pack
+from py_driver.spelling import near_path
 from py_driver.system.files import keep_from_git, writing
 
 if TYPE_CHECKING:
@@ -133,7 +134,8 @@ def copied_tests(directory: Path) -> Iterator[tuple[Path, str]]:
     name = next((name for name in TESTS if (directory / name).is_dir()), "")
     if not name:
         advice = "write tests/test_NAME.py, or run another command with `driver run`"
-        raise error(Code.FILE_MISSING, f"{directory / TESTS[0]} is missing", help=advice)
+        tests = directory / TESTS[0]
+        raise error(Code.FILE_MISSING, f"{tests} is missing", help=near_path(tests) or advice)
     with tempfile.TemporaryDirectory(prefix="driver-") as scratch:
         shutil.copytree(directory / name, Path(scratch, name), ignore=shutil.ignore_patterns("__pycache__"))
         if (conftest := directory / "conftest.py").is_file():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
@@ -15,13 +16,12 @@ from typing import TYPE_CHECKING
 from py_driver.bazel import bazelisk
 from py_driver.debian import provide as debian
 from py_driver.errors import Code, DriverError, error
+from py_driver.output import Output
 from py_driver.system.cache import cache_root
 from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from py_driver.output import Output
+    from collections.abc import Iterator, Mapping
 
 BAZEL_VARIABLE = "RULES_TORCH_KERNELS_BAZEL"
 OUTPUT_VARIABLE = "RULES_TORCH_KERNELS_OUTPUT_USER_ROOT"
@@ -38,7 +38,7 @@ class Source(Enum):
     BAZELISK = "fetched by Bazelisk"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Bazel:
     """A Bazel to run.
 
@@ -47,12 +47,14 @@ class Bazel:
         version: what it answers, e.g. `7.7.1`.
         source: where it comes from.
         startup: startup options that every command of it gets.
+        bytes_fetched: of Debian's packages, from the network, where they were fetched for this.
     """
 
     path: Path
     version: str
     source: Source
     startup: tuple[str, ...] = ()
+    bytes_fetched: int = 0
 
 
 def find_bazel(root: Path, output: Output, environ: Mapping[str, str] | None = None) -> Bazel:
@@ -74,27 +76,8 @@ def find_bazel(root: Path, output: Output, environ: Mapping[str, str] | None = N
         DriverError: there is none and none can be provided.
     """
     environ = os.environ if environ is None else environ
-    startup = _startup(environ)
     wanted = wanted_version(root)
-    if named := environ.get(BAZEL_VARIABLE):
-        path = Path(named).absolute()
-        found = _ask(path, root, environ)
-        if found is None:
-            message = f"{BAZEL_VARIABLE} is {named}, which does not answer to `--version` as Bazel does"
-            raise error(Code.NO_BAZEL, message, help=f"correct {BAZEL_VARIABLE}, or unset it")
-        if not _matches(wanted, found):
-            output.warn(f"{BAZEL_VARIABLE} is Bazel {found}; {wanted} is expected")
-        return Bazel(path=path, version=found, source=Source.VARIABLE, startup=startup)
-    for name in ("bazelisk", "bazel"):
-        program = shutil.which(name, path=environ.get("PATH"))
-        if program is None:
-            continue
-        found = _ask(Path(program).absolute(), root, environ)
-        if found is not None and _matches(wanted, found):
-            return Bazel(path=Path(program).absolute(), version=found, source=Source.PATH, startup=startup)
-        answer = "does not print its version" if found is None else f"is Bazel {found}"
-        output.say(f"{program} {answer}; the driver expects {wanted}, and does not use it.")
-    return _provided(root, wanted, output, environ, startup)
+    return _installed(root, wanted, environ, output) or _provided(root, wanted, environ, output)
 
 
 def present_bazel(root: Path, environ: Mapping[str, str] | None = None) -> Bazel | None:
@@ -103,31 +86,69 @@ def present_bazel(root: Path, environ: Mapping[str, str] | None = None) -> Bazel
     Args:
         root: the workspace.
         environ: environment to look into; the process's own if None.
+
+    Raises:
+        DriverError: NO_BAZEL if the named one does not answer.
     """
     environ = os.environ if environ is None else environ
-    cache, wanted, named = cache_root(environ), wanted_version(root), environ.get(BAZEL_VARIABLE)
-    on_path = [shutil.which(name, path=environ.get("PATH")) for name in ("bazelisk", "bazel")]
-    places = [(Path(named), Source.VARIABLE)] if named else [(Path(name), Source.PATH) for name in on_path if name]
-    for path, source in places:
-        found = _ask(path.absolute(), root, environ)
-        if found is not None and (source is Source.VARIABLE or _matches(wanted, found)):
-            return Bazel(path=path.absolute(), version=found, source=source, startup=_startup(environ))
-    for directory, source in (
-        () if named else ((debian.place_of(cache), Source.DEBIAN), (bazelisk.place_of(cache), Source.BAZELISK))
-    ):
-        if directory.is_dir():
-            return Bazel(path=directory, version=wanted, source=source, startup=_startup(environ))
+    wanted = wanted_version(root)
+    if installed := _installed(root, wanted, environ):
+        return installed
+    kept = (provided for provided in _places(wanted, cache_root(environ)) if provided[0].is_dir())
+    return next((Bazel(path, version, source, _startup(environ)) for path, version, source in kept), None)
+
+
+def _installed(root: Path, wanted: str, environ: Mapping[str, str], output: Output | None = None) -> Bazel | None:
+    """The program that the user has: the named one, or one on PATH of the wanted version; None without one.
+
+    Args:
+        root: the workspace.
+        wanted: the version.
+        environ: environment to look into.
+        output: where to say what was passed over; None to say nothing.
+
+    Raises:
+        DriverError: NO_BAZEL if the named one does not answer.
+    """
+    output = output or Output(io.StringIO(), io.StringIO(), {})
+    startup = _startup(environ)
+    if named := environ.get(BAZEL_VARIABLE):
+        path = Path(named).absolute()
+        found = _ask(path, root, environ)
+        if found is None:
+            message = f"{BAZEL_VARIABLE} is {named}, which does not answer to `--version` as Bazel does"
+            raise error(Code.NO_BAZEL, message, help=f"correct {BAZEL_VARIABLE}, or unset it")
+        if not _matches(wanted, found):
+            output.warn(f"{BAZEL_VARIABLE} is Bazel {found}; {wanted} is expected")
+        return Bazel(path, found, Source.VARIABLE, startup)
+    for name in ("bazelisk", "bazel"):
+        program = shutil.which(name, path=environ.get("PATH"))
+        if program is None:
+            continue
+        found = _ask(Path(program).absolute(), root, environ)
+        if found is not None and _matches(wanted, found):
+            return Bazel(Path(program).absolute(), found, Source.PATH, startup)
+        answer = "does not print its version" if found is None else f"is Bazel {found}"
+        output.say(f"{program} {answer}; the driver expects {wanted}, and does not use it.")
     return None
 
 
-def _provided(root: Path, wanted: str, output: Output, environ: Mapping[str, str], startup: tuple[str, ...]) -> Bazel:
+def _places(wanted: str, cache: Path) -> Iterator[tuple[Path, str, Source]]:
+    """Where a Bazel is provided, in the order of preference: the place, the version and the source."""
+    if is_debian := _matches(wanted, debian.version()):
+        yield debian.place_of(cache), debian.version(), Source.DEBIAN
+    yield bazelisk.place_of(cache), debian.version() if is_debian else wanted, Source.BAZELISK
+
+
+def _provided(root: Path, wanted: str, environ: Mapping[str, str], output: Output) -> Bazel:
     """A Bazel in the cache, put there if it is not there yet."""
-    cache, version = cache_root(environ), wanted
-    if _matches(wanted, debian.version()):
-        version = debian.version()
+    cache = cache_root(environ)
+    *preferred, (_, version, _) = _places(wanted, cache)
+    if preferred:
         try:
-            path = debian.provide(cache, output)
-            return Bazel(path=path, version=version, source=Source.DEBIAN, startup=startup)
+            sizes: list[int] = []
+            path = debian.provide(cache, output, sizes.append)
+            return Bazel(path, version, Source.DEBIAN, _startup(environ), sum(sizes))
         except DriverError as failure:
             if failure.diagnostics[0].code not in {Code.NO_BAZEL, Code.NOT_DEBIAN, Code.PLATFORM}:
                 raise
@@ -136,7 +157,7 @@ def _provided(root: Path, wanted: str, output: Output, environ: Mapping[str, str
     if (found := _ask(path, root, environ)) is None or not _matches(version, found):
         message = f"{path}, fetched by Bazelisk, does not report version {version}"
         raise error(Code.NO_BAZEL, message, help=f"remove {path.parent} and try again")
-    return Bazel(path=path, version=found, source=Source.BAZELISK, startup=startup)
+    return Bazel(path, found, Source.BAZELISK, _startup(environ))
 
 
 def _startup(environ: Mapping[str, str]) -> tuple[str, ...]:

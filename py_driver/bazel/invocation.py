@@ -58,9 +58,20 @@ class Cxx(StrEnum):
     GCC = "gcc"
 
 
+class Compress(StrEnum):
+    """How device code of CUDA is compressed."""
+
+    RELEASE = "release"
+    SIZE = "size"
+    BALANCE = "balance"
+    SPEED = "speed"
+    NONE = "none"
+
+
 _FLAGS: Final = facts("settings")["FLAGS"]
 CUDA_COMPILE: Final = CudaCompile(_FLAGS["cuda_compile"]["default"])
 HEADERS: Final = Headers(_FLAGS["headers"]["default"])
+COMPRESS: Final = Compress(_FLAGS["compress"]["default"])
 CXX: Final = Cxx(_FLAGS["cxx"]["default"])
 """What these are where nobody chooses."""
 
@@ -75,6 +86,7 @@ class Choices:
         cuda_compile: if None, Bazel is not told, and a .bazelrc may.
         headers: likewise.
         cxx: likewise.
+        compress: likewise.
         remote: a cache and an executor to use besides this machine.
         keep_going: build what can be built after something has failed.
         verbose: show the commands of what fails, and all that Bazel writes of it.
@@ -86,6 +98,7 @@ class Choices:
     cuda_compile: CudaCompile | None = None
     headers: Headers | None = None
     cxx: Cxx | None = None
+    compress: Compress | None = None
     remote: Remote = field(default_factory=Remote)
     keep_going: bool = False
     verbose: bool = False
@@ -100,6 +113,11 @@ class Choices:
     def gcc(self) -> bool:
         """Whether gcc compiles all C++."""
         return self.cxx is Cxx.GCC
+
+    @property
+    def compression(self) -> str:
+        """How all device code of CUDA is compressed; empty for what each release says."""
+        return self.compress if self.compress and self.compress is not COMPRESS else ""
 
     def at_once(self) -> int:
         """How many actions are expected to run at once."""
@@ -120,7 +138,12 @@ class Choices:
             running: builds that share the machine.
         """
         jobs = self._told()
-        settings = {"cuda_compile": self.cuda_compile, "headers": self.headers, "cxx": self.cxx}
+        settings = {
+            "cuda_compile": self.cuda_compile,
+            "headers": self.headers,
+            "cxx": self.cxx,
+            "compress": self.compress,
+        }
         return (
             *([f"--jobs={jobs}"] if jobs else []),
             f"--local_resources=memory={action_memory(self.ram, running)}",

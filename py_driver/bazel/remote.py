@@ -16,7 +16,7 @@ import tomli
 
 from py_driver.bazel.relay import relay
 from py_driver.errors import Code, error
-from py_driver.spelling import did_you_mean
+from py_driver.spelling import did_you_mean, near_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -182,7 +182,7 @@ def _check_keys(remote: Mapping[str, Any], file: Path) -> None:
 def _file(text: str, config: Path, name: str) -> Path:
     path = config.parent / Path(text).expanduser()
     if not path.is_file():
-        raise error(Code.FILE_MISSING, f"{config}: [remote] `{name}`: there is no file {path}")
+        raise error(Code.FILE_MISSING, f"{config}: [remote] `{name}`: there is no file {path}", help=near_path(path))
     return path
 
 
@@ -200,7 +200,7 @@ def read_headers(path: Path) -> dict[str, list[str]]:
             raise error(Code.PERMISSION, f"{path} holds credentials, and other users may read it", help=advice)
         lines = path.read_text(encoding="ascii").splitlines()
     except OSError as wrong:
-        raise error(Code.FILE_MISSING, f"cannot read {path}: {wrong.strerror}") from None
+        raise error(Code.FILE_MISSING, f"cannot read {path}: {wrong.strerror}", help=near_path(path)) from None
     except UnicodeDecodeError:
         raise error(Code.BAD_VALUE, f"{path}: headers must be ASCII") from None
     for number, line in enumerate(lines, 1):

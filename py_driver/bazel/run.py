@@ -34,8 +34,14 @@ if TYPE_CHECKING:
 
 _OK = 0
 _BUILD_FAILED = 1
+_CRASHED = 37
 _LOST = 39
-_RETRIES = 5
+_RETRIES = {
+    _CRASHED: (1, "Bazel crashed; trying again."),
+    _LOST: (5, "A cache has lost a result that the build needs; trying again."),
+}
+"""How often a run that ended so is tried again, and what is said of it. Bazel 7.7.1 rarely crashes after an action has
+failed, while others end: the second run says which action failed."""
 _INTERRUPTED = 8
 _FAILURES = {
     _BUILD_FAILED: (Code.BUILD_FAILED, "the build failed"),
@@ -49,7 +55,7 @@ _FAILURES = {
     33: (Code.SET_UP, "Bazel ran out of memory"),
     34: (Code.NO_NETWORK, "a remote cache or executor failed"),
     36: (Code.SET_UP, "Bazel met a problem of this machine"),
-    37: (Code.SET_UP, "Bazel failed with an internal error"),
+    _CRASHED: (Code.SET_UP, "Bazel failed with an internal error"),
     38: (Code.NO_NETWORK, "Bazel could not report its build events"),
     _LOST: (Code.NO_NETWORK, "a remote cache lost a file that the build needs, or does not send it"),
     45: (Code.NO_NETWORK, "Bazel could not report its build events"),
@@ -143,7 +149,8 @@ def run(  # noqa: PLR0913  (the four that a program needs, and five options)
     """Run Bazel, show its progress, and show its errors whole once it has failed.
 
     An action in a workspace of ours sees its inputs, a shell and a C library: see `py_driver.bazel.sandbox`. A build
-    for which a cache has lost a result is tried again: what the cache has lost is made then.
+    for which a cache has lost a result is tried again: what the cache has lost is made then. So is, once, a run in
+    which Bazel crashed.
 
     Args:
         bazel: which one.
@@ -174,7 +181,7 @@ def run(  # noqa: PLR0913  (the four that a program needs, and five options)
         command += [*([_NO_RETRIES] if args[0] == "build" else []), f"--build_event_json_file={events_file}", *args[1:]]
         workers = _workers(args) if any(arg.startswith("--remote_executor=") for arg in args) else ""
         environment = curated(extra=env)
-        events, tried = Events(), 0
+        events, tried = Events(), dict.fromkeys(_RETRIES, 0)
         while True:
             console = Console(output, task, planned, workers)
             lines = _Lines(console, events_file, watch)
@@ -183,11 +190,12 @@ def run(  # noqa: PLR0913  (the four that a program needs, and five options)
             except KeyboardInterrupt:
                 raise Stopped(merged(events, read_events(events_file))) from None
             events = merged(events, read_events(events_file))
-            if exit_code != _LOST or tried == _RETRIES:
+            retries, notice = _RETRIES.get(exit_code, (0, ""))
+            if tried.get(exit_code, 0) == retries:
                 break
-            keep_log(args, tried)
-            tried += 1
-            output.say("A cache has lost a result that the build needs; trying again.")
+            keep_log(args, sum(tried.values()))
+            tried[exit_code] += 1
+            output.say(notice)
         for note in console.settings.notes([cwd.resolve() / ".bazelrc", bazel.path.with_name("bazelrc"), *settings]):
             output.say(printable(note))
         text = stdout_file.read_text(encoding="utf-8", errors="replace")

@@ -23,6 +23,7 @@ from py_driver.matrix.matrix import CPYTHON_PART, TVM_FFI_PART
 from py_driver.matrix.releases import exports_file, python_exports_file
 from py_driver.output import counted
 from py_driver.plan.metadata import METADATA
+from py_driver.spelling import near_path
 from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ _TORCH_PYTHON = "libtorch_python.so"
 _FRAMEWORK = "--framework"
 _ARCH = re.compile(ARCH)
 _FOUND_NOTHING, _FOUND_SOMETHING = 0, 1
+_LIBRARY = "name a shared library for Linux, for x86_64 or aarch64"
+_ELF_MAGIC = b"\x7fELF"
 _ELF_MACHINE = slice(18, 20)
 _CPUS = {62: "x86_64", 183: "aarch64"}
 """What the header of an ELF file calls the CPUs."""
@@ -76,9 +79,7 @@ class Checked:
     def diagnostic(self) -> Diagnostic | None:
         """The error that this is, if it is one."""
         if self.failure:
-            return Diagnostic(
-                code=Code.FILE_KIND, message=self.failure, help="name a shared library for Linux, for x86_64 or aarch64"
-            )
+            return Diagnostic(code=Code.FILE_KIND, message=self.failure, help=_LIBRARY)
         if not self.findings:
             return None
         return Diagnostic(
@@ -91,7 +92,7 @@ def find_libraries(paths: Iterable[Path]) -> list[Path]:
     """The libraries that paths mean: a file is one, whatever its name; of a directory every `.so` below it.
 
     Raises:
-        DriverError: FILE_MISSING for each path that is not there or holds none.
+        DriverError: FILE_MISSING for each path that is not there or holds none; FILE_KIND for no library.
     """
     found: list[Path] = []
     missing = []
@@ -99,8 +100,11 @@ def find_libraries(paths: Iterable[Path]) -> list[Path]:
         below = [path] if path.is_file() else sorted(p for p in path.rglob("*.so") if p.is_file())
         found += below
         if not below:
+            advice = near_path(path) or "name built variants or a library"
             message = f"{path} {'holds no shared library' if path.is_dir() else 'does not exist'}"
-            missing.append(Diagnostic(code=Code.FILE_MISSING, message=message, help="name built variants or a library"))
+            missing.append(Diagnostic(code=Code.FILE_MISSING, message=message, help=advice))
+        elif path.is_file() and not _is_elf(path):
+            missing.append(Diagnostic(code=Code.FILE_KIND, message=f"{path} is not an ELF file", help=_LIBRARY))
     if missing:
         raise DriverError(missing)
     return list(dict.fromkeys(found))
@@ -153,6 +157,15 @@ def _metadata(directory: Path) -> dict[str, Any]:
     if metadata is None and (path := directory / METADATA).is_file():
         raise error(Code.FILE_KIND, f"{path} is not a JSON object", help="build the variant anew")
     return metadata or {}
+
+
+def _is_elf(path: Path) -> bool:
+    """Whether a file begins as ELF files do, or cannot be read: then the program says why."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_ELF_MAGIC)) == _ELF_MAGIC
+    except OSError:
+        return True
 
 
 def _cpu_of(library: Path) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from py_driver.actions.begun import known_history
 from py_driver.actions.estimate import Estimate, describe, doubt, estimate
 from py_driver.actions.expected import Settings, expected_actions
 from py_driver.bazel.invocation import HEADERS, Choices, Headers, kept_results
 from py_driver.building.selection import other_openmp, unsplit
-from py_driver.matrix.installation import rules_digest
+from py_driver.matrix.facts import facts
+from py_driver.matrix.installation import module_root, rules_digest
+from py_driver.system.machine import machine_cpu
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
     from py_driver.plan.plan import Plan, Variant
+
+
+_FIRST_TOOLCHAIN: Final = "torch_kernels_cc"
+"""The end of the name of the repository that every build needs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +68,25 @@ def say_plan(ahead: Estimate, variants: int, jobs: int, memory: int | None, outp
         output.say(note)
 
 
+def say_preparation(base: Path | None, output: Output) -> None:
+    """Say what the first build does that no estimate counts.
+
+    Args:
+        base: where Bazel keeps what it unpacks and builds; None if that is unknown.
+        output: where it is printed.
+    """
+    if base is None or not any((base / "external").glob(f"*{_FIRST_TOOLCHAIN}")):
+        compiled = "" if _has_programs() else " and the rules' programs compiled"
+        output.say(f"note: this is the first build here: toolchains are unpacked{compiled}, too")
+
+
+def _has_programs() -> bool:
+    """Whether the module has the rules' own programs compiled for this machine, as a release has them."""
+    programs = facts("programs")
+    compiled = module_root() / "rules" / "private" / "tools" / programs["PREBUILT"] / machine_cpu()
+    return all((compiled / name).is_file() for name in programs["MAIN"])
+
+
 def look_ahead(  # noqa: PLR0913  (what, for whom and how)
     directory: Path, plan: Plan, chosen: Sequence[Variant], releases: Releases, choices: Choices, memory: int | None
 ) -> Ahead:
@@ -92,6 +117,7 @@ def _expected(
         whole=unsplit(chosen, releases.matrix),
         needed=(choices.headers or HEADERS) is Headers.NEEDED,
         gcc=choices.gcc,
+        compress=choices.compression,
         standards={torch.version: torch.cxx_standard for torch in releases.matrix.torch},
         toolchains=releases.toolchain_digests,
         rules=rules_digest(),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from py_driver.actions.author_paths import BuiltProject
@@ -12,15 +14,18 @@ from py_driver.bazel.find import find_bazel
 from py_driver.building.selection import archives
 from py_driver.errors import Code, DriverError
 from py_driver.fetch.prefetch import fetch_all
+from py_driver.system.beside import beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from py_driver.bazel.find import Bazel
+    from py_driver.fetch.fetcher import Fetched
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
     from py_driver.plan.plan import Plan, Variant
+    from py_driver.system.beside import Beside
 
 
 class _Planned(Protocol):
@@ -49,7 +54,7 @@ class Placed(NamedTuple, Generic[P]):
         task: what is to be done with it.
         project: as it is built.
         bazel: that builds it.
-        bytes_fetched: of archives, from the network.
+        bytes_fetched: of archives, and for the first project of Bazel, from the network.
         start: since when no other run builds it, in seconds of `time.monotonic`.
     """
 
@@ -119,15 +124,31 @@ def placed(
                 failures[task.directory] = failure
                 continue
             root = workspace.root
-            found[root] = found.get(root) or find_bazel(root, output)
-            try:
-                fetched = fetch_all(archives(task.plan, task.chosen, releases.lock, gcc=gcc(task)), output)
-            except DriverError as failure:
-                if failure.diagnostics[0].code is Code.INTERRUPTED:
-                    raise
-                failures[task.directory] = failure
-                continue
+            with beside(partial(_fetched, task, releases, output, gcc(task))) as coming:
+                found[root] = found.get(root) or find_bazel(root, output)
+                try:
+                    fetched = coming.result()
+                except DriverError as failure:
+                    if failure.diagnostics[0].code is Code.INTERRUPTED:
+                        raise
+                    failures[task.directory] = failure
+                    continue
             project = BuiltProject(directory=task.directory, plan=task.plan, chosen=task.chosen, workspace=workspace)
             bytes_fetched = sum(part.bytes_fetched for part in fetched)
+            if found[root].bytes_fetched:
+                bytes_fetched += found[root].bytes_fetched
+                found[root] = replace(found[root], bytes_fetched=0)
             groups.setdefault((root, apart(task)), []).append(Placed(task, project, found[root], bytes_fetched, start))
         yield [*groups.values()], failures
+
+
+def _fetched(
+    task: _Planned,
+    releases: Releases,
+    output: Output,
+    gcc: bool,  # noqa: FBT001  (`partial` passes it)
+    work: Beside[list[Fetched]],
+) -> list[Fetched]:
+    """The archives that a build needs, in the store; see `fetch_all`."""
+    wanted = archives(task.plan, task.chosen, releases.lock, gcc=gcc)
+    return fetch_all(wanted, output, stop=work.stopped)

@@ -15,12 +15,12 @@ from py_driver.actions.expected import compiled_sources
 from py_driver.actions.history import read_calls, write_calls, write_history
 from py_driver.actions.rerun_reasons import calls_of
 from py_driver.bazel.invocation import Choices
-from py_driver.building.ahead import look_ahead, say_openmp, say_plan, say_untested
+from py_driver.building.ahead import look_ahead, say_openmp, say_plan, say_preparation, say_untested
 from py_driver.building.batches import batches, free_first, placed
 from py_driver.building.collect import check_place, collect
 from py_driver.building.file_names import true_names
 from py_driver.building.made import remember
-from py_driver.building.selection import choose, made_from
+from py_driver.building.selection import check_compression, choose, made_from
 from py_driver.building.session import session
 from py_driver.building.variant_dir import BUILD, DEV, dev_directory, read_metadata
 from py_driver.errors import DriverError
@@ -98,7 +98,7 @@ class Build:
         plan: of it.
         variants: what was built, in the plan's order.
         estimate: what it was expected to do.
-        bytes_fetched: of archives, from the network.
+        bytes_fetched: of archives and of Bazel, from the network.
         seconds: from beginning to end.
         server: of Bazel, that built it.
     """
@@ -168,7 +168,11 @@ def build(
             report cannot be written.
     """
     options = options or Options()
-    prepared = prepare(directory, patterns, releases, output, options)
+    return build_prepared(prepare(directory, patterns, releases, output, options), releases, output, options)
+
+
+def build_prepared(prepared: Prepared, releases: Releases, output: Output, options: Options) -> Build:
+    """Build variants of a prepared project; see `build`."""
     [result] = build_all([prepared], releases, output, options).values()
     if isinstance(result, DriverError):
         raise result
@@ -188,10 +192,12 @@ def build_all(projects: Sequence[Prepared], releases: Releases, output: Output, 
         What came of each, by its directory.
 
     Raises:
-        DriverError: what is wrong for all of them: there is no Bazel, say; INTERRUPTED.
+        DriverError: what is wrong for all of them: there is no Bazel, say; see `check_compression`; INTERRUPTED.
     """
     results: dict[Path, Result] = {}
-    say_untested([variant for project in projects for variant in project.chosen], releases, output, options.choices)
+    chosen = [variant for project in projects for variant in project.chosen]
+    check_compression(chosen, releases, options.choices.compression)
+    say_untested(chosen, releases, output, options.choices)
     for batch in (part for every in batches(projects) for part in free_first(every)):
         with placed(batch, releases, output, gcc=lambda _: options.choices.gcc) as (groups, failures):
             results |= failures
@@ -247,6 +253,7 @@ def _build(
         expected = ahead[0].estimate if len(works) == 1 else together(works, jobs=jobs, memory=memory)
         if not options.local:  # a build for daily work takes seconds, and says what it did
             say_plan(expected, sum(len(entry.project.chosen) for entry in group), jobs, memory, output)
+            say_preparation(bazel.base, output)
         beginnings = [
             Beginning(entry.project.plan.module, entry.project.workspace.package, own.actions)
             for entry, own in zip(group, ahead, strict=True)

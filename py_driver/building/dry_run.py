@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.actions.estimate import Estimate, Part, Work, by_variant, together
 from py_driver.building.ahead import look_ahead, say_plan, say_untested
+from py_driver.building.selection import check_compression
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,8 +43,13 @@ def dry_run(
 
     Returns:
         What is expected of all together, and of each project.
+
+    Raises:
+        DriverError: see `check_compression`.
     """
-    say_untested([variant for project in projects for variant in project.chosen], releases, output, options.choices)
+    chosen = [variant for project in projects for variant in project.chosen]
+    check_compression(chosen, releases, options.choices.compression)
+    say_untested(chosen, releases, output, options.choices)
     choices = options.choices
     jobs, memory = choices.at_once(), choices.memory(running=1)
     works = []

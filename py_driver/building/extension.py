@@ -29,7 +29,7 @@ from py_driver.system.files import is_file, path_digest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from py_driver.building.build import Build, Built, Options
+    from py_driver.building.build import Built, Options
     from py_driver.errors import Diagnostic, Note
     from py_driver.extensions.binding import Bindings
     from py_driver.matrix.configurations import Configuration
@@ -84,13 +84,15 @@ class BuiltExtension:
     """A configuration that was built.
 
     Attributes:
+        directory: of the project.
         configured: which.
-        parts: what was built of each module, with the build that it was part of.
+        parts: what was built of each module, with the plan that it was part of.
         python: the one that it is for; None for every Python.
     """
 
+    directory: Path
     configured: Configured
-    parts: tuple[tuple[Build, Built], ...]
+    parts: tuple[tuple[Plan, Built], ...]
     python: Python | None = None
 
     @property
@@ -224,26 +226,35 @@ def build_extension(extension: Extension, releases: Releases, output: Output, op
     output.notes(extension.notes)
     for plan in extension.plans:
         say_openmp(plan, plan.variants, output)
-    builds: list[Build] = []
+    modules: list[tuple[Plan, Built]] = []
     for prepared in prepare_extension(extension, options):
         [result] = build_all([prepared], releases, output, options).values()
         if isinstance(result, DriverError):
             raise result
-        builds.append(result)
-    return [built for configured in extension.configured for built in _for_each_python(configured, builds)]
+        modules += [(prepared.plan, built) for built in result.variants]
+    return assemble(extension, modules)
 
 
-def _for_each_python(configured: Configured, builds: Sequence[Build]) -> list[BuiltExtension]:
+def assemble(extension: Extension, modules: Sequence[tuple[Plan, Built]]) -> list[BuiltExtension]:
+    """What was built of a project, each configuration in its order.
+
+    Args:
+        extension: the project.
+        modules: all that was built, with the plan that it was part of.
+    """
+    return [built for configured in extension.configured for built in _for_each_python(extension, configured, modules)]
+
+
+def _for_each_python(
+    extension: Extension, configured: Configured, modules: Sequence[tuple[Plan, Built]]
+) -> list[BuiltExtension]:
     """What was built of a configuration: once for each Python if some of its modules are for one, with all others."""
-    parts = [
-        (done, built)
-        for done in builds
-        for built in done.variants
-        if built.variant.configuration == configured.variant.configuration
-    ]
+    configuration = configured.variant.configuration
+    parts = [(plan, built) for plan, built in modules if built.variant.configuration == configuration]
     pythons = dict.fromkeys(built.variant.python for _, built in parts if built.variant.python)
     return [
         BuiltExtension(
+            directory=extension.directory,
             configured=configured,
             parts=tuple(part for part in parts if part[1].variant.python in {None, python}),
             python=python,

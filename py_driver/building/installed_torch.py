@@ -18,7 +18,7 @@ from py_driver.system.machine import machine_cpu
 from py_driver.system.venv import ensure_venv
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from py_driver.matrix.configurations import Configuration
     from py_driver.matrix.releases import Releases
@@ -106,7 +106,12 @@ def fits(torch: Torch, configuration: Configuration) -> bool:
     return ours is not None and ours is theirs and ours.runs_with(configuration.backend, torch.backend)
 
 
-def python_for(configurations: Sequence[Configuration], releases: Releases, output: Output) -> str:
+def python_for(
+    configurations: Sequence[Configuration],
+    releases: Releases,
+    output: Output,
+    started: Callable[[subprocess.Popen[str]], None] | None = None,
+) -> str:
     """An interpreter with the `kernels` client and a torch for which something was built.
 
     Args:
@@ -114,6 +119,7 @@ def python_for(configurations: Sequence[Configuration], releases: Releases, outp
             one.
         releases: with the lock, which says what release a version of torch is.
         output: where progress is shown.
+        started: as `ensure_venv`.
 
     Returns:
         The interpreter: of an environment on top of a torch that is there and fits, or with a torch of its own.
@@ -123,21 +129,33 @@ def python_for(configurations: Sequence[Configuration], releases: Releases, outp
     """
     there = importable_torch()
     if there and any(fits(there, configuration) for configuration in configurations):
-        return python_on(there, configurations, releases, output)
+        return python_on(there, configurations, releases, output, started)
     version = next(
         (configuration.torch for configuration in configurations if configuration.torch and not configuration.stable),
         _facts()["torch"],
     )
-    return python_with(version, configurations, releases, output)
+    return python_with(version, configurations, releases, output, started)
 
 
-def python_on(torch: Torch, configurations: Sequence[Configuration], releases: Releases, output: Output) -> str:
+def python_on(
+    torch: Torch,
+    configurations: Sequence[Configuration],
+    releases: Releases,
+    output: Output,
+    started: Callable[[subprocess.Popen[str]], None] | None = None,
+) -> str:
     """An interpreter with the `kernels` client on top of a torch that is there; see `python_for`."""
     requirements = _requirements(configurations, releases)
-    return str(ensure_venv("load", requirements, output, python=torch.python, inherit=True))
+    return str(ensure_venv("load", requirements, output, python=torch.python, inherit=True, started=started))
 
 
-def python_with(version: str, configurations: Sequence[Configuration], releases: Releases, output: Output) -> str:
+def python_with(
+    version: str,
+    configurations: Sequence[Configuration],
+    releases: Releases,
+    output: Output,
+    started: Callable[[subprocess.Popen[str]], None] | None = None,
+) -> str:
     """An interpreter with the `kernels` client and a torch of its own.
 
     Args:
@@ -145,12 +163,13 @@ def python_with(version: str, configurations: Sequence[Configuration], releases:
         configurations: as `python_for`.
         releases: likewise.
         output: likewise.
+        started: likewise.
 
     Raises:
         DriverError: see `python_for`.
     """
     torch = f"torch=={releases.lock.torch_release(version)}"
-    return str(ensure_venv("load", [torch, *_requirements(configurations, releases)], output))
+    return str(ensure_venv("load", [torch, *_requirements(configurations, releases)], output, started=started))
 
 
 def _facts() -> dict[str, Any]:

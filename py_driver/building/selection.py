@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.backends import BUILT
 from py_driver.matrix.configurations import CPUS, USUAL_CPU, spell
+from py_driver.matrix.facts import facts
 from py_driver.matrix.releases import openmp_file
 from py_driver.matrix.select import ANY, means, narrow, select
 from py_driver.matrix.torch_openmp import RUNTIME, key_of, read_file
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from py_driver.fetch.entry import Entry
     from py_driver.matrix.lock import Lock
     from py_driver.matrix.matrix import Matrix
+    from py_driver.matrix.releases import Releases
     from py_driver.matrix.select import Words
     from py_driver.plan.groups import Group
     from py_driver.plan.plan import Plan, Variant
@@ -68,6 +70,29 @@ def unsplit(chosen: Iterable[Variant], matrix: Matrix) -> tuple[str, ...]:
     asked = {variant.needs.backend for variant in chosen}
     untested = (toolkit for toolkit in matrix.toolkits if toolkit.backend in asked and not toolkit.tested)
     return tuple(toolkit.version for toolkit in untested if BUILT[toolkit.family].in_phases)
+
+
+def check_compression(chosen: Iterable[Variant], releases: Releases, compression: str) -> None:
+    """See that fatbinary of each CUDA release that is built for can compress as somebody chose.
+
+    Args:
+        chosen: the variants.
+        releases: to build for.
+        compression: a value of `Compress`; empty if nobody chose.
+
+    Raises:
+        DriverError: USAGE if one cannot.
+    """
+    if not compression:
+        return
+    asked = {variant.needs.backend for variant in chosen}
+    known = facts("compression")["FATBINARY"]
+    for row in releases.table["cuda"]:
+        choices = known.get(row.get("compress-option"), ())
+        if (backend := BUILT["cuda"].name_of(row["version"])) in asked and compression not in choices:
+            message = f"fatbinary of CUDA {row['version']} cannot compress for `{compression}`"
+            advice = f"choose {' or '.join(choices)}, or " if choices else ""
+            raise error(Code.USAGE, f"--compress: {message}", help=f"{advice}build without {backend}")
 
 
 def archives(

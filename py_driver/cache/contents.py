@@ -18,7 +18,7 @@ from py_driver.bazel.sandbox import settings_place
 from py_driver.debian import provide as debian
 from py_driver.errors import Code, error
 from py_driver.fetch.store import unpinned
-from py_driver.system.cache import SOURCES, UNPACKED, storage_errors
+from py_driver.system.cache import HEADERS, INLINE, SOURCES, UNPACKED, storage_errors
 from py_driver.system.scratch import is_leftover, remove
 from py_driver.system.turns import nobody
 from py_driver.system.venv import unused
@@ -50,13 +50,19 @@ _RULES: Final = re.compile(r'^module\(name = "kernel_projects"\)\n(?:.*\n)*?    
 _MADE: Final = re.compile("[0-9a-f]{12}|[0-9][0-9.]*-[0-9a-f]{12}|bazelisk-[0-9][0-9.]*")
 """How the driver calls directories with a setting of the sandbox, and with a Bazel."""
 
+_TREE: Final = re.compile("[0-9a-f]{24}")
+"""How a directory with headers is called."""
+
+_MODULE: Final = re.compile(r"[^\W\d]\w*-[0-9a-f]{24}", re.ASCII)
+"""How `cpp_extension` calls a directory with a module."""
+
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 """How an unpacked source archive is called."""
 
 _RECORDED: Final = ("recordings", "build-requirements")
 """Directories of recorded builds, and of the packages that these needed."""
 
-_SCRATCH: Final = ("bazel", "names", "verify", "sandbox", *_RECORDED, f"{SOURCES}/{UNPACKED}")
+_SCRATCH: Final = ("bazel", "names", "verify", "sandbox", *_RECORDED, f"{SOURCES}/{UNPACKED}", HEADERS)
 """Directories of the cache in which runs put something together."""
 
 
@@ -96,14 +102,28 @@ def contents(root: Path, lock: Lock) -> list[Part]:
     results = [root / "actions"] if (root / "actions" / "cas").is_dir() else []
     runs = [path for name in _SCRATCH for path in _children(root / name) if is_leftover(path)]
     store = unpinned(root, {key for entry in lock.entries for key in (entry.key, entry.sha256)})
-    unpacked = [path for path in _children(root / SOURCES / UNPACKED) if _DIGEST.fullmatch(path.name)]
+    unpacked = _called(root / SOURCES / UNPACKED, _DIGEST)
     bazels = [debian.place_of(root), bazelisk.place_of(root)]
-    named = ["store", SOURCES, "actions", "workspaces", "bazel", "venvs", "tools", "served", *_RECORDED]
+    named = [
+        "store",
+        SOURCES,
+        HEADERS,
+        INLINE,
+        "actions",
+        "workspaces",
+        "bazel",
+        "venvs",
+        "tools",
+        "served",
+        *_RECORDED,
+    ]
     recorded = [root / name for name in _RECORDED]
     rest = [path for path in _children(root) if path.name not in {*named, "servers"}]
     return [
         _part("archives", "pinned archives of toolchains", [root / "store"], spare=store),
         _part("sources", "source archives of the package index", [root / SOURCES], made=unpacked),
+        _part("headers", "headers of toolchains for editors", [root / HEADERS], made=_called(root / HEADERS, _TREE)),
+        _part("inline", "modules of cpp_extension", [root / INLINE], made=_called(root / INLINE, _MODULE)),
         _part("results", "results of actions", results, made=results),
         _part("output", "unpacked and built files of Bazel", [*ours, *lost], spare=[*lost, *links], made=ours),
         _part("workspaces", "Bazel's view of projects", [root / "workspaces"], spare=left, made=workspaces),
@@ -114,6 +134,11 @@ def contents(root: Path, lock: Lock) -> list[Part]:
         _part("served", "results kept by `driver cache serve`", [root / "served"]),
         _part("rest", "history, settings of the sandbox, turns", rest, spare=[*settings, *runs]),
     ]
+
+
+def _called(directory: Path, names: re.Pattern[str]) -> list[Path]:
+    """What a directory has with the driver's names: what put it there makes it again."""
+    return [path for path in _children(directory) if names.fullmatch(path.name)]
 
 
 def _unrecorded(root: Path) -> list[Path]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, cast
 from py_driver import __version__
 from py_driver.errors import Code, error
 from py_driver.output import terminal_width
-from py_driver.spelling import did_you_mean
+from py_driver.spelling import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,12 +36,14 @@ GROUPS: Final = {
         "upgrade": "rewrite build.toml for the current edition, keeping comments and order",
         "adopt": "write a project with a setup.py anew as a kernel with a build.toml",
         "gen": "write BUILD.bazel from build.toml",
+        "ide": "write what editors need: compile commands with the pinned headers, settings for clangd and VS Code",
         "schema": "print the JSON Schema of build.toml, for editors",
     },
     "Build and try": {
         "build": "build variants into build/",
         "run": "build the variant for this machine and run a command with it",
         "test": "build the variant for this machine and test it",
+        "batch": "build many candidates of a kernel at once, check their results, and time them",
         "bench": "build the variant for this machine, check it, and time it against its reference",
         "tune": "autotune a kernel and write the best configuration of each case to a header",
         "demo": "build a project and run its example with the built variants",
@@ -50,6 +52,7 @@ GROUPS: Final = {
     "Inspect": {
         "variants": "list the variants of a project",
         "asm": "show SASS, PTX and resource usage of kernels (needs no GPU)",
+        "size": "show which kernels, architectures and sections take how many bytes, and what would save some",
         "profile": "profile a workload with Nsight Compute and print the key metrics",
         "device": "show the GPU, its capabilities, and the installed tools",
     },
@@ -213,7 +216,10 @@ def _near_option(word: str, parser: argparse.ArgumentParser) -> str:
     name = word.partition("=")[0]
     options = [option for action in parser._actions for option in action.option_strings]  # noqa: SLF001  (see above)
     begun = [option for option in options if name.startswith("--") and option.startswith(name)]
-    return did_you_mean(begun[0] if len(begun) == 1 else name, options)
+    if len(begun) == 1:
+        return f"did you mean `{begun[0]}`?"
+    near = nearest(name.lstrip("-"), [option.lstrip("-") for option in options])  # dashes alone make nothing alike
+    return next((f"did you mean `{option}`?" for option in options if option.lstrip("-") == near), "")
 
 
 def parse_command_line(arguments: Sequence[str]) -> tuple[str, argparse.Namespace]:
@@ -230,6 +236,8 @@ def parse_command_line(arguments: Sequence[str]) -> tuple[str, argparse.Namespac
         SystemExit: after `--help` and `--version`.
     """
     arguments = _plain(_plain(arguments))
+    if "" in itertools.takewhile(lambda word: word != "--", arguments):
+        raise error(Code.USAGE, "an argument is empty", help="a variable of the shell may have no value")
     options = [*itertools.takewhile(lambda word: word.startswith("-"), arguments)]
     name = next(iter(arguments[len(options) :]), None)
     if name is not None and name not in COMMANDS:

@@ -176,7 +176,9 @@ def listed(text: str) -> list[str]:
 def globs(text: str) -> list[str]:
     """Globs of variants from the command line; commas within braces separate no globs."""
     found = re.findall(r"(?:\{[^}]*\}+|[^,\s])+", text)
-    return found or [text]
+    if not found:
+        raise argparse.ArgumentTypeError(f"`{text}` is an empty pattern")
+    return found
 
 
 def cpus(text: str) -> list[str]:

@@ -109,18 +109,16 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 def _built(args: argparse.Namespace, directory: Path, output: Output) -> CodeBuild:
     """Build what is looked into."""
-    from py_driver.cli.build import NATIVE
+    from py_driver.cli.build import named_archs
     from py_driver.inspecting.code_build import code_build
-    from py_driver.system.gpus import native_archs
 
-    archs: Sequence[str] = args.archs or ()
     return code_build(
         directory,
         releases_of(args),
         output,
         local_choices(args),
         pattern=args.variant,
-        archs=native_archs() if archs == (NATIVE,) else archs,
+        archs=named_archs(args),
         lines=args.source,
     )
 

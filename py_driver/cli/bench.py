@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from py_driver.cli.arguments import releases_of
 from py_driver.cli.run import add_local, built, check_project, machine_of
 from py_driver.errors import Code, DriverError, ExitCode, error
 from py_driver.output import printable
+from py_driver.spelling import near_path
 from py_driver.system.files import write, writing
 
 if TYPE_CHECKING:
@@ -161,7 +163,8 @@ def _check_output(path: Path) -> None:
     if path.suffix != ".json" or path.is_dir():
         raise error(Code.USAGE, f"--output {path} is not the name of a .json file")
     if not path.absolute().parent.is_dir():
-        raise error(Code.FILE_MISSING, f"there is no directory {path.parent} to write {path.name} to")
+        advice = near_path(path.parent) or f"create it: mkdir -p {shlex.quote(str(path.parent))}"
+        raise error(Code.FILE_MISSING, f"there is no directory {path.parent} to write {path.name} to", help=advice)
 
 
 def _write(path: Path, done: Benchmarks) -> None:

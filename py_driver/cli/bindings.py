@@ -11,7 +11,7 @@ from py_driver.errors import Code, error
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from py_driver.cli import Parser
     from py_driver.extensions.binding import Bindings
@@ -58,6 +58,18 @@ def add_bindings(parser: Parser, default: str) -> None:
     )
 
 
+def check_no_bindings(args: argparse.Namespace) -> None:
+    """Fail for these options with a project that has a build.toml: they would mean nothing there.
+
+    Raises:
+        DriverError: USAGE.
+    """
+    option = "--binding" if args.binding else "--python" if getattr(args, "python", None) else ""
+    if option:
+        message = f"`{option}` is for a project with a setup.py: a build.toml makes one library for every Python"
+        raise error(Code.USAGE, message, help="leave it out")
+
+
 def bindings_of(
     args: argparse.Namespace, matrix: Matrix, default: Callable[[Matrix, str], tuple[Python, ...]]
 ) -> Bindings:
@@ -68,9 +80,21 @@ def bindings_of(
         matrix: the releases to build for.
         default: the Pythons for a torch release if none is named.
     """
-    from py_driver.extensions.binding import Bindings
+    return named_bindings(args.binding, getattr(args, "python", []), matrix, default)
 
-    words: list[str] = getattr(args, "python", [])
+
+def named_bindings(
+    way: str, words: Sequence[str], matrix: Matrix, default: Callable[[Matrix, str], tuple[Python, ...]]
+) -> Bindings:
+    """How modules are bound.
+
+    Args:
+        way: as `Bindings.way`.
+        words: Pythons as `--python` names them.
+        matrix: the releases to build for.
+        default: the Pythons for a torch release if none is named.
+    """
+    from py_driver.extensions.binding import Bindings
 
     def pythons(configuration: Configuration) -> tuple[Python, ...]:
         chosen = _named(words, matrix) if words else default(matrix, configuration.torch or "")
@@ -78,7 +102,7 @@ def bindings_of(
             _check_cpu(configuration, matrix, installed[0])
         return chosen
 
-    return Bindings(args.binding, pythons)
+    return Bindings(way, pythons)
 
 
 def all_pythons(matrix: Matrix, torch: str) -> tuple[Python, ...]:
@@ -103,7 +127,7 @@ def own_python(matrix: Matrix, torch: str) -> tuple[Python, ...]:
     return tuple(python for python in found if python.version == own) or found[:1]
 
 
-def _named(words: list[str], matrix: Matrix) -> tuple[Python, ...]:
+def _named(words: Sequence[str], matrix: Matrix) -> tuple[Python, ...]:
     """The Pythons of a command line.
 
     Raises:

@@ -8,11 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py_driver.bazel.invocation import CUDA_COMPILE, CXX, HEADERS, Choices, CudaCompile, Cxx, Headers
+from py_driver.bazel.invocation import (
+    COMPRESS,
+    CUDA_COMPILE,
+    CXX,
+    HEADERS,
+    Choices,
+    Compress,
+    CudaCompile,
+    Cxx,
+    Headers,
+)
 from py_driver.bazel.remote import remote_of
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_format, add_variants, page, releases_of, words_of
-from py_driver.cli.bindings import OWN, add_bindings
+from py_driver.cli.bindings import OWN, add_bindings, check_no_bindings
 from py_driver.cli.build_tables import HEADER, NUMBERS, actions_as_json, estimate_as_json, figures, show_plan
 from py_driver.cli.projects import (
     Outcome,
@@ -26,7 +36,7 @@ from py_driver.cli.projects import (
 )
 from py_driver.cli.variables import is_count
 from py_driver.errors import DriverError, ExitCode
-from py_driver.matrix.backends import ARCH
+from py_driver.matrix.backends import ARCH, meant_arch
 from py_driver.output import counted, printable
 
 if TYPE_CHECKING:
@@ -52,10 +62,23 @@ def archs_of(text: str) -> tuple[str, ...]:
     """GPU architectures from the command line, each once, or NATIVE alone: a list with commas, blanks or semicolons."""
     archs = tuple(dict.fromkeys(re.split(r"[,;\s]+", text.strip())))
     if wrong := [arch for arch in archs if arch != NATIVE and not re.fullmatch(ARCH, arch)]:
-        raise argparse.ArgumentTypeError(f"`{wrong[0]}` is not a GPU architecture like 9.0 or gfx942")
+        meant = meant_arch(wrong[0])
+        hint = f"; did you mean `{meant}`?" if meant else ""
+        raise argparse.ArgumentTypeError(f"`{wrong[0]}` is not a GPU architecture like 9.0 or gfx942{hint}")
     if NATIVE in archs and len(archs) > 1:
         raise argparse.ArgumentTypeError(f"`{NATIVE}` stands alone")
     return archs
+
+
+def named_archs(args: argparse.Namespace) -> tuple[str, ...]:
+    """The GPU architectures of a command line, those of this machine's GPUs for NATIVE; none if it names none.
+
+    Raises:
+        DriverError: see `native_archs`.
+    """
+    from py_driver.system.gpus import native_archs
+
+    return native_archs() if args.archs == (NATIVE,) else args.archs or ()
 
 
 def add_choice(parser: Parser, default: str = "all default variants", *, several: bool = False) -> None:
@@ -90,6 +113,12 @@ def add_how(parser: Parser) -> None:
         choices=[cxx.value for cxx in Cxx],
         help="compiler of C++ sources; clang always compiles the host code of .cu and .hip files, and gcc sources with "
         f"OpenMP (default: {CXX})",
+    )
+    compilation.add_argument(
+        "--compress",
+        choices=[choice.value for choice in Compress],
+        help="compression of CUDA device code: size; balance: larger, but faster to build; speed: larger still, but "
+        f"each driver reads it; none; {COMPRESS}: what each driver for the CUDA release reads (default: {COMPRESS})",
     )
     schedule.add_argument(
         "--jobs",
@@ -156,6 +185,7 @@ def choices_of(args: argparse.Namespace) -> Choices:
         cuda_compile=CudaCompile(args.cuda_compile) if args.cuda_compile else None,
         headers=Headers(args.headers) if args.headers else None,
         cxx=Cxx(args.cxx) if args.cxx else None,
+        compress=Compress(args.compress) if args.compress else None,
         keep_going=args.keep_going,
         verbose=args.verbose,
         warnings=args.warnings,
@@ -173,14 +203,13 @@ def options_of(args: argparse.Namespace, *, several: bool = False) -> Options:
         DriverError: see `remote_of` and `native_archs`.
     """
     from py_driver.building.build import Options
-    from py_driver.system.gpus import native_archs
 
     remote = remote_of(args.remote_cache, args.remote_executor)
     choices = replace(choices_of(args), remote=remote, keep_going=args.keep_going or several)
     return Options(
         strict_archs=args.strict_archs,
         words=words_of(args, several=several),
-        archs=native_archs() if args.archs == (NATIVE,) else args.archs or (),
+        archs=named_archs(args),
         report=getattr(args, "report", None),
         choices=choices,
     )
@@ -220,12 +249,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """
     from py_driver.building.build import build
     from py_driver.building.load_check import check_loads
+    from py_driver.editor.project import refresh
 
     if extensions_of(args):
         from py_driver.cli import extension
 
         work = extension.show_planned if args.dry_run else extension.build
         return run_extensions(args, output, lambda directory: work(directory, args, output, options_of(args)), run)
+    check_no_bindings(args)
     projects = projects_of(args)
     if args.dry_run:
         return _plan(args.directories[:1] if projects is None else projects, args, output, alone=projects is None)
@@ -236,8 +267,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
         else:
             show_several(built, output)
         return exit_code(built)
-    done = build(args.directories[0], args.variant, releases_of(args), output, options_of(args))
+    releases = releases_of(args)
+    done = build(args.directories[0], args.variant, releases, output, options_of(args))
     check_loads(done.variants, output)
+    refresh(args.directories[0], releases, output)
     if args.json:
         output.json(_as_json(done))
     else:
@@ -276,6 +309,7 @@ def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: O
     """
     from py_driver.building.build import build_all, prepare
     from py_driver.building.load_check import check_loads
+    from py_driver.editor.project import refresh
     from py_driver.matrix.lock_update import check_user_lock
     from py_driver.reporting.report_page import own_page
 
@@ -293,6 +327,7 @@ def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: O
     def loaded(ready: Prepared) -> Build:
         done = _built(results[ready.directory])
         check_loads(done.variants, output)
+        refresh(ready.directory, releases, output)
         return done
 
     return then(planned, loaded, output)

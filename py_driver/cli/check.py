@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_format, add_project, releases_of
-from py_driver.cli.bindings import EVERY, add_bindings
+from py_driver.cli.bindings import EVERY, add_bindings, check_no_bindings
 from py_driver.cli.projects import exit_code, extensions_of, for_each, projects_of, run_extensions, summary
 from py_driver.errors import Code, DriverError, ExitCode, error
 from py_driver.output import counted, printable
@@ -74,6 +74,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         from py_driver.cli import extension
 
         return run_extensions(args, output, lambda directory: extension.check(directory, args, output), run)
+    check_no_bindings(args)
     projects = projects_of(args)
     releases = releases_of(args)
 

@@ -13,11 +13,13 @@ from py_driver.output import printable
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from py_driver.building.build import Build
     from py_driver.cli import Subparsers
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
+    from py_driver.plan.plan import Variant
 
 
 def add(subparsers: Subparsers) -> None:
@@ -33,44 +35,65 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: see `building.build`; LOAD_FAILED if the example fails; with several projects only what is wrong
             for all of them.
     """
-    from py_driver.building.build import build
+    from py_driver.building.build import build_prepared, prepare
+    from py_driver.building.installed_torch import python_for
+    from py_driver.system.beside import beside
 
     projects = projects_of(args)
     releases = releases_of(args)
     if projects is None:
-        done = build(args.directories[0], args.variant, releases, output, options_of(args))
-        _run_example(done, releases, output)
+        options = options_of(args)
+        prepared = prepare(args.directories[0], args.variant, releases, output, options)
+        _check_cpu(prepared.chosen)
+        configurations = [variant.configuration for variant in prepared.chosen]
+        # torch is downloaded and unpacked while Bazel downloads and compiles.
+        with beside(lambda work: python_for(configurations, releases, output, work.started)) as python:
+            done = build_prepared(prepared, releases, output, options)
+            _run_example(done, python.result(), output)
         show(done, output)
         return ExitCode.OK
     outcomes = then(
         build_projects(projects, args, output),
-        lambda outcome: _run_example(outcome, releases, output, title=f"{printable(str(outcome.directory))}:"),
+        lambda outcome: _run_example(
+            outcome, _python_for(outcome, releases, output), output, title=f"{printable(str(outcome.directory))}:"
+        ),
         output,
     )
     show_several(outcomes, output, "built, and their examples run")
     return exit_code(outcomes)
 
 
-def _run_example(done: Build, releases: Releases, output: Output, title: str = "") -> Build:
+def _check_cpu(variants: Sequence[Variant]) -> None:
+    """Raise UNSUPPORTED if all variants are for another CPU than this machine's."""
+    from py_driver.system.machine import machine_cpu
+
+    if all(variant.configuration.cpu not in (None, machine_cpu()) for variant in variants):
+        message = f"no variant is for this machine's CPU, {machine_cpu()}"
+        raise error(Code.UNSUPPORTED, message, help="run it on a machine with such a CPU; `driver build` builds it")
+
+
+def _python_for(done: Build, releases: Releases, output: Output) -> str:
+    """An interpreter for what was built; see `_check_cpu` and `python_for`."""
+    from py_driver.building.installed_torch import python_for
+
+    _check_cpu([built.variant for built in done.variants])
+    return python_for([built.variant.configuration for built in done.variants], releases, output)
+
+
+def _run_example(done: Build, python: str, output: Output, title: str = "") -> Build:
     """Run the example of a project with what was built, and print what it says; the build.
 
     Args:
         done: the build.
-        releases: that it was built for.
+        python: the interpreter that loads it.
         output: where it is printed.
         title: what stands above that.
 
     Raises:
-        DriverError: UNSUPPORTED if all of it is for another CPU; see `run_example`.
+        DriverError: see `run_example`.
     """
     from py_driver.authoring.example import run_example
-    from py_driver.building.installed_torch import python_for
-    from py_driver.system.machine import machine_cpu
 
-    if all(built.variant.configuration.cpu not in (None, machine_cpu()) for built in done.variants):
-        message = f"no built variant is for this machine's CPU, {machine_cpu()}"
-        raise error(Code.UNSUPPORTED, message, help="run it on a machine with such a CPU; `driver build` builds it")
-    python = python_for([built.variant.configuration for built in done.variants], releases, output)
     with output.task(f"running the example of {done.plan.name}") as task:
         printed = run_example(done.directory, python)
         task.done("done")

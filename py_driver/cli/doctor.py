@@ -32,7 +32,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """
     from pathlib import Path
 
-    from py_driver.authoring.doctor import WRONG, examine
+    from py_driver.authoring.doctor import examine
+    from py_driver.authoring.machine_check import WRONG
 
     checks = examine(Path.cwd(), releases_of(args))
     wrong = [check for check in checks if check.state == WRONG]

@@ -232,13 +232,16 @@ def _built(  # noqa: PLR0913  (whose, which, and how)
     """Record, plan and build the variants of a command line."""
     from py_driver.building.binding_advice import advising_pybind
     from py_driver.building.extension import build_extension, plan_extension
+    from py_driver.editor.project import refresh
     from py_driver.publishing.extension_wheel import check_skeleton
 
     extension = plan_extension(directory, args.variant, releases, output, options, bindings, shown=shown)
     for configured in extension.configured:
         check_skeleton(configured.recording.record, configured.recording.wheel)
     with advising_pybind(extension):
-        return build_extension(extension, releases, output, options)
+        built = build_extension(extension, releases, output, options)
+    refresh(directory, releases, output, extension.plans)
+    return built
 
 
 def _show(built: Sequence[BuiltExtension], sizes: Sequence[int], output: Output) -> None:

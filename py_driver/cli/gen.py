@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_project, releases_of
-from py_driver.cli.bindings import EVERY, add_bindings, all_pythons, bindings_of
+from py_driver.cli.bindings import EVERY, add_bindings, all_pythons, bindings_of, check_no_bindings
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted, printable
 from py_driver.plan.projects import is_extension
@@ -57,6 +57,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return _write(args, texts, EXTENSION_HEADER, len(plan.variants), output)
     from py_driver.plan.plan import plan_directory
 
+    check_no_bindings(args)
     plan = plan_directory(directory, releases_of(args), strict_archs=args.strict_archs)
     output.notes(plan.notes)
     if name := next(iter(plan.own_names.values()), ""):

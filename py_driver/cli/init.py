@@ -54,13 +54,17 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: see `new_project`.
     """
     from py_driver.authoring.new_project import (
+        CI_FILE,
         DEFAULT,
+        begin_repository,
         check_name,
         create,
         rendered,
+        surroundings,
         template_of,
         templates,
     )
+    from py_driver.editor.project import begin
 
     if args.list:
         known = templates().values()
@@ -74,13 +78,23 @@ def run(args: argparse.Namespace, output: Output) -> int:
     owner, name = check_name(args.name) if args.name is not None else ("", _named(args.directory))
     directory = args.directory or Path(name)
     backends = [backend for words in args.backends for backend in words]
-    files = rendered(template_of(args.template or DEFAULT), name, owner, backends)
-    create(directory, files, releases_of(args))
+    around = surroundings(directory)
+    files = rendered(template_of(args.template or DEFAULT), name, owner, backends, around)
+    releases = releases_of(args)
+    kept = create(directory, files, releases)
+    repository = around.has_git and not around.in_repository
+    if repository:
+        begin_repository(directory)
+    written = [*(path for path in files if path not in kept), *begin(directory, releases, output)]
     if args.json:
-        output.json({"directory": str(directory), "files": [*files]})
+        output.json({"directory": str(directory), "files": written, "kept": kept, "repository": repository})
         return ExitCode.OK
-    for path in files:
+    for path in written:
         output.data(str(directory / path))
+    for path in kept:
+        output.say(f"kept {directory / path}, which was there")
+    if around.below_root:
+        output.say(f"no {CI_FILE}: it belongs at the root of the repository (docs/ci.md)")
     output.say(f"next: driver test {shlex.quote(str(directory))}")
     return ExitCode.OK
 

@@ -103,7 +103,9 @@ def run_extensions(
     outcomes = for_each(extensions, work, output)
     codes = [exit_code(outcomes), *(outcome.value or 0 for outcome in outcomes)]
     if rest:
-        codes.append(others(argparse.Namespace(**{**vars(args), "directories": rest}), output))
+        # Options of a setup.py are for these projects alone.
+        own = {"directories": rest, "binding": "", "python": []}
+        codes.append(others(argparse.Namespace(**{**vars(args), **own}), output))
     return next((code for code in codes if code), 0)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from py_driver.bazel.remote import remote_of
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_directory, add_matrix, release, releases_of
-from py_driver.cli.bindings import add_binding
+from py_driver.cli.bindings import add_binding, check_no_bindings
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted
 from py_driver.plan.projects import is_extension
@@ -127,6 +127,7 @@ def built(  # noqa: PLR0913  (as `dev_build`)
     """Build the variant of a project, and say so in a line; `after` is that of `dev_build`."""
     from py_driver.authoring.dev_build import dev_build
     from py_driver.bazel.invocation import CudaCompile
+    from py_driver.editor.project import refresh
     from py_driver.inspecting.instruments import DEBUG, LINES
     from py_driver.plan.overrides import with_cuda_flags
 
@@ -151,6 +152,7 @@ def built(  # noqa: PLR0913  (as `dev_build`)
         kind=kind,
         after=after,
     )
+    refresh(directory, releases, output)
     actions = f"{counted(build.ran, 'action')} ran"
     output.say(f"{build.unique_id} for {build.variant.name}: {actions}, {build.seconds:.1f} s")
     return build
@@ -220,6 +222,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return extension.run(
             args, output, extension.Local(lambda: machine_of(args), local_choices(args), local_archs(args))
         )
+    check_no_bindings(args)
     if args.under and (args.watch or args.json or not args.command):
         raise error(Code.USAGE, "--under needs a command after `--`, and cannot be combined with --watch or --json")
     if args.json and (args.watch or args.command):

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from py_driver.errors import Code, error
+from py_driver.spelling import near_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,7 +45,7 @@ def located(words: Iterable[Path], hashes: Sequence[str], output: Output) -> lis
     Raises:
         DriverError: NO_MANIFEST for a word that is neither; USAGE if `--hash` is for nothing; see `fetch_source`.
     """
-    from py_driver.recording.requirement import looks_like_requirement
+    from py_driver.recording.requirement import has_one_equals_sign, looks_like_requirement
     from py_driver.recording.source_archive import fetch_source
 
     found: list[Path | Source] = []
@@ -52,11 +53,11 @@ def located(words: Iterable[Path], hashes: Sequence[str], output: Output) -> lis
         text = str(word)
         if os.path.lexists(word):
             found.append(word)
-        elif looks_like_requirement(text):
+        elif looks_like_requirement(text) or has_one_equals_sign(text):
             found.append(fetch_source(text, output, hashes=hashes))
         elif _NAME.fullmatch(text):
             advice = f"to build {text} from the package index, name a version: {text}==1.0"
-            raise error(Code.NO_MANIFEST, f"there is no directory `{text}`", help=advice)
+            raise error(Code.NO_MANIFEST, f"there is no directory `{text}`", help=near_path(word) or advice)
         else:
             found.append(word)
     if hashes and not any(_is_source(item) for item in found):

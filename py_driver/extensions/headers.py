@@ -9,6 +9,7 @@ from py_driver.manifest.model import TORCH
 from py_driver.manifest.paths import path_problem
 from py_driver.plan.includes import PYTHON_HEADERS, TORCH_FOLDERS, is_opaque, scan, use
 from py_driver.plan.section_search import OPENMP
+from py_driver.spelling import did_you_mean
 from py_driver.system.files import is_file
 
 if TYPE_CHECKING:
@@ -99,6 +100,10 @@ class ProjectTree:
             large = real.stat().st_size > _LIMIT
             self._texts[path] = "" if large else real.read_text(encoding="utf-8", errors="replace")
         return self._texts[path]
+
+    def suggestion(self, path: str) -> str:
+        """`did you mean ...?` for a file that the project does not have, or nothing."""
+        return did_you_mean(path, sorted(self._all_files()))
 
     def headers_below(self, folders: Sequence[str]) -> list[str]:
         """The headers below some directories, sorted."""

@@ -18,6 +18,7 @@ from py_driver.manifest.paths import path_problem
 from py_driver.matrix.backends import BUILT
 from py_driver.matrix.facts import facts
 from py_driver.matrix.pythons import check_torch
+from py_driver.output import joined
 from py_driver.plan.groups import Group
 from py_driver.plan.identity import Identity, canonical
 from py_driver.plan.plan import Plan, Variant
@@ -79,6 +80,7 @@ def plan_extensions(
     planner = _Planner(tree, matrix, spans, findings, bindings)
     for recorded in records:
         planner.add(recorded)
+    planner.finish()
     if diagnostics := findings.diagnostics():
         raise DriverError(diagnostics)
     name = records[0].record.name
@@ -131,6 +133,7 @@ class _Planner:
         self._spans = spans
         self._findings = findings
         self.identities: dict[str, Identity] = {}
+        self._without: dict[tuple[str, Span], dict[str, None]] = {}
         self.groups: dict[str, Group] = {}
         self.variants: list[Variant] = []
 
@@ -171,6 +174,12 @@ class _Planner:
                 library_suffix="" if own.binds else suffix_of(module),
             )
             self.variants += [for_python(variant, module, python) for python in pythons] if own.for_one else [variant]
+
+    def finish(self) -> None:
+        """Collect EMPTY_ARCHS, once for all CUDA releases."""
+        for (message, span), releases in self._without.items():
+            advice = "name others with `--archs`"
+            self._findings.add(Code.EMPTY_ARCHS, f"{message} {joined([*releases])}", span, advice=advice)
 
     def _pythons(self, configuration: Configuration) -> tuple[Python, ...]:
         """The Pythons to build for."""
@@ -249,7 +258,7 @@ class _Planner:
                 self._findings.add(problem[0], f"the source `{source}` of {module.name} {problem[1]}", span)
             elif not self._tree.exists(source):
                 message = f"the source `{source}` of {module.name} is missing"
-                advice = "the archive lacks it, or setup.py fetches it; name a release that has it"
+                advice = self._tree.suggestion(source) or "the archive lacks it, or setup.py fetches it; name another"
                 self._findings.add(Code.FILE_MISSING, message, span, advice=advice)
             elif source.endswith(tuple(device)) and family not in {"cuda", "rocm"}:
                 message = f"{module.name} has the CUDA source `{source}`, and this variant is for the CPU"
@@ -285,8 +294,8 @@ class _Planner:
         for dropped in chosen.dropped:
             self._findings.note(f"the architecture {dropped.arch} is not built: {dropped.reason}", span)
         if not chosen.kept:
-            message = f"none of the architectures {' '.join(wanted) or '(none)'} is compiled by CUDA {toolkit.version}"
-            self._findings.add(Code.EMPTY_ARCHS, message, span, advice="name others with `--archs`")
+            message = f"none of the architectures {' '.join(wanted) or '(none)'} is compiled by CUDA"
+            self._without.setdefault((message, span), {})[toolkit.version] = None
         return chosen
 
     def _binds(self, module: Module, reached: Mapping[str, Reached], span: Span) -> bool:

@@ -5,25 +5,22 @@ No registry is named here: even the default index is the one that pip's help tex
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from typing import Final
 
 from py_driver.errors import Code, error
 from py_driver.fetch.http_client import HttpSettings
 from py_driver.fetch.transfer import redacted
+from py_driver.system.pip_config import is_on, pip_of, pythons, settings_of
 
 _PIP_SECONDS: Final = 60
 """How long pip may take to print its settings; it takes half a second, more on a network file system."""
 
-_SETTING = re.compile(r"^(?P<section>[^.]+)\.(?P<key>[\w-]+)=(?P<value>.*)$")
 _DEFAULT_INDEX = re.compile(r"Package\s+Index\s+\(default\s+(\S+?)\)")
-_SECTIONS: Final = ("global", "download", ":env:")  # later ones win, as in pip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,12 +45,9 @@ def read_pip_settings() -> PipSettings:
         DriverError: there is no pip, or it does not like its configuration (SET_UP).
     """
     pip, printed = _ask_pip()
-    values: dict[str, str] = {}
-    found = [m for m in map(_SETTING.match, printed.splitlines()) if m]
-    for section in _SECTIONS:
-        values |= {m["key"]: _value(m["value"]) for m in found if m["section"] == section}
+    values = settings_of(printed, "download")
     indexes: tuple[str, ...] = ()
-    if values.get("no-index", "0").lower() in {"", "0", "false", "no", "off", "n", "f"}:
+    if not is_on(values.get("no-index", "0")):
         first = values.get("index-url") or values.get("pypi-url") or _default_index(pip)
         indexes = (first.strip(), *values.get("extra-index-url", "").split())
     return PipSettings(
@@ -68,24 +62,14 @@ def read_pip_settings() -> PipSettings:
     )
 
 
-def _value(text: str) -> str:
-    """A value as pip prints it: a Python literal."""
-    try:
-        value = ast.literal_eval(text)
-    except (SyntaxError, ValueError):
-        return text
-    return str(value)
-
-
 def _ask_pip() -> tuple[list[str], str]:
     """The command that runs pip, and its settings as it prints them.
 
-    Tried are the pip of this interpreter, that of the python3 on PATH, and those on PATH.
+    Tried are the pip of this interpreter, of the one below it, and of the python3 on PATH, and those on PATH.
     """
-    pythons = dict.fromkeys(python for python in (sys.executable, shutil.which("python3")) if python)
     programs = [[path] for name in ("pip3", "pip") if (path := shutil.which(name))]
     refused = ""
-    for command in [*([python, "-m", "pip"] for python in pythons), *programs]:
+    for command in [*map(pip_of, pythons()), *programs]:
         done = _run([*command, "config", "list"])
         if done.returncode == 0:
             return command, done.stdout

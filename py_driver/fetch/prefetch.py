@@ -26,8 +26,14 @@ _MEGABYTE: Final = 1_000_000
 _POLL_SECONDS: Final = 0.1
 
 
-def fetch_all(
-    entries: Sequence[Entry], output: Output, jobs: int = 4, fetcher: Fetcher | None = None, *, check: bool = False
+def fetch_all(  # noqa: PLR0913  (how, by name)
+    entries: Sequence[Entry],
+    output: Output,
+    jobs: int = 4,
+    fetcher: Fetcher | None = None,
+    *,
+    check: bool = False,
+    stop: threading.Event | None = None,
 ) -> list[Fetched]:
     """Bring entries into the store, several at a time; nothing is said if all of them are there.
 
@@ -39,19 +45,20 @@ def fetch_all(
         jobs: how many at a time.
         fetcher: what to fetch with (default: this user's store and the environment's mirror).
         check: read what is there too, and bring it again if it is not what the lock pins.
+        stop: set when the archives are no longer wanted.
 
     Returns:
         One result for each entry, in their order.
 
     Raises:
-        DriverError: the diagnostics of every entry that failed; see Fetcher.fetch.
+        DriverError: the diagnostics of every entry that failed, see Fetcher.fetch; INTERRUPTED if stopped.
         KeyboardInterrupt: Ctrl-C; what came so far is kept and goes on from there next time.
     """
     fetcher = Fetcher() if fetcher is None else fetcher
     missing = list({e.key: e for e in entries if check or not fetcher.store.has(e)}.values())
     done: dict[str, Fetched] = {}
     if missing:
-        crew = _Crew(fetcher, missing)
+        crew = _Crew(fetcher, missing, stop or threading.Event())
         with output.task("fetching toolchains") as task:
             crew.start(jobs)
             try:
@@ -99,8 +106,8 @@ def _megabytes(count: int) -> str:
 class _Crew:
     """Threads that work off a list of entries."""
 
-    def __init__(self, fetcher: Fetcher, entries: Sequence[Entry]) -> None:
-        self.stop = threading.Event()
+    def __init__(self, fetcher: Fetcher, entries: Sequence[Entry], stop: threading.Event) -> None:
+        self.stop = stop
         self.finished = threading.Event()
         self.done: dict[str, Fetched] = {}
         self.failures: list[DriverError] = []

@@ -19,13 +19,20 @@ if TYPE_CHECKING:
 
 _USAGE: Final = re.compile(r"^ Function (\S+):\n\s+REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)", re.MULTILINE)
 _LAUNCHED: Final = re.compile(r'^\s+\.other\s+(\S+),@"STO_CUDA_ENTRY', re.MULTILINE)
-_SECTION: Final = re.compile(r"^//-+ \.text\.(\S+) -+$", re.MULTILINE)
+_SECTION: Final = re.compile(r"^//-+ \.text\.(\S+) +-+$", re.MULTILINE)
+"""The head of a section; nvdisasm fills up short names with blanks."""
+
 _ENTRY: Final = re.compile(
     r"^(?:\.weak\s+)?(?:\.visible\s+)?\.(?:entry|func)\s+(?:\([^)]*\)\s+)?([\w$]+)", re.MULTILINE
 )
 _LINE: Final = re.compile(r'^\s*//## File "([^"]+)", line (\d+)(.*)$')
 _WIDTH: Final = re.compile(r"(?:^|\.)[US]?(8|16|32|64|128|256)(?=\.|$)")
 _USUAL_WIDTH: Final = "32"
+_OPERATOR: Final = re.compile(r"\boperator(?:<=>|<<=?|>>=?|<=?|>=?|->\*?|\(\)) ?")
+_OPERATORS: Final = str.maketrans("<>() ", "\1\2\3\4\5")
+_OPERATORS_BACK: Final = str.maketrans("\1\2\3\4\5", "<>() ")
+_SIGNS: Final = re.compile(r"[<>( ]")
+_BRACKETS: Final = re.compile(r"[<>]")
 _PADDING: Final = "NOP"
 _SPILLS: Final = "spills"
 
@@ -76,19 +83,37 @@ class Kernel:
 
 def plain(name: str) -> str:
     """A name of C++ without its parameters: `relu::kernel<float>` for `void relu::kernel<float>(float*)`."""
-    text = name.replace("(anonymous namespace)::", "")
-    depth, end = 0, len(text)
-    for index, character in enumerate(text):
-        depth += {"<": 1, ">": -1}.get(character, 0)
-        if character == "(" and not depth:
-            end = index
+    text = _without_operators(name.replace("(anonymous namespace)::", ""))
+    begin, end, depth = 0, len(text), 0
+    for sign in _SIGNS.finditer(text):
+        depth += {"<": 1, ">": -1}.get(sign[0], 0)
+        if not depth and sign[0] == "(":
+            end = sign.start()
             break
-    text, depth = text[:end], 0
-    for index in range(len(text) - 1, -1, -1):
-        depth += {">": 1, "<": -1}.get(text[index], 0)
-        if text[index] == " " and not depth:
-            return text[index + 1 :]
-    return text
+        if not depth and sign[0] == " ":
+            begin = sign.end()
+    return text[begin:end].translate(_OPERATORS_BACK)
+
+
+def without_arguments(name: str) -> str:
+    """A name of C++ without parameters and template arguments: `relu::kernel` for `void relu::kernel<float>(float*)`.
+
+    Args:
+        name: of a function.
+    """
+    depth, begin, found = 0, 0, []
+    text = _without_operators(plain(name))
+    for sign in _BRACKETS.finditer(text):
+        if not depth:
+            found.append(text[begin : sign.start()])
+        depth += 1 if sign[0] == "<" else -1
+        begin = sign.end()
+    return "".join([*found, text[begin:] if not depth else ""]).translate(_OPERATORS_BACK).rstrip()
+
+
+def _without_operators(name: str) -> str:
+    """A name with other characters in the place of the brackets of operators."""
+    return _OPERATOR.sub(lambda match: match[0].translate(_OPERATORS), name) if "operator" in name else name
 
 
 def kernels_of(told: str, usage: str, listing: str, arch: str, names: Mapping[str, str]) -> list[Kernel]:
@@ -231,8 +256,8 @@ def ptx_of(text: str, symbol: str, number: int = 0) -> str:
     return ""
 
 
-def _same(name: str) -> str:
-    """A name without what differs between two builds of the same function."""
+def stable_name(name: str) -> str:
+    """A name without what differs between two builds of the same function: what nvcc names a file's namespace by."""
     return re.sub(r"_GLOBAL__N__[0-9a-f]+_\d+_\w+?_cu_[0-9a-f]{8}", "", name)
 
 
@@ -241,10 +266,10 @@ def pairs(old: Sequence[Kernel], new: Sequence[Kernel]) -> list[tuple[Kernel | N
     # Two sources may each have a function of one name; they are in the same order.
     known: dict[tuple[str, str], list[Kernel]] = {}
     for section in old:
-        known.setdefault((section.arch, _same(section.name)), []).append(section)
+        known.setdefault((section.arch, stable_name(section.name)), []).append(section)
     both: list[tuple[Kernel | None, Kernel | None]] = []
     for kernel in new:
-        same = known.get((kernel.arch, _same(kernel.name)))
+        same = known.get((kernel.arch, stable_name(kernel.name)))
         both.append((same.pop(0) if same else None, kernel))
     return [*both, *((section, None) for left in known.values() for section in left)]
 
@@ -266,4 +291,4 @@ def _bare(sass: str) -> str:
     labels: dict[str, str] = {}
     text = re.sub(r"/\*[0-9a-f]{4,}\*/\s*", "", sass)
     text = re.sub(r"^\s*//## .*\n", "", text, flags=re.MULTILINE)
-    return re.sub(r"\.L_x_\d+", lambda found: labels.setdefault(found[0], f".L_{len(labels)}"), _same(text))
+    return re.sub(r"\.L_x_\d+", lambda found: labels.setdefault(found[0], f".L_{len(labels)}"), stable_name(text))

@@ -19,6 +19,8 @@ from py_driver.system.environment import curated
 from py_driver.system.venv import ensure_venv
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from py_driver.inspecting.assembly import Kernel
     from py_driver.output import Output
 
@@ -78,13 +80,21 @@ class Disassembler:
                 found[arch] = found.get(arch, "") + file.read_text(encoding="utf-8", errors="replace")
         return found
 
+    def program(self, name: str) -> Path:
+        """Where one of the tools is.
+
+        Args:
+            name: `cuobjdump` or `nvdisasm`.
+        """
+        return self._programs / name
+
     def _run(self, program: str, *args: str, cwd: str | None = None) -> str:
         """What a tool prints.
 
         Raises:
             DriverError: LOAD_FAILED if it fails.
         """
-        command = [str(self._programs / program), *args]
+        command = [str(self.program(program)), *args]
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", env=curated(), cwd=cwd, check=False
         )
@@ -107,19 +117,30 @@ def _order(path: Path) -> list[Any]:
 
 
 @cache
-def demangled(symbol: str) -> str:
-    """A symbol as C++ has it, by the system's libstdc++; as it is where there is none."""
+def _demangler() -> Callable[[str], str] | None:
+    """What demangles symbols: the system's libstdc++; None where there is none."""
     try:
         demangle = ctypes.CDLL("libstdc++.so.6")["__cxa_demangle"]
         free = ctypes.CDLL(None)["free"]
     except (OSError, AttributeError):
-        return symbol
+        return None
     demangle.restype = ctypes.c_void_p
     free.argtypes = [ctypes.c_void_p]
-    found = demangle(symbol.encode(), None, None, None)
-    if not found:
-        return symbol
-    try:
-        return (ctypes.string_at(found)).decode(errors="replace")
-    finally:
-        free(found)
+
+    def demangled(symbol: str) -> str:
+        found = demangle(symbol.encode(), None, None, None)
+        if not found:
+            return symbol
+        try:
+            return (ctypes.string_at(found)).decode(errors="replace")
+        finally:
+            free(found)
+
+    return demangled
+
+
+@cache
+def demangled(symbol: str) -> str:
+    """A symbol as C++ has it, by the system's libstdc++; as it is where there is none."""
+    demangle = _demangler()
+    return demangle(symbol) if demangle else symbol

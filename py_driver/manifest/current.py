@@ -91,7 +91,7 @@ def _framework(root: Section) -> Framework:
     read = {kind: read_framework(table, kind) for kind, table in tables.items() if table}
     if present:
         return read.get(present[0]) or Framework(span=root.span, table=present[0])
-    if root.edition > _IMPLICIT_NOARCH:
+    if root.edition > _IMPLICIT_NOARCH and not root.has_near(TORCH, NOARCH, TVM_FFI):
         advice = "add [torch] for compiled kernels, [torch-noarch] for Python files only"
         root.findings.add(Code.MISSING_KEY, "there is no framework table", root.span, advice=advice)
     return Framework(span=root.span, table=NOARCH if root.edition <= _IMPLICIT_NOARCH else TORCH)

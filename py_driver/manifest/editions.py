@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.errors import Code
 from py_driver.manifest.model import CURRENT, NEWEST
+from py_driver.manifest.section import kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +87,7 @@ def _stated(edition: object, findings: Findings) -> int | None:
     """The edition that `edition` states, if there is such a one."""
     span = findings.value(("general", "edition"))
     if not isinstance(edition, int) or isinstance(edition, bool):
-        findings.add(Code.WRONG_TYPE, "`edition` in [general] must be an integer", span)
+        findings.add(Code.WRONG_TYPE, f"`edition` in [general] must be an integer, not {kind(edition)}", span)
     elif CURRENT <= edition <= NEWEST:
         findings.reason = f"see `edition` in line {span.line}"
         return edition
@@ -120,9 +121,9 @@ def _is_of_another(edition: int, values: dict[str, Any], findings: Findings) -> 
 
 def _marks(values: dict[str, Any]) -> Iterator[tuple[int, KeyPath]]:
     """The editions that marks tell, the strongest first, each with the path of its mark."""
-    for pattern, kind, edition in _MARKS:
+    for pattern, value_type, edition in _MARKS:
         for path, value in _matches(values, pattern):
-            if isinstance(value, kind):
+            if isinstance(value, value_type):
                 yield edition, path
 
 

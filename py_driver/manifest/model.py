@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
@@ -154,6 +155,13 @@ class Framework(NamedTuple):
         return self.table == NOARCH
 
 
+@cache
+def _section_title(name: str) -> str:
+    """The header of a kernel section."""
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f"[kernel.{name}]" if re.fullmatch(r"[A-Za-z0-9_-]+", name) else f'[kernel."{escaped}"]'
+
+
 class Kernel(NamedTuple):
     """A `[kernel.<name>]` section.
 
@@ -194,9 +202,7 @@ class Kernel(NamedTuple):
     @property
     def title(self) -> str:
         """The section as its header names it."""
-        name = self.name.value
-        escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-        return f"[kernel.{name}]" if re.fullmatch(r"[A-Za-z0-9_-]+", name) else f'[kernel."{escaped}"]'
+        return _section_title(self.name.value)
 
     @property
     def target(self) -> str:

@@ -11,11 +11,14 @@ from py_driver.matrix.facts import facts
 OTHER_SOURCES = tuple(f".{extension}" for extension in facts("backends")["OTHER_LANGUAGES"])
 """Suffixes of files that are compiled as C, or as assembly with a preprocessor."""
 
+CXX_SOURCES = tuple(f".{extension}" for extension in facts("backends")["CXX_EXTENSIONS"])
+"""Suffixes of files that are compiled as C++ for every backend."""
+
 SOURCES = tuple(
     sorted(
         {
             *OTHER_SOURCES,
-            *(f".{extension}" for extension in facts("backends")["CXX_EXTENSIONS"]),
+            *CXX_SOURCES,
             *(suffix for backend in BUILT.values() for suffix in backend.sources),
         }
     )

@@ -33,6 +33,9 @@ _VERSION = f"^{VERSION}$"
 PAGE = "docs/build-toml.md"
 """What the links in the declarations' texts are relative to."""
 
+SCHEMA_ID = "https://github.com/owner/rules_torch_kernels/raw/main/docs/build-toml.schema.json"
+"""The name of the schema; `owner` stands for whoever publishes the project, as in `.bcr`."""
+
 _CUDA_VERSION = '"13.0"'
 _LINK = re.compile(r"\[([^\]]+)\]\(#[^)]*\)")
 _NESTED = {
@@ -59,6 +62,7 @@ def make_schema(edition: int = CURRENT) -> Schema:
     }
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
+        "$id": SCHEMA_ID + (f"?edition={edition}" if edition != CURRENT else ""),
         "title": f"build.toml, edition {edition}",
         **{key: value for key, value in root.items() if key != "title"},
         "oneOf": [{"required": [name]} for name in (TORCH, NOARCH, TVM_FFI)],

@@ -10,6 +10,7 @@ from py_driver.errors import Code, Diagnostic, DriverError, Note, Span
 from py_driver.manifest.keys import VERSION, Key, Kind, Table
 from py_driver.manifest.model import DEPENDS, Located
 from py_driver.manifest.tables import TABLES, table
+from py_driver.matrix.backends import meant_arch
 from py_driver.spelling import did_you_mean, nearest
 
 if TYPE_CHECKING:
@@ -167,6 +168,11 @@ class Section:
         """Whether the file has the key, whatever its value."""
         return key in self._values
 
+    def has_near(self, *names: str) -> bool:
+        """Whether the file has an unknown key that may be meant for one of these, and is complained of as that."""
+        unknown = [key for key in self._values if self._table.key(key, self.edition) is None]
+        return any(nearest(key, names) for key in unknown)
+
     def names(self) -> tuple[str, ...]:
         """All keys of the table, in the order of the file."""
         return tuple(self._values)
@@ -188,7 +194,7 @@ class Section:
         if (key := self._table.key(name, self.edition)) is None:
             return None
         if name not in self._values:
-            if key.is_required(self.edition):
+            if key.is_required(self.edition) and not self.has_near(name):
                 message = f"{self.title} has no `{name}`" if self.path else f"there is no [{name}] table"
                 self.findings.add(Code.MISSING_KEY, message, self.span, advice=f"add `{name}`: {key.expected}")
             return None
@@ -256,7 +262,10 @@ class Section:
             return None
         if key.pattern and key.noun and not re.fullmatch(key.pattern, value, re.ASCII):
             message = f"`{value}` is not {key.noun}"
-            self.findings.add(Code.BAD_VALUE, message, span, label=f"such as {key.example.strip('[]')}")
+            meant = meant_arch(value)
+            fits = meant and re.fullmatch(key.pattern, meant, re.ASCII)
+            label = f'did you mean "{meant}"?' if fits else f"such as {key.example.strip('[]')}"
+            self.findings.add(Code.BAD_VALUE, message, span, label=label)
             return None
         return Located(value=value, span=span)
 
@@ -300,15 +309,24 @@ class Section:
         """The tables in a table whose keys the author chooses: `[kernel.<name>]`."""
         if (found := self._get(name, dict)) is None:
             return ()
-        sections = []
-        for key, value in found[1].items():
-            if isinstance(value, dict):
-                sections.append(self._inner((name, key), value, table(declared)))
-            else:
-                message = f"`{key}` in [{name}] must be a table, not {kind(value)}"
-                advice = f"write it below a header `[{name}.<name>]`"
-                self.findings.add(Code.WRONG_TYPE, message, self.findings.value((name, key)), advice=advice)
-        return tuple(sections)
+        wrong = {key: value for key, value in found[1].items() if not isinstance(value, dict)}
+        tables = {
+            key: value
+            for key, value in wrong.items()
+            if isinstance(value, list) and value and isinstance(value[0], dict)
+        }
+        for key in tables:
+            message = f"`[[{name}.{key}]]` is a list of tables"
+            self.findings.add(
+                Code.WRONG_TYPE, message, self.findings.value((name, key)), advice=f"write [{name}.{key}]"
+            )
+        if keys := [key for key in wrong if key not in tables]:
+            message = f"`{keys[0]}` stands in [{name}] itself, which holds named sections only"
+            advice = f"give the section a name: [{name}.<name>]"
+            self.findings.add(Code.WRONG_TYPE, message, self.findings.key((name, keys[0])), advice=advice)
+        return tuple(
+            self._inner((name, key), value, table(declared)) for key, value in found[1].items() if key not in wrong
+        )
 
     def sections(self, name: str) -> tuple[Section, ...]:
         """A list of tables."""

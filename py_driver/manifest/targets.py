@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from py_driver.matrix.backends import BUILT, UNIVERSAL
 from py_driver.matrix.configurations import ALL, is_identifier
@@ -28,6 +29,7 @@ def binding_target(family: str) -> str:
     return f"binding_{family}"
 
 
+@cache
 def section_target(name: str) -> str:
     """The target of a kernel section: its name, or what a label carries of it if that is none, or taken."""
     plain = _PLAIN.fullmatch(name) and len(name) <= _LONGEST

@@ -59,6 +59,9 @@ def parse(content: bytes, file: str) -> tuple[dict[str, Any], dict[KeyPath, Loca
             raise _syntax(
                 source, start, len(source.text) if end < 0 else end, "the string has no end", advice
             ) from None
+        if twice := _written_twice(source.text, at, problem.msg):
+            start, end, shown = twice
+            raise _syntax(source, start, end, f"{shown} is written twice", "keep one of them") from None
         raise _syntax(source, at, at + 1, _sentence(problem.msg)) from None
     except ValueError:
         # tomli passes on what Python says of an integer of more than 4300 digits, without a place.
@@ -104,6 +107,25 @@ def _open_string(text: str, at: int) -> tuple[int, str] | None:
         quote = symbol[:3] if symbol[:3] in {'"""', "'''"} else symbol[:1]
         if quote[0] in "\"'" and not (len(symbol) >= 2 * len(quote) and symbol.endswith(quote)):
             return token.start(), quote
+    return None
+
+
+def _written_twice(text: str, at: int, message: str) -> tuple[int, int, str] | None:
+    """The place of a key or a header that is there already, and how messages show it; None if that is not the problem.
+
+    Args:
+        text: of the file.
+        at: where the parser stopped: after a value, or within the header.
+        message: of tomli.
+    """
+    if not re.match(r"Cannot (?:overwrite|declare|mutate)", message):
+        return None
+    begin = text.rfind("\n", 0, at) + 1
+    line = text[begin:].partition("\n")[0]
+    if header := re.match(r"[ \t]*(\[\[?[^\]#]*\]\]?)", line):
+        return begin + header.start(1), begin + header.end(1), f"the table `{header[1]}`"
+    if key := re.match(r"[ \t]*([^=\s]+)[ \t]*=", line):
+        return begin + key.start(1), begin + key.end(1), f"`{key[1]}`"
     return None
 
 

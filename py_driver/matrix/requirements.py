@@ -138,7 +138,7 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
     toolkits = {
         backend.family: {
             release["version"]: {
-                **{name: release[key] for key, name in backend.locked_keys.items()},
+                **{name: release[key] for key, name in backend.locked_keys.items() if key in release},
                 "archives": [
                     _archive(archive, (backend.family, release["version"]), table) for archive in release["archives"]
                 ],

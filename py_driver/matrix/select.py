@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
 from itertools import chain, product
 from typing import TYPE_CHECKING, NamedTuple
@@ -149,6 +148,8 @@ def _near_misses(pattern: str, known: Sequence[str]) -> str:
 
 def _likeness(words: Sequence[str], name: str) -> float:
     """How much words are like those of an identifier, on average, from 0 to 1."""
+    from difflib import SequenceMatcher  # noqa: PLC0415  (only messages need it)
+
     there = name.split("-")
     return sum(max(SequenceMatcher(None, word, other).ratio() for other in there) for word in words) / max(
         len(words), 1
@@ -282,12 +283,23 @@ def _no_word(kind: str, word: str, beside: Sequence[str], configurations: Collec
     backends = sorted(
         {name for configuration in configurations for name in (configuration.backend, configuration.family)}
     )
-    hint = did_you_mean(word, torches if kind == "torch" else backends)
-    there = [f"torch {', '.join(torches)}"] if torches else []
-    there.append(f"the backends {', '.join(backends)}")
+    hint = did_you_mean(word, torches) if kind == "torch" else _near_backends(word, backends)
+    there = [f"torch {', '.join(torches)}"] if torches and (kind == "torch" or beside) else []
+    there += [f"the backends {', '.join(backends)}"] if kind == "backend" or beside else []
     with_others = f" with {' or '.join(f'`{word}`' for word in beside)}" if beside else ""
     return Diagnostic(
         code=Code.NO_SUCH_VARIANT,
         message=f"no variant is for {'torch' if kind == 'torch' else 'the backend'} `{word}`{with_others}",
         help=f"{hint}{' ' if hint else ''}there are variants for {' and for '.join(there)}",
     )
+
+
+def _near_backends(word: str, backends: Sequence[str]) -> str:
+    """`did you mean ...?` for the releases of a toolkit whose digits begin as a word's, or for the nearest name."""
+    digits = re.sub(r"\D", "", word)
+    near = [
+        backend
+        for backend in backends
+        if digits and backend[:2] == word[:2].casefold() and re.sub(r"\D", "", backend).startswith(digits)
+    ]
+    return f"did you mean {' or '.join(f'`{name}`' for name in near)}?" if near else did_you_mean(word, backends)

@@ -40,10 +40,12 @@ class Known(NamedTuple):
     Attributes:
         archs: as build.toml spells them: `8.0`, `9.0a`, `gfx942`.
         features: which of them have a feature that can be switched on or off, by its name: `sramecc`, `xnack`.
+        families: the plain architectures whose GPUs run the code for a family, by its name: `10.0f`.
     """
 
     archs: tuple[str, ...] = ()
     features: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    families: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 class Dropped(NamedTuple):

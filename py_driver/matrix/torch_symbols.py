@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mmap
 import shutil
 import struct
 import tempfile
 import zipfile
 from array import array
 from collections.abc import Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -30,9 +28,12 @@ from py_driver.fetch.fetcher import Fetcher
 from py_driver.fetch.store import Store
 from py_driver.matrix.backends import BUILT, backend_of
 from py_driver.system.cache import cache_root
+from py_driver.system.elf import Kind, mapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from py_driver.system.elf import Elf, Section
 
 LIBRARIES: Final = {
     name: (*sorted((*family.torch_libraries, *family.recorded)),)
@@ -46,7 +47,6 @@ PYTHON_LIBRARIES: Final = {"python": ("libtorch_python.so",)}
 for extensions is the same in all wheels of a release."""
 
 _HASH: Final = 4
-_SHT_DYNAMIC, _SHT_DYNSYM, _SHT_VERDEF, _SECTION = 6, 11, 0x6FFFFFFD, 64
 _DT_SONAME = 14
 _DEFAULT, _PROTECTED = 0, 3
 _BINDINGS = (1, 2, 10)  # global, weak, unique
@@ -213,78 +213,63 @@ def _wheel(entry: Entry, work: Path) -> Path:
 
 
 def defined(library: Path) -> Iterable[str]:
-    """The symbols that a 64-bit little-endian ELF library defines for others, as its section headers tell.
+    """The symbols that an ELF library defines for others, as its section headers tell.
 
-    Layout: System V ABI, chapter 4.
+    Raises:
+        MalformedError: it is no such library.
     """
-    names = set()
-    with _mapped(library) as elf:
-        for table, strings in _sections(elf, _SHT_DYNSYM):
-            for name, info, other, section in struct.iter_unpack("<IBBH16x", elf[table]):
-                if section and info >> 4 in _BINDINGS and other & 3 in {_DEFAULT, _PROTECTED}:
-                    names.add(_text(elf, strings + name))
-    return names
+    with mapped(library) as elf:
+        return {
+            symbol.name
+            for symbol in elf.symbols(Kind.DYNSYM)
+            if symbol.section and symbol.binding in _BINDINGS and symbol.visibility in {_DEFAULT, _PROTECTED}
+        }
 
 
 def undefined(library: Path) -> Iterable[str]:
     """The symbols that such a library takes from others.
 
-    Layout: System V ABI, chapter 4.
+    Raises:
+        MalformedError: it is no such library.
     """
-    names = set()
-    with _mapped(library) as elf:
-        for table, strings in _sections(elf, _SHT_DYNSYM):
-            for name, _, _, section in struct.iter_unpack("<IBBH16x", elf[table]):
-                if not section and name:
-                    names.add(_text(elf, strings + name))
-    return names
+    with mapped(library) as elf:
+        return {symbol.name for symbol in elf.symbols(Kind.DYNSYM) if not symbol.section and symbol.name}
 
 
 def soname(library: Path) -> str:
     """The name by which others need such a library; that of the file if it does not say one.
 
-    Layout: System V ABI, chapter 5.
+    Raises:
+        MalformedError: it is no such library.
     """
-    with _mapped(library) as elf:
-        for table, strings in _sections(elf, _SHT_DYNAMIC):
-            for tag, value in struct.iter_unpack("<qQ", elf[table]):
+    with mapped(library) as elf:
+        for table, strings in _tables(elf, Kind.DYNAMIC):
+            for tag, value in struct.iter_unpack("<qQ", elf.content_of(table)):
                 if tag == _DT_SONAME:
-                    return _text(elf, strings + value)
+                    return elf.text(strings.offset + value)
     return library.name
 
 
 def versions(library: Path) -> Iterable[str]:
     """The versions of symbols that such a library defines, e.g. `GOMP_4.5`.
 
-    Layout: Linux Standard Base, "Symbol Versioning".
+    Raises:
+        MalformedError: it is no such library.
     """
     found = []
-    with _mapped(library) as elf:
-        for table, strings in _sections(elf, _SHT_VERDEF):
-            at, action = table.start, 1
+    with mapped(library) as elf:
+        for table, strings in _tables(elf, Kind.VERDEF):
+            at, action = table.offset, 1
             while action:
-                aux, action = struct.unpack_from("<II", elf, at + 12)
-                (name,) = struct.unpack_from("<I", elf, at + aux)
-                found.append(_text(elf, strings + name))
+                aux, action = elf.numbers("<II", at + 12, table.name)
+                (name,) = elf.numbers("<I", at + aux, table.name)
+                found.append(elf.text(strings.offset + name))
                 at += action
     return found
 
 
-@contextmanager
-def _mapped(library: Path) -> Iterator[mmap.mmap]:
-    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as elf:
-        yield elf
-
-
-def _sections(elf: mmap.mmap, wanted: int) -> Iterator[tuple[slice, int]]:
-    """Where the sections of a kind are, and where the texts that they name begin."""
-    (start,) = struct.unpack_from("<Q", elf, 40)
-    (count,) = struct.unpack_from("<H", elf, 60)
-    sections = [struct.unpack_from("<IIQQQQIIQQ", elf, start + _SECTION * i) for i in range(count)]
-    for _, kind, _, _, offset, size, link, *_ in sections:
-        if kind == wanted:
-            yield slice(offset, offset + size), sections[link][4]
-
-
-def _text(elf: mmap.mmap, at: int) -> str:
-    return elf[at : elf.find(b"\0", at)].decode("ascii")
+def _tables(elf: Elf, kind: Kind) -> Iterator[tuple[Section, Section]]:
+    """The sections of a kind, each with that of its names."""
+    for section in elf.sections:
+        if section.kind == kind and section.link < len(elf.sections):
+            yield section, elf.sections[section.link]

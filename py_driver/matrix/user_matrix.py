@@ -11,7 +11,7 @@ from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.backends import BUILT, TOOLKITS, backend_of
 from py_driver.matrix.configurations import CPUS, USUAL_CPU
 from py_driver.matrix.toolkits import numbers
-from py_driver.spelling import did_you_mean
+from py_driver.spelling import did_you_mean, near_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -71,7 +71,18 @@ _LIBRARY: Final[Mapping[str, type]] = {
 _PLATFORM: Final = "platform"
 _DEFAULT_CPUS: Final = "cpus"
 _MOST: Final = 1000
-_OPTIONAL: Final = {"on-request", "wheel", "sdist", "root", "sha256", "libraries", "pythons", "pybind-abi"}
+_OPTIONAL: Final = {
+    "on-request",
+    "wheel",
+    "sdist",
+    "root",
+    "sha256",
+    "libraries",
+    "pythons",
+    "pybind-abi",
+    "compress",
+    "compress-option",
+}
 _NEW_NAMES: Final = {"bundled": "default", "named": "on-request", "slim": "members"}
 """Keys of 0.1 that are still read, and their names."""
 _OF_ARCHIVES: Final = {"members"}
@@ -160,7 +171,8 @@ def read_extension(path: Path, warn: Callable[[str], None]) -> Extension:
     try:
         table = tomli.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
-        raise error(Code.FILE_MISSING, f"cannot read the matrix {path}: {problem.strerror}") from None
+        message = f"cannot read the matrix {path}: {problem.strerror}"
+        raise error(Code.FILE_MISSING, message, help=near_path(path)) from None
     except RecursionError:
         raise error(Code.TOML_LIMIT, f"{path}: too many brackets inside one another") from None
     except (tomli.TOMLDecodeError, UnicodeDecodeError) as problem:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
 from py_driver.manifest.model import CPP, CURRENT, STABLE_SINCE, TORCH, TVM_FFI, values
-from py_driver.manifest.paths import SOURCES
+from py_driver.manifest.paths import CXX_SOURCES, SOURCES
 from py_driver.matrix.backends import BUILT, UNIVERSAL
 from py_driver.matrix.toolkits import numbers
+from py_driver.output import joined
 from py_driver.plan.compile_groups import archs_of, compiles
 
 if TYPE_CHECKING:
@@ -19,17 +20,19 @@ if TYPE_CHECKING:
     from py_driver.matrix.matrix import Matrix
     from py_driver.matrix.releases import Releases
     from py_driver.matrix.toolkits import Toolkit
+    from py_driver.plan.present_files import PresentFiles
 
 
-def check(manifest: Manifest, releases: Releases, findings: Findings) -> None:
+def check(manifest: Manifest, releases: Releases, present: PresentFiles, findings: Findings) -> None:
     """Collect what the values of a manifest say together: errors and notes.
 
     Args:
         manifest: what was read; stand-ins in it lead to no error here.
         releases: to build for.
+        present: the files that the project has.
         findings: gets UNKNOWN_ARCH, EMPTY_ARCHS, UNSUPPORTED, BAD_NAME, BAD_VALUE, MISSING_KEY, and the notes.
     """
-    _check_framework(manifest, findings)
+    _check_framework(manifest, present, findings)
     matrix = releases.matrix
     default = {configuration.backend for configuration, is_default in matrix.configurations() if is_default}
     toolkits = [toolkit for toolkit in matrix.toolkits if toolkit.backend in default]
@@ -37,7 +40,7 @@ def check(manifest: Manifest, releases: Releases, findings: Findings) -> None:
         if kernel.language != CPP:
             _check_language(kernel, manifest, findings)
         elif kernel.backend.value in BUILT and kernel.backend.value in manifest.built and not manifest.framework.noarch:
-            _check_sources(kernel, findings)
+            _check_sources(kernel, manifest, present, findings)
         asked = kernel.architectures
         archs = (*(asked.value if asked else ()), *kernel.gencode)
         known = _check_archs(kernel.backend.value, archs, matrix, findings)
@@ -53,7 +56,7 @@ def check(manifest: Manifest, releases: Releases, findings: Findings) -> None:
         findings.note("the licence is missing; metadata.json will have `unknown`", manifest.name.span)
 
 
-def _check_framework(manifest: Manifest, findings: Findings) -> None:
+def _check_framework(manifest: Manifest, present: PresentFiles, findings: Findings) -> None:
     framework = manifest.framework
     stable = [
         framework.stable_abi[family] for family in BUILT if family in framework.stable_abi and family in manifest.built
@@ -72,7 +75,9 @@ def _check_framework(manifest: Manifest, findings: Findings) -> None:
         if not findings.has(src) or findings.is_right(span):
             message = f"`src` in [{framework.table}] has no source that registers the operators"
             folder = manifest.python_root.partition("/")[0]
-            advice = f'list it, e.g. src = ["{folder}/{framework.table.replace("-", "_")}_binding.cpp"]'
+            binding = present.source(CXX_SOURCES, _listed(manifest), folder)
+            example = binding or f"{folder}/{framework.table.replace('-', '_')}_binding.cpp"
+            advice = f'list it{"" if binding else ", e.g."}: src = ["{example}"]'
             findings.add(Code.MISSING_KEY, message, span, advice=advice)
 
 
@@ -98,14 +103,22 @@ def _has_source(files: Texts) -> bool:
     return any(text.value.endswith(SOURCES) for text in files)
 
 
-def _check_sources(kernel: Kernel, findings: Findings) -> None:
+def _listed(manifest: Manifest) -> set[str]:
+    """The files that sections list."""
+    return {
+        text.value for src in (manifest.framework.src, *(kernel.src for kernel in manifest.kernels)) for text in src
+    }
+
+
+def _check_sources(kernel: Kernel, manifest: Manifest, present: PresentFiles, findings: Findings) -> None:
     """Collect MISSING_KEY for a section without any file, and a note for one of headers only."""
     span = findings.value(("kernel", kernel.name.value, "src"))
     if kernel.src and not _has_source(kernel.src):
         findings.note(f"`src` in {kernel.title} has no source: nothing is compiled for it", span, Code.MISSING_KEY)
     elif not kernel.src and findings.is_right(span):
         message = f"`src` in {kernel.title} has no source, so there is nothing to compile"
-        advice = "list a source, or remove the section"
+        source = present.source(BUILT[kernel.backend.value].sources or CXX_SOURCES, _listed(manifest))
+        advice = f"list {f'`{source}`' if source else 'a source'}, or remove the section"
         findings.add(Code.MISSING_KEY, message, span, advice=advice)
 
 
@@ -125,19 +138,28 @@ def _check_archs(backend: str, archs: Texts, matrix: Matrix, findings: Findings)
 def _check_some_arch_is_left(
     manifest: Manifest, kernel: Kernel, toolkits: Iterable[Toolkit], findings: Findings
 ) -> None:
-    """Collect EMPTY_ARCHS for each toolkit that a section for GPUs has nothing for."""
+    """Collect EMPTY_ARCHS once if there are toolkits that a section for GPUs has nothing for."""
     backend = BUILT[kernel.backend.value]
+    empty = []
     for toolkit in toolkits:
         version = numbers(toolkit.version)
         admitted = manifest.bounds(backend.family).admit(version) and kernel.bounds.admit(version)
-        if toolkit.family != backend.family or not admitted:
-            continue
-        archs = archs_of(kernel, toolkit)
-        if not archs.kept:
-            span = kernel.architectures.span if kernel.architectures else kernel.span
-            release = f"{backend.title} {toolkit.version}"
-            message = f"{kernel.title} has no GPU architecture that {release} supports"
-            findings.add(Code.EMPTY_ARCHS, message, span, advice=f"{release} supports {', '.join(toolkit.archs)}")
+        if toolkit.family == backend.family and admitted and not archs_of(kernel, toolkit).kept:
+            empty.append(toolkit)
+    if not empty:
+        return
+    releases: dict[tuple[str, ...], list[str]] = {}
+    for toolkit in empty:
+        releases.setdefault(tuple(toolkit.archs), []).append(toolkit.version)
+    supported = [
+        f"{backend.title} {joined(versions)} {'supports' if len(versions) == 1 else 'support'} {', '.join(archs)}"
+        for archs, versions in releases.items()
+    ]
+    span = kernel.architectures.span if kernel.architectures else kernel.span
+    versions = joined([toolkit.version for toolkit in empty])
+    verb = "supports" if len(empty) == 1 else "support"
+    message = f"{kernel.title} has no GPU architecture that {backend.title} {versions} {verb}"
+    findings.add(Code.EMPTY_ARCHS, message, span, advice="; ".join(supported))
 
 
 def _check_depends(kernel: Kernel, bound: str, releases: Releases, findings: Findings) -> None:

@@ -14,7 +14,6 @@ from py_driver.manifest.paths import HEADERS, SOURCES, path_problem
 from py_driver.matrix.backends import BUILT, owner_of
 from py_driver.plan.compile_groups import compiles
 from py_driver.plan.links import ADVICE
-from py_driver.spelling import did_you_mean
 from py_driver.system.files import is_directory, is_file, is_lfs_pointer, is_readable
 
 if TYPE_CHECKING:
@@ -24,11 +23,9 @@ if TYPE_CHECKING:
     from py_driver.manifest.model import Manifest, Text, Texts
     from py_driver.manifest.section import Findings
     from py_driver.plan.links import Links
+    from py_driver.plan.present_files import PresentFiles
 
 _PACKAGES = ("BUILD", "BUILD.bazel")
-_SEEN_LIMIT = 20_000
-_KNOWN_LIMIT = 2_000
-_SUGGESTION_LIMIT = 10
 
 
 class FileChecker:
@@ -36,21 +33,21 @@ class FileChecker:
 
     Args:
         links: the project's.
+        present: the files that the project has.
         findings: gets FILE_MISSING, PATH_ESCAPES, FILE_KIND, DUPLICATE_FILE, FOREIGN_FILE and BAD_VALUE.
 
     Attributes:
         unusable: what sections that are not built list, and what cannot be read as a file of the project.
     """
 
-    def __init__(self, links: Links, findings: Findings) -> None:
+    def __init__(self, links: Links, present: PresentFiles, findings: Findings) -> None:
         self._directory = links.directory
+        self._present = present
         self._links = links
         self._findings = findings
         self._note = findings.note
         self._needed = True
         self.unusable: set[str] = set()
-        self._known: list[str] | None = None
-        self._suggestions = 0
 
     def _add(self, code: Code, message: str, span: Span, *, label: str = "", advice: str = "") -> None:
         """Collect an error; a note in a section that is not built."""
@@ -80,20 +77,31 @@ class FileChecker:
                 self.unusable.add(text.value)
             seen.setdefault(text.value, text)
         for text in directories:
-            if text.value != "." and self._is_inside(text) and not is_directory(self._directory / text.value):
-                self._add(Code.FILE_KIND, f"`{text.value}` in `include` is not a directory", text.span)
+            if text.value == "." or not self._is_inside(text, kind="directory"):
+                continue
+            if not is_directory(self._directory / text.value):
+                parent = text.value.rpartition("/")[0] or "."
+                message, advice = f"`{text.value}` in `include` is not a directory", f"write `{parent}`, where it is"
+                self._add(Code.FILE_KIND, message, text.span, advice=advice)
         self._needed = True
 
-    def _is_inside(self, text: Text) -> bool:
-        """Whether a path is well written, exists and stays in the project; collects the error if not."""
+    def _is_inside(self, text: Text, *, kind: str = "file") -> bool:
+        """Whether a path is well written, exists and stays in the project; collects the error if not.
+
+        Args:
+            text: the path.
+            kind: what it names, `file` or `directory`.
+        """
         path = text.value
         if problem := path_problem(path):
-            self._add(problem[0], f"the path `{path}` {problem[1]}", text.span)
+            label = self._present.meant(path)
+            self._add(problem[0], f"the path `{path}` {problem[1]}", text.span, label=label)
             return False
         try:
             os.path.realpath(self._directory / path, strict=True)
         except FileNotFoundError:
-            self._add(Code.FILE_MISSING, f"there is no file `{path}`", text.span, label=self._suggestion(path))
+            label = self._present.suggestion(path) if kind == "file" else self._present.directory(path)
+            self._add(Code.FILE_MISSING, f"there is no {kind} `{path}`", text.span, label=label)
             return False
         except OSError as failure:
             self._add(Code.FILE_KIND, f"cannot use `{path}`: {failure.strerror}", text.span)
@@ -108,7 +116,11 @@ class FileChecker:
         path = text.value
         about = (self._directory / path).stat()
         if not stat.S_ISREG(about.st_mode):
-            self._add(Code.FILE_KIND, f"`{path}` is not a regular file", text.span, advice="list each file by its name")
+            kind = "a directory" if stat.S_ISDIR(about.st_mode) else "not a regular file"
+            inside = self._present.source(SOURCES, (), path) if stat.S_ISDIR(about.st_mode) else ""
+            example = f", as `{inside}`" if inside.startswith(f"{path}/") else ""
+            advice = f"list each file by its name{example}"
+            self._add(Code.FILE_KIND, f"`{path}` is {kind}", text.span, advice=advice)
             return False
         if not any_kind and not path.endswith((*SOURCES, *HEADERS)):
             message = f"`{path}` is neither a source ({' '.join(SOURCES)}) nor a header; it is not compiled"
@@ -195,28 +207,6 @@ class FileChecker:
             if "," in text.value:
                 message = f"the path `{text.value}` has a comma, at which {known.compiler} splits it"
                 self._add(Code.BAD_VALUE, message, text.span, advice="rename it; other files may have commas")
-
-    def _suggestion(self, path: str) -> str:
-        """`did you mean ...?` for a missing file; only for the first ones, since each takes its time."""
-        self._suggestions += 1
-        if self._suggestions > _SUGGESTION_LIMIT:
-            return ""
-        if self._known is None:
-            self._known = self._files()
-        return did_you_mean(path, self._known)
-
-    def _files(self) -> list[str]:
-        """The sources and headers that exist; of a huge project those that are found first."""
-        found: list[str] = []
-        seen = 0
-        for where, directories, files in os.walk(self._directory):
-            directories[:] = sorted(name for name in directories if not name.startswith((".", "bazel-")))
-            named = sorted(name for name in files if name.endswith((*SOURCES, *HEADERS)))
-            found += (os.path.relpath(os.path.join(where, name), self._directory) for name in named)  # noqa: PTH118  (no Path for each file)
-            seen += len(files) + len(directories)
-            if len(found) > _KNOWN_LIMIT or seen > _SEEN_LIMIT:
-                break
-        return found[:_KNOWN_LIMIT]
 
     def check_case(self, manifest: Manifest) -> None:
         """Collect an error for each file whose path differs from an earlier one only by case."""

@@ -133,7 +133,16 @@ class Links:
             return []
 
 
-def is_in_repository(directory: Path) -> bool:
-    """Whether a directory is in a repository, as its files say: git may refuse to look at it."""
+def repository_of(directory: Path) -> Path | None:
+    """The root of the repository that a directory is in, as files say: git may refuse to look at it; None if in none.
+
+    Args:
+        directory: which need not be there.
+    """
     real = Path(os.path.realpath(directory))
-    return any((parent / _GIT).exists() for parent in (real, *real.parents))
+    return next((parent for parent in (real, *real.parents) if (parent / _GIT).exists()), None)
+
+
+def is_in_repository(directory: Path) -> bool:
+    """Whether a directory is in a repository, see `repository_of`."""
+    return repository_of(directory) is not None

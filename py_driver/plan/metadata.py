@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
+
+import tomli
 
 from py_driver.manifest.model import Depends
 from py_driver.matrix.backends import BUILT, UNIVERSAL
+from py_driver.matrix.facts import facts
+from py_driver.resources import resource
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from py_driver.manifest.model import KernelDepend, Manifest
 
 METADATA = "metadata.json"
@@ -21,6 +28,22 @@ client does not read it; such a variant is not published."""
 CXX = "cxx"
 """The key of a variant whose C++ was all compiled by another compiler than clang (`--cxx`): which. The rules add it;
 the `kernels` client does not read it."""
+
+COMPRESS = "compress"
+"""The key of a variant whose device code somebody chose how to compress (`--compress`): how. Likewise."""
+
+
+def chosen(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """What of a variant's metadata says how somebody chose to build it, if that is a choice of the rules.
+
+    Args:
+        metadata: of the variant.
+    """
+    flags = facts("settings")["FLAGS"]
+    stated = {key: metadata[key] for key in (CXX, COMPRESS) if key in metadata}
+    return {
+        key: value for key, value in stated.items() if value in flags[key]["values"] and value != flags[key]["default"]
+    }
 
 
 def make_metadata(manifest: Manifest, family: str, archs: list[str] | None) -> dict[str, Any]:
@@ -39,16 +62,25 @@ def make_metadata(manifest: Manifest, family: str, archs: list[str] | None) -> d
     backend: dict[str, Any] = {"type": "cpu" if family == UNIVERSAL else family}
     if archs is not None:
         backend["archs"] = sorted({BUILT[family].plain(arch) for arch in archs})
+    kernels = [_kernel_depend(kernel) for depend in depends for kernel in depend.kernels]
     metadata: dict[str, Any] = {
         "name": manifest.name.value.replace("_", "-"),
         "version": manifest.version,
         "license": manifest.license,
         "python-depends": [name for depend in depends for name in depend.python],
-        "kernel-depends": [_kernel_depend(kernel) for depend in depends for kernel in depend.kernels],
+        "kernel-depends": kernels,
+        "kernels-minver": _minver()["kernel-depends" if kernels else "metadata"],
         "backend": backend,
     }
     places = {"upstream": manifest.upstream, "source": manifest.source}
     return metadata | {key: value for key, value in places.items() if value is not None}
+
+
+@cache
+def _minver() -> dict[str, str]:
+    """The first release of the `kernels` client that reads a metadata.json: any, and one with `kernel-depends`."""
+    minver: dict[str, str] = tomli.loads(resource("load.toml"))["minver"]
+    return minver
 
 
 def _kernel_depend(kernel: KernelDepend) -> dict[str, str | int]:

@@ -11,6 +11,7 @@ from py_driver.manifest.paths import PATH_LIMIT, path_problem
 from py_driver.manifest.section import unsafe_character
 from py_driver.plan.links import ADVICE
 from py_driver.plan.metadata import METADATA
+from py_driver.spelling import nearest
 from py_driver.system.files import is_lfs_pointer, is_readable
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _BYTECODE = (".pyc", ".pyo")
 _SHOWN = 5
 _EXTENSION = ".so"
+_INIT = "__init__.py"
 _OPS = "_ops"
 _GENERATED = (f"{_OPS}.py", METADATA)
 
@@ -88,28 +90,30 @@ class _Package:
 
     def _has_init(self) -> bool:
         """Whether the package has an __init__.py, of whatever kind; collects the error if not."""
-        path = f"{self._root}/__init__.py"
+        path = f"{self._root}/{_INIT}"
         try:
             (self._directory / path).lstat()
         except (FileNotFoundError, NotADirectoryError):
-            near = self._other_packages()
-            label = f"there is {near}" if near else ""
             message = f"there is no {path}, the Python package of `{self._name.value}`"
-            self._add(Code.FILE_MISSING, message, label=label)
+            self._add(Code.FILE_MISSING, message, label=self._in_its_place())
             return False
         except OSError as problem:
             self._add(Code.FILE_KIND, f"cannot use `{path}`: {problem.strerror}")
             return False
         return True
 
-    def _other_packages(self) -> str:
-        """A package that stands where this one should, or nothing."""
-        parent = Path(self._root).parent
+    def _in_its_place(self) -> str:
+        """A file that may be meant to be the package's __init__.py, or another package; empty without one."""
+        package = self._directory / self._root
         try:
-            names = sorted(path.parent.name for path in (self._directory / parent).glob("*/__init__.py"))
+            if package.is_dir():
+                init = nearest(_INIT, sorted(path.name for path in package.iterdir()))
+                return f"there is {self._root}/{init}" if init else ""
+            names = sorted(path.parent.name for path in package.parent.glob(f"*/{_INIT}"))
         except OSError:
             return ""
-        return f"{parent}/{names[0]}" if names else ""
+        near = nearest(package.name, names) or next(iter(names), "")
+        return f"there is {Path(self._root).parent}/{near}" if near else ""
 
     def _walk(self) -> Iterator[str]:
         """The files below the package that are shipped; those that cannot be are collected as errors."""

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from py_driver.plan.identity import Identity
     from py_driver.plan.project import Project
 
+_LATER = "every kernel section requires a later"
+"""How the reason begins for which a release is too old for all sections."""
+
 
 class Variant(NamedTuple):
     """A variant that is built.
@@ -182,9 +185,7 @@ def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -
     manifest = project.manifest
     variants, excluded = _variants(manifest, matrix)
     if not variants:
-        reasons = (
-            "; ".join(dict.fromkeys(exclusion.reason for exclusion in excluded)) or "none of its backends is built yet"
-        )
+        reasons = "; ".join(_reasons(excluded)) or "none of its backends is built yet"
         message = f"nothing to build for `{manifest.name.value}`: {reasons}"
         raise DriverError([Diagnostic(code=Code.NO_VARIANTS, message=message, span=manifest.framework.span)])
     families = tuple(dict.fromkeys(variant.configuration.family for variant in variants))
@@ -290,6 +291,18 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
     return tuple(variants), tuple(excluded)
 
 
+def _reasons(excluded: Iterable[Excluded]) -> list[str]:
+    """The reasons of exclusions, each once; of releases that are too old for every section, the latest alone."""
+    reasons = list(dict.fromkeys(exclusion.reason for exclusion in excluded))
+    old: dict[str, list[str]] = {}
+    for reason in reasons:
+        if reason.startswith(_LATER):
+            start, _, version = reason.rpartition(" ")
+            old.setdefault(start, []).append(version)
+    latest = [f"{start} {max(versions, key=numbers)}" for start, versions in old.items()]
+    return [*(reason for reason in reasons if not reason.startswith(_LATER)), *latest]
+
+
 def _toolkit(backend: str) -> str:
     """What compiles for a backend: `CUDA 13.0`."""
     known = backend_of(backend)
@@ -306,7 +319,7 @@ def _why_not(manifest: Manifest, configuration: Configuration, sections: tuple[K
     if version and not bounds.admit(numbers(version)):
         return describe(title, bounds)
     if not sections and manifest.sections(configuration.family):
-        return f"every kernel section requires a later {title} than {version}"
+        return f"{_LATER} {title} than {version}"
     if version and configuration.family == "cuda":
         return _too_old(version, sections, matrix)
     return ""

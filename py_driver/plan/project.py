@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +20,7 @@ from py_driver.plan.links import Links
 from py_driver.plan.op_names import check_op_names
 from py_driver.plan.package_files import package_files
 from py_driver.plan.patterns import with_files
+from py_driver.plan.present_files import PresentFiles
 from py_driver.spelling import nearest
 from py_driver.system.files import is_directory
 
@@ -79,9 +81,10 @@ def load(directory: Path, releases: Releases) -> Project:
     libraries = tuple(releases.matrix.libraries)
     manifest, findings = read(read_manifest(directory), str(directory / MANIFEST), libraries)
     manifest = with_files(directory, manifest, findings)
-    check(manifest, releases, findings)
+    present = PresentFiles(directory)
+    check(manifest, releases, present, findings)
     links = Links(directory)
-    checker = FileChecker(links, findings)
+    checker = FileChecker(links, present, findings)
     framework = manifest.framework
     checker.check_section(f"[{framework.table}]", framework.src, framework.include)
     for kernel in manifest.kernels:
@@ -126,7 +129,8 @@ def read_manifest(directory: Path) -> bytes:
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):
-            raise error(Code.NO_MANIFEST, f"{path} is not a regular file")
+            kind = "a directory" if stat.S_ISDIR(about.st_mode) else "not a regular file"
+            raise error(Code.NO_MANIFEST, f"{path} is {kind}", help="it must be a TOML file")
         Links(directory).check(MANIFEST)
         check_size(about.st_size, str(path))
         with path.open("rb") as file:
@@ -134,12 +138,20 @@ def read_manifest(directory: Path) -> bytes:
     except (FileNotFoundError, NotADirectoryError):
         raise error(Code.NO_MANIFEST, f"there is no {path}", help=_in_its_place(directory)) from None
     except OSError as problem:
-        raise error(Code.PERMISSION, f"cannot read {path}: {problem.strerror}") from None
+        code = Code.NO_MANIFEST if problem.errno == errno.ELOOP else Code.PERMISSION
+        raise error(code, f"cannot read {path}: {problem.strerror}") from None
 
 
 def _in_its_place(directory: Path) -> str:
     """What to do without a build.toml: about a file or a directory that is spelt alike, if there is one."""
     advice = "name the directory of a kernel project, or create one with `driver init`"
+    if (directory / MANIFEST).is_symlink():
+        return f"{directory / MANIFEST} is a symbolic link that leads nowhere; correct it"
+    if directory.is_file():
+        return f"{directory} is a file; name its directory: `{directory.parent}`"
+    above = next((parent for parent in directory.parents if (parent / MANIFEST).is_file()), None)
+    if is_directory(directory) and above is not None:
+        return f"name the directory that has it: `{above}`"
     if is_directory(directory):
         near = nearest(MANIFEST, sorted(name for name in _names(directory) if name.lower().endswith(_SUFFIXES)))
         return f"there is `{near}`: rename it to {MANIFEST}" if near else advice

@@ -15,6 +15,7 @@ from py_driver.manifest.model import TVM_FFI
 from py_driver.matrix.backends import ARCH, BUILT, arch_order
 from py_driver.matrix.configurations import parse
 from py_driver.publishing.card_files import BENCHMARKS
+from py_driver.publishing.markdown import arguments, code
 from py_driver.publishing.public_api import offers, schemas, summary
 from py_driver.publishing.templates import render
 from py_driver.publishing.timings import figures
@@ -88,7 +89,8 @@ class Facts(NamedTuple):
         """The code that loads it: from the Hub, or from `build/` if nobody said where it is published."""
         module, version = self.manifest.module, self.manifest.version
         if self.repo_id:
-            return f'import kernels\n\n{module} = kernels.get_kernel("{self.repo_id}", version={version})'
+            arguments = f'"{self.repo_id}", version={version}, trust_remote_code=["{self.repo_id}"]'
+            return f"import kernels\n\n{module} = kernels.get_kernel({arguments})"
         return f'from pathlib import Path\n\nimport kernels\n\n{module} = kernels.get_local_kernel(Path("{BUILD}"))'
 
 
@@ -130,7 +132,8 @@ def make_card(facts: Facts) -> bytes:
     Args:
         facts: what it says.
     """
-    return render("card.md.j2", **facts._asdict(), loading=facts.loading).encode(errors="replace")
+    values = {**facts._asdict(), "loading": facts.loading, "code": code, "arguments": arguments}
+    return render("card.md.j2", **values).encode(errors="replace")
 
 
 def _licence(name: str) -> dict[str, str]:

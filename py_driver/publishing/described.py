@@ -143,7 +143,10 @@ class Described(NamedTuple):
             "upstream": manifest.upstream,
             "repo-id": facts.repo_id or None,
             "load": facts.loading,
-            "functions": [offer._asdict() for offer in facts.offers],
+            "functions": [
+                {**offer._asdict(), "arguments": [argument._asdict() for argument in offer.arguments]}
+                for offer in facts.offers
+            ],
             "ops": list(facts.schemas),
             "variants": [variant.as_json() for variant in self.variants],
             "foreign": list(self.foreign),

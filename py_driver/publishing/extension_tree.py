@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from py_driver.building.collect import collect
 from py_driver.building.selection import archives
+from py_driver.building.variant_dir import read_metadata
 from py_driver.errors import DriverError
+from py_driver.extensions.binding import way_of
+from py_driver.plan.metadata import chosen
 from py_driver.plan.projects import SCRIPTS
 from py_driver.publishing.extension_wheel import ExtensionWheel, make_extension_wheel
 from py_driver.publishing.git import sources
@@ -41,7 +44,7 @@ def pack(part: BuiltExtension, releases: Releases, source: Entry | None, directo
     Raises:
         DriverError: what `make_extension_wheel` raises; NO_SPACE or PERMISSION.
     """
-    variants = [(build.plan, built.variant) for build, built in part.parts]
+    variants = [(plan, built.variant) for plan, built in part.parts]
     entries = [entry for plan, variant in variants for entry in archives(plan, [variant], releases.lock, read=True)]
     wheel = ExtensionWheel(
         record=part.record,
@@ -50,6 +53,8 @@ def pack(part: BuiltExtension, releases: Releases, source: Entry | None, directo
         source=source or _committed(part),
         archives=tuple({entry.key: entry for entry in entries}.values()),
         python=part.python,
+        choices=chosen(read_metadata(part.modules[0].path) or {}) if part.modules else {},
+        bindings={built.variant.module: way for _, built in part.parts if (way := way_of(built.variant))},
     )
     with writing(directory):
         return make_extension_wheel(wheel, directory)
@@ -57,11 +62,10 @@ def pack(part: BuiltExtension, releases: Releases, source: Entry | None, directo
 
 def _committed(part: BuiltExtension) -> Sources:
     """What git says of the files that a variant was built from; nothing if it does not look at them."""
-    files = {name for build, _ in part.parts for name in build.plan.files if name not in build.plan.generated}
-    for build, _ in part.parts[:1]:
-        scripts = [name for name in SCRIPTS if is_file(build.directory / name)]
-        with suppress(DriverError):
-            return sources(build.directory, [*scripts, *sorted(files)])[0]
+    files = {name for plan, _ in part.parts for name in plan.files if name not in plan.generated}
+    scripts = [name for name in SCRIPTS if is_file(part.directory / name)]
+    with suppress(DriverError):
+        return sources(part.directory, [*scripts, *sorted(files)])[0]
     return Sources()
 
 

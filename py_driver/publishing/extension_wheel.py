@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import stat
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -64,6 +64,8 @@ class ExtensionWheel:
         source: the source archive of the project, or what git says of its directory.
         archives: all that the libraries were compiled and linked with.
         python: the one that the libraries are for; None for every Python.
+        bindings: how each module is bound that does not register ops itself; see `extensions.binding`.
+        choices: how somebody chose to build it; see `plan.metadata.chosen`.
     """
 
     record: Record
@@ -72,6 +74,8 @@ class ExtensionWheel:
     source: Entry | Sources = Sources()  # noqa: RUF009  (it is immutable)
     archives: Sequence[Entry] = ()
     python: Python | None = None
+    bindings: Mapping[str, str] = field(default_factory=dict)
+    choices: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -306,6 +310,8 @@ def _statement(wheel: ExtensionWheel, files: Mapping[str, File], name: str) -> b
         "cpu": record.cpu,
         "archs": record.arch_list,
         "build-requirements": list(record.requirements),
+        **({"bindings": dict(wheel.bindings)} if wheel.bindings else {}),
+        **wheel.choices,
         **({"python": wheel.python.key} if wheel.python else {}),
     }
     return wheel_statement(files, parameters, wheel.source, wheel.archives)

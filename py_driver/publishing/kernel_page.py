@@ -9,6 +9,7 @@ from py_driver.errors import Code, error
 from py_driver.matrix.backends import BUILT, arch_order, backend_of
 from py_driver.matrix.configurations import CPUS
 from py_driver.publishing.described import State
+from py_driver.publishing.markdown import pieces
 from py_driver.publishing.release import BUILDER
 from py_driver.reporting.html import check_place, draw
 from py_driver.resources import resource
@@ -109,6 +110,7 @@ def as_html(kernel: Described) -> str:
         facts=kernel.facts,
         manifest=manifest,
         matrix=matrix_of(kernel.variants),
+        pieces=pieces,
         codes=codes_of(kernel.variants),
         links=[
             (title, url)

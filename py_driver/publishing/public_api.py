@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.plan.includes import seen
+from py_driver.publishing.docstring import Argument, Function, arguments, returns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -33,8 +34,6 @@ _INIT: Final = "__init__.py"
 _TEST: Final = "test_"
 _METHODS: Final = ("__init__", "forward")
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
-
 
 class Offer(NamedTuple):
     """A function or class that a package offers.
@@ -42,10 +41,16 @@ class Offer(NamedTuple):
     Attributes:
         signature: `relu(x: torch.Tensor) -> torch.Tensor`; of a class also a line for its constructor and `forward`.
         summary: the first paragraph of its docstring, in one line; empty if it has none.
+        name: as the package has it.
+        arguments: of the function, or of the class's constructor; empty if its docstring describes none.
+        returns: what the docstring says that it returns, in one line; empty if it does not, and for a class.
     """
 
     signature: str
     summary: str
+    name: str
+    arguments: tuple[Argument, ...] = ()
+    returns: str = ""
 
 
 def schemas(sources: Iterable[str], backends: Iterable[str]) -> list[str]:
@@ -91,7 +96,7 @@ def offers(files: Mapping[str, str]) -> list[Offer]:
         node = _definition(modules, _INIT, name, set())
         if node is not None:
             with suppress(RecursionError):
-                found.append(Offer(signature="\n".join(_signature(node, name)), summary=_summary(node)))
+                found.append(_offer(node, name))
     return found
 
 
@@ -114,10 +119,10 @@ def tests(text: str) -> list[str]:
     module = _parsed(text)
     found = []
     for node in module.body if module else ():
-        if isinstance(node, _Function) and node.name.startswith(_TEST):
+        if isinstance(node, Function) and node.name.startswith(_TEST):
             found.append(node.name)
         elif isinstance(node, ast.ClassDef) and node.name.startswith(_TEST.title().rstrip("_")):
-            own = (method for method in node.body if isinstance(method, _Function) and method.name.startswith(_TEST))
+            own = (method for method in node.body if isinstance(method, Function) and method.name.startswith(_TEST))
             found += [f"{node.name}::{method.name}" for method in own]
     return found
 
@@ -140,7 +145,7 @@ def _public(module: ast.Module) -> list[str]:
             if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
                 more = _strings(node.value)
                 stated = [*(stated or ()), *more] if isinstance(node, ast.AugAssign) else more
-        elif isinstance(node, _Function | ast.ClassDef):
+        elif isinstance(node, Function | ast.ClassDef):
             names.append(node.name)
         elif isinstance(node, ast.ImportFrom) and node.level == 1:
             names += [alias.asname or alias.name for alias in node.names]
@@ -158,14 +163,14 @@ def _strings(value: ast.expr | None) -> list[str]:
 
 def _definition(
     modules: Mapping[str, ast.Module], path: str, name: str, seen: set[tuple[str, str]]
-) -> _Function | ast.ClassDef | None:
+) -> Function | ast.ClassDef | None:
     """The function or class that a name in a module stands for, through imports within the package."""
-    found: _Function | ast.ClassDef | None = None
+    found: Function | ast.ClassDef | None = None
     if path not in modules or (path, name) in seen:
         return None
     seen.add((path, name))
     for node in modules[path].body:
-        if isinstance(node, _Function | ast.ClassDef) and node.name == name:
+        if isinstance(node, Function | ast.ClassDef) and node.name == name:
             found = node
         elif isinstance(node, ast.ImportFrom) and node.level:
             for alias in node.names:
@@ -176,7 +181,7 @@ def _definition(
 
 def _imported(
     modules: Mapping[str, ast.Module], path: str, node: ast.ImportFrom, name: str, seen: set[tuple[str, str]]
-) -> Iterator[_Function | ast.ClassDef | None]:
+) -> Iterator[Function | ast.ClassDef | None]:
     """What a relative import of a name may bring: from a module, or from a package."""
     parts = PurePosixPath(path).parent.parts
     if node.level > len(parts) + 1:
@@ -186,22 +191,43 @@ def _imported(
         yield _definition(modules, file, name, seen)
 
 
-def _signature(node: _Function | ast.ClassDef, name: str) -> Iterator[str]:
+def _offer(node: Function | ast.ClassDef, name: str) -> Offer:
+    """What a package offers by a function or class.
+
+    Raises:
+        RecursionError: an expression in it is too deep.
+    """
+    text = ast.get_docstring(node) or ""
+    own: Function | None = None if isinstance(node, ast.ClassDef) else node
+    if isinstance(node, ast.ClassDef):
+        methods = (method for method in node.body if isinstance(method, Function) and method.name == _METHODS[0])
+        own = next(methods, None)
+        text += f"\n{ast.get_docstring(own) or ''}" if own else ""
+    return Offer(
+        signature="\n".join(_signature(node, name)),
+        summary=_summary(node),
+        name=name,
+        arguments=arguments(own, text, isinstance(node, ast.ClassDef)) if own else (),
+        returns=returns(text) if isinstance(node, Function) else "",
+    )
+
+
+def _signature(node: Function | ast.ClassDef, name: str) -> Iterator[str]:
     if isinstance(node, ast.ClassDef):
         bases = ", ".join(ast.unparse(base) for base in node.bases)
         yield f"class {name}({bases})" if bases else f"class {name}"
         for method in node.body:
-            if isinstance(method, _Function) and method.name in _METHODS:
+            if isinstance(method, Function) and method.name in _METHODS:
                 yield f"    {_call(method, method.name)}"
         return
     yield _call(node, name)
 
 
-def _call(node: _Function, name: str) -> str:
+def _call(node: Function, name: str) -> str:
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
     return f"{name}({ast.unparse(node.args)}){returns}"
 
 
-def _summary(node: _Function | ast.ClassDef | ast.Module) -> str:
+def _summary(node: Function | ast.ClassDef | ast.Module) -> str:
     text = ast.get_docstring(node) or ""
     return " ".join(text.split("\n\n", 1)[0].split())

@@ -9,13 +9,12 @@ import re
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from py_driver import __version__
-from py_driver.bazel.invocation import Cxx
 from py_driver.building.made import was_made, was_made_from_others
 from py_driver.building.selection import made_from
 from py_driver.building.variant_dir import BUILD, BYTECODE, changed, files_of, read_metadata, remove_bytecode
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.manifest.keys import REPO_ID
-from py_driver.plan.metadata import CXX, METADATA
+from py_driver.plan.metadata import METADATA, chosen
 from py_driver.system.files import reading
 
 if TYPE_CHECKING:
@@ -234,7 +233,8 @@ def _stale(variant: Variant, plan: Plan, metadata: Mapping[str, Any], contents: 
         "id": identity.unique_id(plan.module, contents),
         "provenance": {"kernel-builder": {"version": BUILDER}},
     }
-    stated = {key: value for key, value in metadata.items() if key != "digest" and (key, value) != (CXX, Cxx.GCC)}
+    choices = chosen(metadata)
+    stated = {key: value for key, value in metadata.items() if key != "digest" and key not in choices}
     for key in sorted({*expected, *stated}):
         if stated.get(key) != expected.get(key):
             yield "its sources have changed since" if key == "id" else f"its `{key}` belongs to another build"

@@ -6,37 +6,30 @@ import shutil
 import subprocess
 import tempfile
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from py_driver import __version__
-from py_driver.bazel.invocation import Cxx, Headers, apart
-from py_driver.bazel.run import run as run_bazel
-from py_driver.building.batches import batches, placed
 from py_driver.building.file_names import true_names
 from py_driver.building.made import remember
 from py_driver.building.selection import choose, made_from
-from py_driver.building.session import session_without_results
 from py_driver.building.variant_dir import BUILD, differences, present, read_metadata, remove_bytecode
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.output import printable
-from py_driver.plan.metadata import CXX
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import MANIFEST, load
 from py_driver.publishing.git import sources
 from py_driver.publishing.provenance import Sources, read_statement, statement_path
+from py_driver.publishing.rebuild import Place, Rebuilt, Task, rebuild
 from py_driver.publishing.release import target
-from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.environment import bare
-from py_driver.system.scratch import scratch, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from py_driver.bazel.find import Bazel
-    from py_driver.building.batches import Placed
+    from py_driver.actions.executed import VariantActions
     from py_driver.building.build import Options
     from py_driver.manifest.model import Manifest
     from py_driver.matrix.lock import Lock
@@ -82,18 +75,6 @@ class Verified:
     report: str = ""
 
 
-class _Place(NamedTuple):
-    """Where variants are.
-
-    Attributes:
-        directory: that has them in its `build/`.
-        name: what messages call that `build/`; empty for its path.
-    """
-
-    directory: Path
-    name: str = ""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VerifyOptions:
     """How to verify.
@@ -112,27 +93,7 @@ class VerifyOptions:
     diffoscope: bool = False
 
 
-class Task(NamedTuple):
-    """A project to verify.
-
-    Attributes:
-        directory: where it is.
-        plan: of it.
-        chosen: the variants to build.
-        place: where the variants are that they are compared with.
-        here: what git says of the sources, for those that are published.
-        cxx: what compiles their C++; None for the usual compiler.
-    """
-
-    directory: Path
-    plan: Plan
-    chosen: Sequence[Variant]
-    place: _Place
-    here: tuple[Sources, str]
-    cxx: Cxx | None = None
-
-
-Result = list[Verified] | DriverError
+Result = Rebuilt[Verified]
 """What came of a project."""
 
 
@@ -165,7 +126,7 @@ def make_task(directory: Path, releases: Releases, output: Output, options: Veri
     plan = make_plan(project, releases.matrix, strict_archs=options.build.strict_archs)
     patterns, words, release = options.patterns, options.build.words, options.release
     named = choose(plan, patterns, words) if patterns or words.given else plan.variants
-    place = _Place(directory)
+    place = Place(directory)
     if release:
         place = stack.enter_context(_published(project.manifest, named, release, output))
     chosen = present(place.directory, plan, patterns, place.name, words=words)
@@ -190,83 +151,11 @@ def verify(tasks: Iterable[Task], releases: Releases, output: Output, options: V
     Raises:
         DriverError: what is wrong for all of them; INTERRUPTED.
     """
-    results: dict[Path, Result] = {}
-    parts = [part for task in tasks for part in _by_compiler(task, options.build.choices.cxx)]
-    for batch in batches(parts):
-        for directory, result in _verify(batch, releases, output, options).items():
-            results[directory] = _joined(results.get(directory, []), result)
-    return results
 
+    def compare(task: Task, counts: VariantActions, fresh: Path) -> Verified:
+        return _compared(task, counts.variant, fresh, releases.lock, options)
 
-def _by_compiler(task: Task, named: Cxx | None) -> list[Task]:
-    """A project in parts, by what is to compile C++."""
-    parts = compilers(task.place.directory, task.chosen, named)
-    return [task._replace(chosen=part, cxx=cxx) for cxx, part in parts.items()]
-
-
-def compilers(directory: Path, chosen: Sequence[Variant], named: Cxx | None) -> dict[Cxx | None, list[Variant]]:
-    """Variants by what is to compile their C++.
-
-    Args:
-        directory: that has them in its `build/`.
-        chosen: the variants.
-        named: what the user says; if None, it is what each was built with.
-    """
-    found: dict[Cxx | None, list[Variant]] = {}
-    for variant in chosen:
-        stated = (read_metadata(directory / BUILD / variant.name) or {}).get(CXX)
-        found.setdefault(named or (Cxx.GCC if stated == Cxx.GCC else None), []).append(variant)
-    return found
-
-
-def _joined(before: Result, after: Result) -> Result:
-    """What came of two parts of a project: all that was compared, or the first failure."""
-    if isinstance(before, DriverError):
-        return before
-    return after if isinstance(after, DriverError) else [*before, *after]
-
-
-def _verify(tasks: Sequence[Task], releases: Releases, output: Output, options: VerifyOptions) -> dict[Path, Result]:
-    """Verify projects that have different names."""
-    gcc = Cxx.GCC
-
-    def apart(task: Task) -> tuple[Cxx | None, bool]:
-        return task.cxx, _by_gcc(task)
-
-    with placed(tasks, releases, output, gcc=lambda task: task.cxx is gcc, apart=apart) as groups:
-        results: dict[Path, Result] = {**groups[1]}
-        for group in groups[0]:
-            results |= _built_anew(group, releases, output, options)
-    return results
-
-
-def _by_gcc(task: Task) -> bool:
-    """Whether gcc compiles C++ of a project: all of it, or a section with OpenMP."""
-    built = {name for variant in task.chosen for name in variant.groups}
-    return task.cxx is Cxx.GCC or any(group.gcc for group in task.plan.groups if group.name in built)
-
-
-def _built_anew(
-    group: Sequence[Placed[Task]], releases: Releases, output: Output, options: VerifyOptions
-) -> dict[Path, Result]:
-    """Build projects with a Bazel that knows nothing, and compare what it makes."""
-    # clang makes the same of all of torch's headers. gcc inlines by the size of all that it reads.
-    headers = options.build.choices.headers or (Headers.NEEDED if _by_gcc(group[0].task) else Headers.FULL)
-    choices = replace(options.build.choices, cxx=group[0].task.cxx, headers=headers)
-    what = group[0].task.plan.name if len(group) == 1 else f"{len(group)} projects"
-    root, results = group[0].project.workspace.root, dict[Path, Result]()
-    with _nothing_kept(group[0].bazel, root, output) as own:
-        with session_without_results(own, root, output) as bazel:
-            projects = [entry.project for entry in group]
-            batch = bazel.build(projects, choices, title=f"building {what} without any cache")
-        batch.raise_interruption()
-        for entry, outcome in zip(group, batch.outcomes(), strict=True):
-            task = entry.task
-            results[task.directory] = outcome.failure or [
-                _compared(task, counts.variant, batch.root / counts.directory, releases.lock, options)
-                for counts in outcome.counts
-            ]
-    return results
+    return rebuild(tasks, releases, output, options.build.choices, compare)
 
 
 def _compared(task: Task, variant: str, fresh: Path, lock: Lock, options: VerifyOptions) -> Verified:
@@ -283,7 +172,7 @@ def _compared(task: Task, variant: str, fresh: Path, lock: Lock, options: Verify
             remember(named, made_from(task.plan, planned, read_metadata(named) or {}, lock))
             return Verified(variant=variant, place=shown, differences=())
         hint = _hint(place.directory / statement_path(variant), task.here)
-        report = _diffoscope(named, there) if options.diffoscope else ""
+        report = diffoscope(named, there) if options.diffoscope else ""
     return Verified(variant=variant, place=shown, differences=found, hint=hint, report=report)
 
 
@@ -312,8 +201,13 @@ def _hint(statement: Path, git: tuple[Sources, str]) -> str:
     return "; ".join(hints)
 
 
-def _diffoscope(fresh: Path, there: Path) -> str:
-    """What diffoscope says of two directories of a variant."""
+def diffoscope(fresh: Path, there: Path) -> str:
+    """What diffoscope says of two directories of a variant.
+
+    Args:
+        fresh: what was built anew.
+        there: what is compared with it.
+    """
     command = [_DIFFOSCOPE, "--text=-", f"--max-text-report-size={_LONGEST}", f"--timeout={_PATIENCE}"]
     command += ["--exclude-directory-metadata=yes", "--", str(fresh), str(there)]
     environ = bare({"LC_ALL": "C.UTF-8"})
@@ -322,7 +216,7 @@ def _diffoscope(fresh: Path, there: Path) -> str:
 
 
 @contextmanager
-def _published(manifest: Manifest, named: Sequence[Variant], release: Release, output: Output) -> Iterator[_Place]:
+def _published(manifest: Manifest, named: Sequence[Variant], release: Release, output: Output) -> Iterator[Place]:
     """What the Hub has of a project, brought here for as long as this lasts."""
     from py_driver.publishing.hub import Hub  # noqa: PLC0415  (half a second, and only this needs it)
 
@@ -335,24 +229,7 @@ def _published(manifest: Manifest, named: Sequence[Variant], release: Release, o
     with tempfile.TemporaryDirectory() as folder, output.task(f"downloading {repo_id} of {branch}") as task:
         hub.download(head, [*(f"{BUILD}/{variant.name}/*" for variant in named), statement_path("*")], Path(folder))
         task.done(f"commit {head}")
-        yield _Place(Path(folder), f"{hub.address}/tree/{head}/{BUILD}")
-
-
-@contextmanager
-def _nothing_kept(bazel: Bazel, root: Path, output: Output) -> Iterator[Bazel]:
-    """A Bazel that has built nothing, keeps nothing, and reads no settings of this machine or user."""
-    places = cache_root() / "verify"
-    with ExitStack() as stack:
-        with storage_errors(places):
-            places.mkdir(parents=True, exist_ok=True)
-            sweep(places)
-            work = stack.enter_context(scratch(places))
-        own = apart(bazel, work / "output")
-        try:
-            yield own
-        finally:
-            title = "removing the new builds"
-            run_bazel(own, ["clean", "--expunge"], root, output, title=title, check=False)
+        yield Place(Path(folder), f"{hub.address}/tree/{head}/{BUILD}")
 
 
 def failures(verified: Sequence[Verified]) -> list[Diagnostic]:

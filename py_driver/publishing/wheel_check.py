@@ -6,7 +6,6 @@ import csv
 import hashlib
 import io
 import re
-import struct
 import zipfile
 from collections import Counter
 from dataclasses import replace
@@ -275,5 +274,5 @@ def _needs_python(library: Path) -> bool:
     """Whether a library takes something from Python; no if it is none."""
     try:
         return needs_python(library)
-    except (OSError, ValueError, struct.error):
+    except (OSError, ValueError):
         return False

@@ -18,6 +18,7 @@ from packaging.version import InvalidVersion, Version
 
 from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.publishing.wheel_metadata import fields
+from py_driver.spelling import near_path
 from py_driver.system.files import is_directory, is_file, reading, sha256, write, writing
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ def write_index(directory: Path) -> Index:
     root = directory / SIMPLE
     advice = "name the directory that `driver wheel --out` wrote to"
     if not is_directory(directory):
-        raise DriverError([Diagnostic(Code.FILE_MISSING, f"{directory} is not a directory", help=advice)])
+        message = f"{directory} is not a directory"
+        raise DriverError([Diagnostic(Code.FILE_MISSING, message, help=near_path(directory) or advice)])
     with reading(directory):
         wheels = _read_wheels(directory)
         before = _earlier(root)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.errors import Code, Diagnostic, DriverError, Span, error
 from py_driver.recording.record import Module
+from py_driver.spelling import near_path
 from py_driver.system.files import contains, is_file
 
 if TYPE_CHECKING:
@@ -93,4 +94,5 @@ def _source_faults(project: Path, source: str, module: str, span: Span | None) -
     if is_file(project / source):
         return []
     message = f"`{source}`, a source of `{module}`, does not exist"
-    return [Diagnostic(Code.FILE_MISSING, message, span, help="add the file; an archive may have been made without it")]
+    advice = near_path(project / source, project) or "add the file; an archive may have been made without it"
+    return [Diagnostic(Code.FILE_MISSING, message, span, help=advice)]

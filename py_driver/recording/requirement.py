@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _MEANT: Final = re.compile(
     r"\s*[A-Za-z0-9][\w.-]*\s*(\[[^\]]*\]\s*)?(\(?(===|[=~!<>]=|[<>])|@|\s--hash\b).*", re.DOTALL | re.ASCII
 )
+_SINGLE: Final = re.compile(r"([\w.-]+)\s*=\s*([^=\s]+)", re.ASCII)
+"""A name and a version with one `=` between them."""
+
 _HASH: Final = re.compile(r"(?:^|\s)--hash[=\s]\s*(\S+)")
 _SHA256: Final = re.compile(r"sha256:([0-9a-f]{64})", re.IGNORECASE)
 _EXACT: Final = ("==", "===")
@@ -49,6 +52,11 @@ def looks_like_requirement(word: str) -> bool:
     return _MEANT.fullmatch(word) is not None
 
 
+def has_one_equals_sign(word: str) -> bool:
+    """Whether a word is a name, one `=` and a version, which `parse_requirement` refuses with advice."""
+    return _SINGLE.fullmatch(word) is not None
+
+
 def parse_requirement(text: str, hashes: Iterable[str] = ()) -> Wanted:
     """The release that a text names.
 
@@ -68,10 +76,11 @@ def parse_requirement(text: str, hashes: Iterable[str] = ()) -> Wanted:
     digests = frozenset(_digest(value) for value in (*found[1::2], *hashes))
     try:
         requirement = Requirement(words)
-    except InvalidRequirement as wrong:
-        reason = str(wrong).splitlines()[0]
-        advice = "write it as `NAME==VERSION`, e.g. causal-conv1d==1.7.0"
-        raise error(Code.USAGE, f"`{words}` is not a requirement: {reason}", help=advice) from None
+    except InvalidRequirement:
+        single = _SINGLE.fullmatch(words)
+        hint = f"did you mean `{single[1]}=={single[2]}`?" if single else ""
+        advice = hint or "write it as `NAME==VERSION`, e.g. causal-conv1d==1.7.0"
+        raise error(Code.USAGE, f"`{words}` is not a requirement", help=advice) from None
     if requirement.url:
         advice = "download and unpack it, and name the directory"
         raise error(Code.UNSUPPORTED, f"`{words}` is an address, and no release of the package index", help=advice)

@@ -7,10 +7,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from py_driver.actions.executed import Did
+from py_driver.actions.phases import words_of
 from py_driver.bazel.invocation import kept_results
 from py_driver.errors import Code, error
 from py_driver.output import printable
 from py_driver.reporting.html import check_place, draw
+from py_driver.reporting.svg import widest
 from py_driver.resources import resource
 from py_driver.system.files import is_file, write
 
@@ -129,6 +131,8 @@ def as_html(report: Report, template: str) -> str:
         columns=names,
         drawn=drawn,
         kinds=list(Did),
+        widest=widest,
+        words=words_of,
         ticks=ticks(line.seconds) if line else [],
         critical=[bar for bar in line.bars if bar.critical] if line else [],
     )

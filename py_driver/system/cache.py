@@ -42,6 +42,12 @@ def cache_root(environ: Mapping[str, str] | None = None) -> Path:
     return Path(base, "rules_torch_kernels")
 
 
+INLINE: Final = "inline"
+"""The directory of the cache with what `cpp_extension` built; the client's `inline_project.py` has the same word."""
+
+HEADERS: Final = "headers"
+"""The directory of the cache with headers of toolchains for editors, a directory for each set of archives."""
+
 SOURCES: Final = "sources"
 """The directory of the cache with source archives of the package index, and the digests of those that were fetched."""
 

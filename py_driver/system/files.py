@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 import stat
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code, error
+from py_driver.spelling import near_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from typing import IO
 
 _REFUSALS = {
@@ -81,10 +81,13 @@ def reading(path: Path) -> Iterator[None]:
     """Turn what keeps something in or at a path from being read into a DriverError.
 
     Raises:
-        DriverError: PERMISSION.
+        DriverError: FILE_MISSING, PERMISSION.
     """
     try:
         yield
+    except FileNotFoundError as problem:
+        missing = Path(problem.filename or path)
+        raise error(Code.FILE_MISSING, f"there is no file {missing}", help=near_path(missing)) from None
     except OSError as problem:
         raise error(Code.PERMISSION, f"cannot read {problem.filename or path}: {problem.strerror}") from None
 
@@ -148,4 +151,6 @@ def keep_from_git(directory: Path) -> None:
 
 def difference(old: str, new: str, name: str, name_of_new: str) -> str:
     """A unified diff of two texts; nothing if they are equal."""
-    return "\n".join(difflib.unified_diff(old.splitlines(), new.splitlines(), name, name_of_new, lineterm=""))
+    from difflib import unified_diff  # noqa: PLC0415  (only messages need it)
+
+    return "\n".join(unified_diff(old.splitlines(), new.splitlines(), name, name_of_new, lineterm=""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -15,21 +16,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from py_driver.errors import Code, error
+from py_driver.system.beside import kill_with_children
 from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.environment import curated
 from py_driver.system.locks import is_taken, locked
+from py_driver.system.pip_config import pip_of, settings_of
+from py_driver.system.uv import as_uv, command_of, requirement, usable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from py_driver.errors import DriverError
     from py_driver.output import Output
+    from py_driver.system.uv import Installer
 
 _ELSEWHERE: Final = "/"
 """Where Python runs with `-m`: it looks for modules in the working directory first, and that may be a project's."""
 
-_NO_BYTECODE: Final = "--no-compile"
+_OPTIONS: Final = ("--disable-pip-version-check", "--progress-bar=off", "--no-input", "--no-compile")
 """Python compiles what it imports; pip would compile all files, two thirds of the time to install torch."""
+
+_CACHE: Final = ".uv-cache"
+"""The directory, in an environment that is made, for what uv may not keep."""
 
 _MARKER = "complete"
 _DAY = 86400
@@ -38,15 +46,18 @@ _LINES_SHOWN = 3
 _NETWORK = ("NewConnectionError", "NameResolutionError", "ConnectTimeout", "ProxyError", "Network is unreachable")
 
 
-def ensure_venv(
+def ensure_venv(  # noqa: PLR0913  (how, by name)
     name: str,
     requirements: Sequence[str],
     output: Output,
     *,
     python: str = sys.executable,
     inherit: bool = False,
+    started: Callable[[subprocess.Popen[str]], None] | None = None,
 ) -> Path:
-    """An environment with some requirements; made, through pip and its configuration, if it is not there.
+    """An environment with some requirements; made by uv or pip, with pip's configuration, if it is not there.
+
+    It has no pip of its own, unless that is among the requirements.
 
     Args:
         name: what it is for; a part of its directory's name.
@@ -54,6 +65,7 @@ def ensure_venv(
         output: where progress is shown.
         python: the interpreter to make it from; without `inherit` all environments of one interpreter share it.
         inherit: whether the packages of that interpreter are visible in it.
+        started: called with each program that is waited for, which may be killed.
 
     Returns:
         The environment's interpreter.
@@ -74,8 +86,7 @@ def ensure_venv(
         venvs.mkdir(parents=True, exist_ok=True)
         with locked(venvs / f"{root.name}.lock"):
             if not (root / _MARKER).is_file():
-                shutil.rmtree(root, ignore_errors=True)
-                _make(root, requirements, output, below, inherit=inherit)
+                _make(root, requirements, output, below, inherit=inherit, started=started or (lambda _: None))
                 (root / _MARKER).touch()
     return interpreter
 
@@ -104,37 +115,165 @@ def unused(venvs: Path, days: int) -> list[Path]:
     return found
 
 
-def _make(root: Path, requirements: Sequence[str], output: Output, python: str, *, inherit: bool) -> None:
+def _make(  # noqa: PLR0913  (what `ensure_venv` gets)
+    root: Path,
+    requirements: Sequence[str],
+    output: Output,
+    python: str,
+    *,
+    inherit: bool,
+    started: Callable[[subprocess.Popen[str]], None],
+) -> None:
     with output.task(f"setting up Python for {root.name.rpartition('-')[0]}") as task:
-        venv = [python, "-m", "venv", *(["--system-site-packages"] if inherit else []), str(root)]
-        done = subprocess.run(venv, capture_output=True, text=True, check=False, cwd=_ELSEWHERE)
-        if done.returncode:
-            message = f"{python} cannot make a virtual environment: {_last(done.stdout + done.stderr)}"
-            raise error(Code.SET_UP, message, help="install Python's venv module (Debian: apt install python3-venv)")
-        if inherit:
-            _show_packages(python, root)
-        options = ["--disable-pip-version-check", "--progress-bar=off", "--no-input", _NO_BYTECODE]
-        pip = [str(root / "bin" / "python"), "-m", "pip", "install", *options, *requirements]
-        lines: list[str] = []
-        with subprocess.Popen(
-            pip,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env=curated(),
-            cwd=_ELSEWHERE,
-        ) as process:
-            try:
-                for line in process.stdout or ():
-                    lines.append(line.rstrip())
-                    task.update(line.strip())
-            except BaseException:
-                process.kill()
-                raise
-        if process.returncode:
-            raise pip_problem(requirements, "\n".join(lines))
+        _make_empty(root, python, started, inherit=inherit)
+        pip, settings = _pip_for(root, python, started)
+        # uv does not see the packages of another interpreter that are visible in an environment.
+        installer = None if inherit else as_uv(settings, curated())
+        if installer is not None and _installed_by_uv(root, pip, installer, requirements, task.update, started):
+            task.done("done")
+            return
+        if installer is not None:  # pip says what is wrong, or can do what uv cannot
+            task.update("installing by pip")
+            _make_empty(root, python, started, inherit=inherit)
+            pip, _ = _pip_for(root, python, started)
+        status, lines = _run([*pip, "install", *_OPTIONS, *requirements], curated(), task.update, started)
+        if status:
+            raise pip_problem(requirements, lines)
         task.done("done")
+
+
+def _make_empty(root: Path, python: str, started: Callable[[subprocess.Popen[str]], None], *, inherit: bool) -> None:
+    """Make an environment without any package: to put pip into it takes longer than all else."""
+    shutil.rmtree(root, ignore_errors=True)
+    options = ["--without-pip", *(["--system-site-packages"] if inherit else [])]
+    status, lines = _run([python, "-m", "venv", *options, str(root)], None, lambda _: None, started)
+    if status:
+        raise _cannot_make(python, lines)
+    if inherit:
+        _show_packages(python, root)
+
+
+def _pip_for(
+    root: Path, python: str, started: Callable[[subprocess.Popen[str]], None]
+) -> tuple[list[str], dict[str, str]]:
+    """The pip that installs into an environment: of the interpreter below it, or one of its own.
+
+    Args:
+        root: of the environment.
+        python: that it was made from.
+        started: called with each program that is waited for.
+
+    Returns:
+        How it is called, and its settings.
+    """
+    own = str(root / "bin" / "python")
+    for below in dict.fromkeys((python, os.path.realpath(python))):
+        pip = pip_of(below, own)
+        status, lines = _run([*pip, "config", "list"], curated(), lambda _: None, started)
+        if not status:
+            return pip, settings_of(lines, "install")
+    status, lines = _run([own, "-m", "ensurepip", "--default-pip"], None, lambda _: None, started)
+    if status:
+        raise _cannot_make(python, lines)
+    pip = pip_of(own)
+    status, lines = _run([*pip, "config", "list"], curated(), lambda _: None, started)
+    return pip, {} if status else settings_of(lines, "install")
+
+
+def _installed_by_uv(  # noqa: PLR0913  (what `_make` has)
+    root: Path,
+    pip: Sequence[str],
+    installer: Installer,
+    requirements: Sequence[str],
+    show: Callable[[str], None],
+    started: Callable[[subprocess.Popen[str]], None],
+) -> bool:
+    """Install into an empty environment by uv; whether there is one, and it could."""
+    mine = {}
+    program = usable(os.environ)
+    if program is None:
+        own = _own_uv(root.parent, pip, show, started)
+        if own is None:
+            return False
+        program, mine = str(own / "bin" / "uv"), {"UV_CACHE_DIR": str(own / "cache")}
+    elif kept := os.environ.get("UV_CACHE_DIR"):
+        mine = {"UV_CACHE_DIR": kept}
+    if not installer.keeps:
+        mine = {"UV_CACHE_DIR": str(root / _CACHE)}
+    command = command_of(program, installer, root / "bin" / "python", requirements)
+    status, _ = _run(command, curated(extra={**installer.variables, **mine}), show, started)
+    shutil.rmtree(root / _CACHE, ignore_errors=True)
+    return not status
+
+
+def _own_uv(
+    venvs: Path,
+    pip: Sequence[str],
+    show: Callable[[str], None],
+    started: Callable[[subprocess.Popen[str]], None],
+) -> Path | None:
+    """The directory with the driver's own uv and what it has downloaded; None if pip does not find it.
+
+    Like an environment it goes if it is not used for some time: see `unused`.
+    """
+    wanted = requirement()
+    root = venvs / f"uv-{_digest(wanted, platform.machine())}"
+    with locked(venvs / f"{root.name}.lock"):
+        if not (root / _MARKER).is_file():
+            shutil.rmtree(root, ignore_errors=True)
+            show("fetching uv")
+            # Without it there is pip, so that nobody waits for what does not answer.
+            options = [*_OPTIONS, "--no-deps", "--only-binary=:all:", "--retries=0", f"--target={root}"]
+            status, _ = _run([*pip, "install", *options, wanted], curated(), show, started)
+            if status or not (root / "bin" / "uv").is_file():
+                shutil.rmtree(root, ignore_errors=True)
+                return None
+        (root / _MARKER).touch()
+    return root
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+
+
+def _cannot_make(python: str, lines: str) -> DriverError:
+    message = f"{python} cannot make a virtual environment: {_last(lines)}"
+    return error(Code.SET_UP, message, help="install Python's venv module (Debian: apt install python3-venv)")
+
+
+def _run(
+    command: Sequence[str],
+    env: dict[str, str] | None,
+    show: Callable[[str], None],
+    started: Callable[[subprocess.Popen[str]], None],
+) -> tuple[int, str]:
+    """Run a program outside of any project: its exit code, and all that it printed.
+
+    Args:
+        command: the program and its arguments.
+        env: its environment; this process's own if None.
+        show: called with each line that it prints.
+        started: called with its process.
+    """
+    lines: list[str] = []
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=env,
+        cwd=_ELSEWHERE,
+    ) as process:
+        try:
+            started(process)
+            for line in process.stdout or ():
+                lines.append(line.rstrip())
+                show(line.strip())
+        except BaseException:
+            kill_with_children(process)
+            raise
+    return process.returncode, "\n".join(lines)
 
 
 def pip_problem(requirements: Sequence[str], text: str) -> DriverError:

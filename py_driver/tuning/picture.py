@@ -6,6 +6,7 @@ import math
 from html import escape
 from typing import TYPE_CHECKING, Final
 
+from py_driver.reporting.svg import svg, text_width, widest
 from py_driver.tuning.choice import slower
 from py_driver.tuning.records import EXCLUDED
 
@@ -18,9 +19,21 @@ if TYPE_CHECKING:
 _ROWS: Final = 60
 """Up to how many configurations are drawn, the best ones first."""
 
+_MARGIN: Final = 10
 _HEIGHT: Final = 18
-_WIDTH: Final = 110
-_NAMES: Final = 260
+"""How high a row of the table is, in pixels."""
+
+_LINE: Final = 13
+"""How high a line of the headings is."""
+
+_SIZE: Final = 12
+_TITLE: Final = 14
+_SMALL: Final = 10
+_STYLE: Final = (
+    f"text{{font:{_SIZE}px sans-serif}}.title{{font-size:{_TITLE}px}}.small{{font-size:{_SMALL}px}}"
+    ".default{font-weight:bold}"
+)
+
 _WORST: Final = 2.0
 """From where on a field is as light as it gets."""
 
@@ -28,6 +41,9 @@ _NOTHING: Final = "#eeeeee"
 
 _CURVE: Final = 120
 """How high the curve below the table is, in pixels."""
+
+_SHORTEST: Final = 320
+"""How long its axis is at least."""
 
 
 def picture(space: Space, records: Records) -> str:
@@ -40,38 +56,69 @@ def picture(space: Space, records: Records) -> str:
         records: what was measured.
     """
     shown = _best_first(space, records)
-    table = 60 + _HEIGHT * len(shown)
-    width, height = _NAMES + _WIDTH * len(space.cases) + 10, table + _CURVE + 60
+    fields = {(config, case): _field(records, config, case) for config in shown for case in space.cases}
+    headings = [space.shown_case(case).split() for case in space.cases]
+    names = "configuration, the best first; bold: the default"
+    left = 2 * _MARGIN + max(text_width(names, _SMALL), widest(map(space.shown, shown), _SIZE, bold=True))
+    column = _MARGIN + max(
+        widest([line for lines in headings for line in lines], _SMALL), widest(["0.00", *fields.values()], _SIZE)
+    )
     title = f"{space.name} on {records.machine.get('gpu', '')}: times as slow as the best of each case"
+    width = max(
+        left + column * len(space.cases) + _MARGIN, 2 * _MARGIN + text_width(title, _TITLE), left + _SHORTEST + _MARGIN
+    )
+    top = 54 + _LINE * max(map(len, headings))
+    table = top + _HEIGHT * len(shown)
+    curve = _curve(so_far(space, records), table + 68, width)
+    height = table + 40 + (_CURVE + 80 if curve else 0)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        'font-family="sans-serif" font-size="12">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="10" y="20" font-size="14">{escape(title)}</text>',
+        f'<rect width="{width:.0f}" height="{height}" fill="white"/>',
+        f'<text class="title" x="{_MARGIN}" y="20">{escape(title)}</text>',
+        f'<text class="small" x="{_MARGIN}" y="{top - 6}">{names}</text>',
+        f'<text class="small" x="{left:.1f}" y="42">case</text>',
     ]
     parts += [
-        f'<text x="{_NAMES + _WIDTH * at + 4}" y="46" font-size="10">{escape(space.shown_case(case))}</text>'
-        for at, case in enumerate(space.cases)
+        f'<text class="small" x="{left + column * at + 4:.1f}" y="{top - 6 - _LINE * above}">{escape(line)}</text>'
+        for at, lines in enumerate(headings)
+        for above, line in enumerate(reversed(lines))
     ]
     for row, config in enumerate(shown):
-        y = 54 + _HEIGHT * row
-        weight = ' font-weight="bold"' if config == space.default else ""
-        parts.append(f'<text x="10" y="{y + 13}"{weight}>{escape(space.shown(config))}</text>')
+        y = top + _HEIGHT * row
+        default = ' class="default"' if config == space.default else ""
+        parts.append(f'<text x="{_MARGIN}" y="{y + 13}"{default}>{escape(space.shown(config))}</text>')
         for at, case in enumerate(space.cases):
             ratio = _ratio(records, config, case)
-            x = _NAMES + _WIDTH * at
-            parts.append(f'<rect x="{x}" y="{y}" width="{_WIDTH - 2}" height="{_HEIGHT - 2}" fill="{_colour(ratio)}"/>')
-            label = (
-                f"{ratio:.2f}"
-                if ratio
-                else records.found[config, case].outcome
-                if (config, case) in records.found
-                else ""
+            x = left + column * at
+            parts.append(
+                f'<rect x="{x:.1f}" y="{y}" width="{column - 2:.1f}" height="{_HEIGHT - 2}" fill="{_colour(ratio)}"/>'
             )
             ink = "white" if ratio and ratio < 1 + (_WORST - 1) / 2 else "black"
-            parts.append(f'<text x="{x + 6}" y="{y + 13}" fill="{ink}">{label}</text>')
-    parts += _curve(so_far(space, records), table + 20, width)
-    return "\n".join([*parts, "</svg>", ""])
+            parts.append(f'<text x="{x + 4:.1f}" y="{y + 13}" fill="{ink}">{fields[config, case]}</text>')
+    return svg(title, width, height, _STYLE, [*parts, *_legend(left, table + 10), *curve])
+
+
+def _field(records: Records, config: Configuration, case: Case) -> str:
+    """What the table has for a configuration and a case: how slow it is, or why there is no time."""
+    if ratio := _ratio(records, config, case):
+        return f"{ratio:.2f}"
+    return records.found[config, case].outcome if (config, case) in records.found else ""
+
+
+def _legend(left: float, top: int) -> list[str]:
+    """What the colours of the table mean.
+
+    Args:
+        left: where the first one stands.
+        top: likewise.
+    """
+    parts = []
+    for ratio, meaning in ((1.0, "1: the best"), (1.5, "1.5"), (_WORST, f"{_WORST:g} or slower"), (None, "no time")):
+        parts.append(
+            f'<rect x="{left:.1f}" y="{top}" width="10" height="10" fill="{_colour(ratio)}" stroke="#999999"/>'
+        )
+        parts.append(f'<text class="small" x="{left + 14:.1f}" y="{top + 9}">{meaning}</text>')
+        left += 14 + text_width(meaning, _SMALL) + _MARGIN
+    return parts
 
 
 def so_far(space: Space, records: Records) -> list[float]:
@@ -95,14 +142,21 @@ def so_far(space: Space, records: Records) -> list[float]:
     return found
 
 
-def _curve(values: Sequence[float], top: int, width: int) -> list[str]:
-    """The best so far as a line: to the right the configurations tried, downwards how near it is to the best."""
+def _curve(values: Sequence[float], top: int, width: float) -> list[str]:
+    """The best so far as a line: to the right the configurations tried, downwards how near it is to the best.
+
+    Args:
+        values: see `so_far`.
+        top: of the axes.
+        width: of the picture.
+    """
     drawn = [(at, value) for at, value in enumerate(values, 1) if math.isfinite(value)]
     if not drawn:
         return []
     worst = max(1.01, *(value for _, value in drawn))
-    title = "best so far: times as slow as the best, by configurations tried"
-    left, right, bottom = 50, width - 20, top + _CURVE
+    highest, lowest = f"{worst:.2f}", "1.00"
+    left = _MARGIN + text_width(highest, _SMALL) + 6
+    right, bottom = width - 2 * _MARGIN, top + _CURVE
 
     def point(at: int, value: float) -> str:
         x = left + (right - left) * at / len(values)
@@ -110,11 +164,13 @@ def _curve(values: Sequence[float], top: int, width: int) -> list[str]:
 
     line = " ".join(point(at, value) for at, value in drawn)
     return [
-        f'<text x="10" y="{top - 6}" font-size="12">{title}</text>',
-        f'<text x="10" y="{top + 10}" font-size="10">{worst:.2f}</text>',
-        f'<text x="10" y="{bottom}" font-size="10">1.00</text>',
-        f'<text x="{right - 20}" y="{bottom + 16}" font-size="10">{len(values)}</text>',
-        f'<line x1="{left}" y1="{bottom}" x2="{right}" y2="{bottom}" stroke="#999999"/>',
+        f'<text x="{_MARGIN}" y="{top - 12}">best so far: times as slow as the best (linear scale)</text>',
+        f'<text class="small" x="{left - 4:.1f}" y="{top + 8}" text-anchor="end">{highest}</text>',
+        f'<text class="small" x="{left - 4:.1f}" y="{bottom}" text-anchor="end">{lowest}</text>',
+        f'<text class="small" x="{left:.1f}" y="{bottom + 14}">configurations tried</text>',
+        f'<text class="small" x="{right:.1f}" y="{bottom + 14}" text-anchor="end">{len(values)}</text>',
+        f'<line x1="{left:.1f}" y1="{bottom}" x2="{right:.1f}" y2="{bottom}" stroke="#999999"/>',
+        f'<line x1="{left:.1f}" y1="{top}" x2="{left:.1f}" y2="{bottom}" stroke="#999999"/>',
         f'<polyline points="{line}" fill="none" stroke="#145a8c" stroke-width="2"/>',
     ]
 

@@ -25,8 +25,22 @@ DEVICE_LINK = ["--device-link", "-dlink"]
 
 # The options of nvcc, besides those for architectures, that change what linking device code makes; those of the second list have
 # no value.
-OF_DEVICE_LINK = ["--maxrregcount", "--nvlink-options", "--ptxas-options", "-Xnvlink", "-Xptxas", "-g", "-maxrregcount"]
-OF_DEVICE_LINK_ALONE = ["-g"]
+OF_DEVICE_LINK = [
+    "--compress-mode",
+    "--fatbin-options",
+    "--maxrregcount",
+    "--no-compress",
+    "--nvlink-options",
+    "--ptxas-options",
+    "-Xfatbin",
+    "-Xnvlink",
+    "-Xptxas",
+    "-compress-mode",
+    "-g",
+    "-maxrregcount",
+    "-no-compress",
+]
+OF_DEVICE_LINK_ALONE = ["--no-compress", "-g", "-no-compress"]
 
 # What links device code of HIP, which nothing here does.
 HIP_RELOCATABLE = "-fgpu-rdc"

@@ -9,6 +9,7 @@ The driver reads this file as text (py_driver/matrix/facts.py): everything is a 
 #     Only those count that the source's way has.
 # archs: which of the variant's architectures its key has in it besides its own: `all`, `all+PTX` (and which of them have
 #     PTX), or the `last` one.
+# compresses: true if it compresses device code, so that its key has `//rules/settings:compress` in it.
 # elsewhere: how its messages tell of device code that another source defines: `undefined`, as a linker does, or `twice`, as
 #     a variable that is there already; without: neither.
 # joined: in which of its ways one action for the source does what elsewhere one for each architecture does; its key has
@@ -30,7 +31,8 @@ The driver reads this file as text (py_driver/matrix/facts.py): everything is a 
 #     with torch's headers in sight also `cuda-needed` and `cuda-full`, by which of them are read; `cuda-link` is how the
 #     device code of several sources is linked. A C++ source of the way
 #     `cxx` needs the last action alone, unless it sees the id of the kernel; `cxx-text` is what gcc compiles without one.
-# work: what it does, for people.
+# words: what it does, for the pictures and tables of a report.
+# work: what it does, for messages.
 #
 # Memory: the largest resident sizes that were measured with CUDA 13.0 and torch 2.13 (November 2026), rounded up: of a
 # source with `torch/all.h` (cicc 2679 MiB, cudafe++ 2023, the host compiler 948), and of the largest of sources without
@@ -61,6 +63,7 @@ PHASES = {
         "seconds": [0.4, 6.0, 10.0],
         "text": "preprocessed",
         "ways": ["cuda", "cuda-full", "cuda-needed"],
+        "words": "preprocess",
         "work": "preprocessing",
     },
     "CudaDeviceFrontend": {
@@ -70,6 +73,7 @@ PHASES = {
         "seconds": [1.3, 5.0, 18.0],
         "templates": {"memory": 2200, "most": 2200, "seconds": 20.0},
         "ways": ["cuda-full", "cuda-needed"],
+        "words": "read device code",
         "work": "the device compile",
     },
     "CudaDeviceShare": {
@@ -79,6 +83,7 @@ PHASES = {
         "memory": [150, 150, 150],
         "seconds": [0.1, 0.1, 0.1],
         "ways": ["cuda-full", "cuda-needed"],
+        "words": "share device code",
         "work": "sharing the device code",
     },
     "CudaDeviceCompile": {
@@ -89,6 +94,7 @@ PHASES = {
         "templates": {"memory": 2900, "most": 5600, "seconds": 60.0},
         "text": "ptx",
         "ways": ["cuda", "cuda-full", "cuda-needed"],
+        "words": "device code to PTX",
         "work": "the device compile",
     },
     "CudaAssemble": {
@@ -97,15 +103,18 @@ PHASES = {
         "memory": [250, 250, 250],
         "seconds": [0.2, 0.2, 0.2],
         "ways": ["cuda", "cuda-full", "cuda-needed"],
+        "words": "PTX to machine code",
         "work": "assembling",
     },
     "CudaFatbinary": {
         "after": ["CudaAssemble"],
         "archs": "all+PTX",
+        "compresses": True,
         "makes": {"source": "fatbin.o"},
         "memory": [150, 150, 150],
         "seconds": [0.1, 0.1, 0.1],
         "ways": ["cuda", "cuda-full", "cuda-needed"],
+        "words": "bundle machine code",
         "work": "bundling the device code",
     },
     "CudaFrontend": {
@@ -115,6 +124,7 @@ PHASES = {
         "seconds": [1.5, 10.0, 24.0],
         "templates": {"memory": 2200, "most": 2200, "seconds": 25.0},
         "ways": ["cuda", "cuda-full", "cuda-needed"],
+        "words": "split host and device code",
         "work": "the separation of host and device code",
     },
     "CudaHostCompile": {
@@ -126,16 +136,19 @@ PHASES = {
         "seconds": [1.9, 6.0, 17.0],
         "templates": {"memory": 1200, "most": 1200, "seconds": 20.0},
         "ways": ["cuda", "cuda-full", "cuda-needed"],
+        "words": "compile host code",
         "work": "the host compile",
     },
     "CudaFallback": {
         "after": ["CudaFatbinary", "CudaHostCompile"],
         "archs": "all+PTX",
+        "compresses": True,
         "memory": [800, 2900, 2900],
         "names_headers": "always",
         "reads_headers": True,
         "seconds": [0.2, 0.5, 0.5],
         "ways": ["cuda-needed"],
+        "words": "check, or compile anew with nvcc",
         "work": "nvcc",
     },
     "CudaDeviceLink": {
@@ -144,22 +157,27 @@ PHASES = {
         "memory": [250, 250, 2900],
         "seconds": [0.2, 0.2, 20.0],
         "ways": ["cuda-link"],
+        "words": "link device code",
         "work": "linking the device code",
     },
     "CudaRegisterLinked": {
         "after": ["CudaDeviceLink"],
         "archs": "all",
+        "compresses": True,
         "memory": [150, 150, 150],
         "seconds": [0.2, 0.2, 0.2],
         "ways": ["cuda-link"],
+        "words": "register linked code",
         "work": "registering the linked device code",
     },
     "KernelCudaCompile": {
         "archs": "all+PTX",
+        "compresses": True,
         "memory": [800, 2900, 2900],
         "seconds": [6.0, 69.0, 69.0],
         "templates": {"memory": 2900, "most": 5600, "seconds": 150.0},
         "ways": ["cuda-monolithic"],
+        "words": "compile with nvcc in one",
         "work": "nvcc",
     },
     "HipPreprocess": {
@@ -168,6 +186,7 @@ PHASES = {
         "seconds": [0.4, 1.5, 1.5],
         "text": "preprocessed",
         "ways": ["hip"],
+        "words": "preprocess",
         "work": "preprocessing",
     },
     "HipDeviceCompile": {
@@ -176,6 +195,7 @@ PHASES = {
         "memory": [400, 1200, 1200],
         "seconds": [1.4, 37.0, 37.0],
         "ways": ["hip"],
+        "words": "device code to assembly",
         "work": "the device compile",
     },
     "HipAssemble": {
@@ -184,6 +204,7 @@ PHASES = {
         "memory": [150, 150, 150],
         "seconds": [0.1, 0.1, 0.1],
         "ways": ["hip"],
+        "words": "assembly to machine code",
         "work": "assembling",
     },
     "HipLink": {
@@ -193,6 +214,7 @@ PHASES = {
         "memory": [150, 150, 150],
         "seconds": [0.1, 0.1, 0.1],
         "ways": ["hip"],
+        "words": "link device code",
         "work": "linking the device code",
     },
     "HipBundle": {
@@ -202,6 +224,7 @@ PHASES = {
         "memory": [150, 150, 150],
         "seconds": [0.1, 0.1, 0.1],
         "ways": ["hip"],
+        "words": "bundle machine code",
         "work": "bundling the device code",
     },
     "HipHostCompile": {
@@ -209,6 +232,7 @@ PHASES = {
         "memory": [400, 1200, 1200],
         "seconds": [1.5, 35.0, 35.0],
         "ways": ["hip"],
+        "words": "compile host code",
         "work": "the host compile",
     },
     "KernelCxxPreprocess": {
@@ -217,6 +241,7 @@ PHASES = {
         "seconds": [0.2, 0.7, 0.7],
         "text": "preprocessed",
         "ways": ["cxx", "cxx-text"],
+        "words": "preprocess",
         "work": "preprocessing",
     },
     "KernelCxxName": {
@@ -226,6 +251,7 @@ PHASES = {
         "reads_id": True,
         "seconds": [0.1, 0.1, 0.1],
         "ways": ["cxx"],
+        "words": "insert the id",
         "work": "putting the id into the text",
     },
     "KernelCxxCompile": {
@@ -234,6 +260,7 @@ PHASES = {
         "names_headers": "sometimes",
         "seconds": [0.2, 6.0, 13.0],
         "ways": ["cxx", "cxx-text"],
+        "words": "compile C++",
         "work": "the compile",
     },
 }

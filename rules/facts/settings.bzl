@@ -3,11 +3,14 @@
 The driver reads this file as text (py_driver/matrix/facts.py): everything is a literal.
 """
 
-# Those of a whole build, which a command line may set; an attribute of kernel_objects that is empty means them.
+# Those of a whole build, which a command line may set; an attribute of kernel_objects that is empty means them. `programs`
+# is about the rules' own programs: a release has them compiled, a checkout has their source alone.
 FLAGS = {
+    "compress": {"default": "release", "values": ["release", "size", "balance", "speed", "none"]},
     "cuda_compile": {"default": "split", "values": ["split", "monolithic"]},
     "cxx": {"default": "clang", "values": ["clang", "gcc"]},
     "headers": {"default": "needed", "values": ["needed", "full"]},
+    "programs": {"default": "prebuilt", "values": ["prebuilt", "source"]},
 }
 
 # Those of a variant, which its target sets and no command line: a torch version (`2.13`), an ABI (`cxx11`; stable: `2.9`), a

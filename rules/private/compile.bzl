@@ -1,19 +1,12 @@
 """The action that compiles one C++ source, and the flags that it shares with those of CUDA sources."""
 
 load("//rules/facts:backends.bzl", "OTHER_LANGUAGES")
+load("//rules/facts:compilers.bzl", "CXX_STANDARD", "VISIBILITY")
 load(":actions.bzl", "dirname", "package_path")
 load(":gcc.bzl", "gcc_compiler")
 load(":hipify.bzl", "hip_name", "renamed")
 load(":phase.bzl", "headers_file", "object_file", "phase_file", "run_phase")
 load(":sources.bzl", "add_directories", "source_prefix_map")
-
-# C++ standard of sources that include no torch header: what nvcc 13 takes by default. It is the same for every torch
-# version, so that their objects are too.
-_CXX_STANDARD = 17
-
-# The linker's version script decides what is exported. Without the last flag the visibility of function templates would
-# depend on whether a header has defined their arguments or only declared them.
-VISIBILITY = ["-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden"]
 
 # Debug sections name the directory that clang runs in; gcc is told by our program.
 NO_DIRECTORY = "-fdebug-compilation-dir=."
@@ -72,7 +65,7 @@ def language_flags(job):
     Returns:
         list of string.
     """
-    return ["-O3", "-std=c++%d" % (job.torch.cxx_standard if job.torch else _CXX_STANDARD)]
+    return ["-O3", "-std=c++%d" % (job.torch.cxx_standard if job.torch else CXX_STANDARD)]
 
 def id_header(job):
     """The header that defines TORCH_EXTENSION_NAME as the id of the kernel.

@@ -8,11 +8,11 @@ the same code. What nvcc includes into the host's code as text, the code of all 
 beside it.
 """
 
+load("//rules/facts:compilers.bzl", "NVCC_FLAGS", "VISIBILITY")
 load("//rules/facts:flags.bzl", "THREADS")
 load(":actions.bzl", "package_path")
 load(
     ":compile.bzl",
-    "VISIBILITY",
     "add_packs",
     "id_header",
     "language_flags",
@@ -25,10 +25,6 @@ load(
     "without_definitions",
 )
 load(":phase.bzl", "headers_file", "object_file", "phase_file", "run_phase")
-
-# nvcc's options in torch's own builds (COMMON_NVCC_FLAGS of torch.utils.cpp_extension), less the four that take
-# away the operators of half types.
-_NVCC_FLAGS = ["--expt-relaxed-constexpr", "--expt-extended-lambda"]
 
 # Phases that write the code that launches kernels; others read it.
 _STUB_WRITERS = ["cicc", "device-frontend"]
@@ -90,7 +86,7 @@ def _nvcc(arguments, job, archs, host):
     arguments.add("-ccbin", host.launcher)
     arguments.add_all(job.gpu.host_flags if host == job.gpu.host else [])
     arguments.add("--objdir-as-tempdir")
-    arguments.add_all(_NVCC_FLAGS)
+    arguments.add_all(NVCC_FLAGS)
     arguments.add_all(["-rdc=true"] if job.linking.relocatable else [])
     kind = "lto" if job.linking.optimized else "sm"
     arguments.add_all([gencode(arch, kind) for arch in archs])
@@ -132,6 +128,7 @@ def _compile_monolithic(ctx, job, source):
     arguments = ctx.actions.args()
     arguments.add("nvcc")
     arguments.add_all(["--source", package_path(source), "--section", ctx.label.name])
+    arguments.add_all(job.packing, before_each = "--fatbinary")
     _call(arguments, job, source, job.archs, object)
     inputs = preprocessor_inputs(job, source, [job.gpu.files], id_header(job), job.needed)
     _run(ctx, job, source, "KernelCudaCompile", "Compiling", [arguments], inputs, [object])
@@ -197,6 +194,7 @@ def _compile_split(ctx, job, source):
         arguments = ctx.actions.args()
         arguments.add_all(["phase", phase, "--source", package_path(source), "--section", ctx.label.name])
         arguments.add_all(["--attempt"] if job.needed else [])
+        arguments.add_all(job.packing if phase == "fatbinary" else [], before_each = "--fatbinary")
         for role, file in inputs.items():
             arguments.add("--in", role)
             arguments.add(file)
@@ -268,6 +266,7 @@ def _compile_split(ctx, job, source):
     whole = ctx.actions.declare_file(directory + "code.o")
     arguments = ctx.actions.args()
     arguments.add_all(["fallback", "--source", package_path(source), "--section", ctx.label.name])
+    arguments.add_all(job.packing, before_each = "--fatbinary")
     arguments.add("--arch-list", arch_list)
     arguments.add_all(brought.packs, before_each = "--pack")
     read = headers_file(ctx, source)

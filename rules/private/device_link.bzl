@@ -6,12 +6,14 @@ registers the linked code, as nvcc's call with `-dlink` does. Like the phases of
 """
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+load("//rules/facts:compilers.bzl", "VISIBILITY")
 load("//rules/facts:phases.bzl", "LINKED_CODE")
 load("//rules/facts:settings.bzl", "NONE")
 load(":actions.bzl", "ACTION")
 load(":attrs.bzl", "tool")
 load(":backends.bzl", "BACKENDS", "TOOLCHAINS", "find_sdk")
-load(":compile.bzl", "NO_DIRECTORY", "VISIBILITY", "add_packs", "packed")
+load(":compile.bzl", "NO_DIRECTORY", "add_packs", "packed")
+load(":compression.bzl", "compression")
 load(":cuda.bzl", "arch_number", "gencode")
 load(":errors.bzl", "fail_with")
 load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo", "no_objects")
@@ -101,6 +103,8 @@ def _kernel_device_link_impl(ctx):
     arguments.add("register-linked")
     add_packs(arguments, brought)
     arguments.add("--section", ctx.label.name)
+    packing = compression(ctx.label, gpu, ctx.attr._compress[BuildSettingInfo].value, ctx.attr.flags)
+    arguments.add_all(packing, before_each = "--fatbinary")
     for source in sources:
         arguments.add_all("--module", [source.section, source.source])
     arguments.add_all(libraries, before_each = "--libraries")
@@ -153,6 +157,7 @@ kernel_device_link = rule(
         ),
         "_backend": attr.label(default = "//rules/settings:backend"),
         "_compile": tool("compile"),
+        "_compress": attr.label(default = "//rules/settings:compress"),
     },
     provides = [KernelObjectsInfo],
     toolchains = TOOLCHAINS,

@@ -10,6 +10,7 @@ load("//toolchains/library:sdk.bzl", "LibrarySdkInfo")
 load(":attrs.bzl", "include", "tool")
 load(":backends.bzl", "BACKENDS", "CC", "LANGUAGES", "TOOLCHAINS", "TORCH", "find_sdk")
 load(":compile.bzl", "compile_cxx")
+load(":compression.bzl", "compression")
 load(":cuda.bzl", "without_threads")
 load(":errors.bzl", "fail_with")
 load(":linking.bzl", "linking_of")
@@ -87,6 +88,13 @@ def _check_chosen_python(ctx):
         problem = "the variant that links this group names no Python"
         fail_with(ctx.label, "depends", problem, "set `python_version` of the variant, e.g. `3.13`")
 
+def _packing(ctx, backend, gpu, linking):
+    """What fatbinary is told; nothing of code that nvlink optimises, which nobody has tried."""
+    has_code = backend.flags == "cuda_flags" and any([f.extension in backend.languages for f in ctx.files.srcs])
+    if not has_code or linking.optimized:
+        return []
+    return compression(ctx.label, gpu, ctx.attr._compress[BuildSettingInfo].value, linking.flags)
+
 def _kernel_objects_impl(ctx):
     for name in ctx.attr.depends:
         if name not in _DEPENDS:
@@ -150,6 +158,7 @@ def _kernel_objects_impl(ctx):
         needed = torch.needed if torch and wants_needed and stable_abi == NONE and not hipified and not cpython else None,
         pybind_defines = torch.pybind_defines if torch and cpython else [],
         own_arch_list = ctx.attr.own_arch_list,
+        packing = _packing(ctx, backend, gpu, linking),
         libraries = [library[LibrarySdkInfo] for library in ctx.attr._libraries] + openmp,
         linking = linking,
         registration = ctx.file._registration,
@@ -236,6 +245,7 @@ kernel_objects = rule(
         "_binding": attr.label_list(default = [Label("//rules/private/include:pybind")]),
         "_binding_marker": include("pybind/Python.h"),
         "_compile": tool("compile"),
+        "_compress": attr.label(default = "//rules/settings:compress"),
         "_cuda_compile": attr.label(default = "//rules/settings:cuda_compile"),
         "_cxx": attr.label(default = "//rules/settings:cxx"),
         "_cxx_abi": attr.label(default = "//rules/settings:cxx_abi"),

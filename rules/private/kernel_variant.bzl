@@ -3,6 +3,7 @@
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@torch_kernels_toolchains//:libraries.bzl", "CPYTHON_SYMBOLS", "TVM_FFI")
 load("//rules/facts:settings.bzl", "CXX_ABIS", "FLAGS")
+load("//toolchains:gpus.bzl", "gpu_of")
 load("//toolchains/cc:flags.bzl", "CPU")
 load(":actions.bzl", "ACTION", "package_path")
 load(":attrs.bzl", "include", "tool")
@@ -107,11 +108,13 @@ def _package_files(ctx, extension):
     return _python_names(ctx) | {"_ops.py": ops}
 
 def _metadata(ctx, objects):
-    """What metadata.json says before the build adds to it; which compiler was chosen for C++, if that is not the default."""
-    cxx = ctx.attr._cxx[BuildSettingInfo].value
-    if not objects or cxx == FLAGS["cxx"]["default"]:
-        return ctx.attr.metadata
-    return json.encode(json.decode(ctx.attr.metadata) | {"cxx": cxx})
+    """What metadata.json says before the build adds to it; what was chosen for all of the build, if that is not the default."""
+    chosen = {"cxx": ctx.attr._cxx} if objects else {}
+    if objects and gpu_of(ctx.attr.backend) == "cuda":
+        chosen["compress"] = ctx.attr._compress
+    values = {name: setting[BuildSettingInfo].value for name, setting in chosen.items()}
+    others = {name: value for name, value in values.items() if value != FLAGS[name]["default"]}
+    return json.encode(json.decode(ctx.attr.metadata) | others) if others else ctx.attr.metadata
 
 def _check_platform(ctx):
     """Fails if a variant for the CPU of the machine that builds would be compiled for another one."""
@@ -262,6 +265,7 @@ kernel_variant = rule(
         "_abi_check": tool("abi_check"),
         "_assemble": tool("assemble"),
         "_binding": include("_binding.py.template"),
+        "_compress": attr.label(default = "//rules/settings:compress"),
         "_cpython_symbols": attr.label_list(default = _cpython_symbols, allow_files = True),
         "_cxx": attr.label(default = "//rules/settings:cxx"),
         "_exports": include("exports.map"),

@@ -252,7 +252,7 @@ def test_publishing_says_what_they_are_made_from(clone: Driver, relu: Built, cud
             digests = [one["digest"]["sha256"] for one in _archives(statement)]
             assert digests == [one["hashes"][0]["content"] for one in parts]
         card = (hub.repositories["me/relu"].files("main") or {})["README.md"].decode()
-        assert f"| `{CUDA}` | 2.13 | cxx11 | cu130 |" in card
+        assert f"| `{CUDA}` | 2.13 | cxx11 | `cu130` |" in card
 
 
 @pytest.mark.slow

@@ -77,7 +77,7 @@ def test_path_in_bazeliskrc(bazelisk: Path, provided: Path, tmp_path: Path) -> N
 def test_without_a_download_server_it_is_passed_over(
     bazelisk: Path, provided: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(debian, "provide", lambda _cache, _output: provided)
+    monkeypatch.setattr(debian, "provide", lambda _cache, _output, _sizes: provided)
     monkeypatch.setattr(find, "_ANSWER_SECONDS", 5.0)
     err = io.StringIO()
     environ = _environ(bazelisk, tmp_path, BAZELISK_BASE_URL="http://127.0.0.1:9")

@@ -76,5 +76,5 @@ def test_card_lists_what_is_built(relu: Built) -> None:
     assert [row[0].strip("| `") for row in rows] == sorted(RELU)
     archs = {row[0].strip("| `"): row[4].removesuffix(" |").split() for row in rows}
     assert archs[CPU] == ["-"]
-    assert archs[CU130] == ["8.0", "8.6", "8.9", "9.0", "10.0", "12.0+PTX"]
-    assert archs[ROCM] == ["gfx90a", "gfx942", "gfx1100", "gfx1201"]
+    assert archs[CU130] == ["`8.0`", "`8.6`", "`8.9`", "`9.0`", "`10.0`", "`12.0+PTX`"]
+    assert archs[ROCM] == ["`gfx90a`", "`gfx942`", "`gfx1100`", "`gfx1201`"]

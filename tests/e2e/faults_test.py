@@ -68,7 +68,7 @@ def test_broken_project_is_refused_and_nothing_is_written(installed: Driver, pro
     assert sorted(installed.cache.glob("workspaces/*/*")) == workspaces
 
 
-@pytest.mark.parametrize("glob", ["torch99-*", "torch213-cxx98-*", "", "torch213-cxx11-cpu-x86_64-windows"])
+@pytest.mark.parametrize("glob", ["torch99-*", "torch213-cxx98-*", "torch213-cxx11-cpu-x86_64-windows"])
 def test_variant_that_does_not_exist_is_refused(installed: Driver, project: Path, glob: str) -> None:
     before = digests(project)
     failed = installed.run("build", project, f"--variant={glob}", code=3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -23,6 +24,7 @@ from py_driver.output import Output
 from py_driver.plan.plan import plan_directory
 from py_driver.system.cache import CACHE_VARIABLE
 from py_driver.system.environment import curated
+from py_driver.system.pip_config import pip_of
 
 if TYPE_CHECKING:
     from clone import Built
@@ -56,7 +58,18 @@ def test_published_kernel_is_loaded_from_the_hub(relu: Built, base: Path, tmp_pa
         assert {one.token for one in hub.requests if "commit/" in one.what} == {_CANARY}
         env = curated(extra={**environ, "PYTHONDONTWRITEBYTECODE": "1"})
         done = subprocess.run([python, "-c", _LOAD], env=env, cwd="/", capture_output=True, text=True, check=False)
+        hub.trusted = False
+        files = hub.repositories["me/relu"].files("main")
+        assert files is not None
+        [code] = re.findall(r"```python\n(import kernels\n.*?)```", files["README.md"].decode(), re.DOTALL)
+        plain = re.sub(r", trust_remote_code=\[.*?\]", "", code)
+        refused, card = (
+            subprocess.run([python, "-c", text], env=env, cwd="/", capture_output=True, text=True, check=False)
+            for text in (plain, code)
+        )
     assert done.returncode == 0, done.stderr
+    assert "is not from a trusted publisher" in refused.stderr
+    assert (card.returncode, plain) == (0, code.replace(', trust_remote_code=["me/relu"]', "")), card.stderr
     places = ("*/*.log*", "*/server/*", "*/*.profile.gz")
     logs = [[path for path in relu.driver.output.glob(place) if path.is_file()] for place in places]
     assert all(logs)
@@ -84,7 +97,8 @@ def test_wheel_is_installed_and_loads_what_fits(relu: Built, tmp_path: Path) -> 
     relu.driver.run("wheel", relu.project, f"--out={tmp_path}")
     [wheel] = tmp_path.glob("relu-1.0-cp39-abi3-manylinux_2_28_x86_64.whl")
     site = tmp_path / "site"
-    install = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(site), str(wheel)]
+    pip = pip_of(sys.executable, python)
+    install = [*pip, "install", "--quiet", "--no-deps", "--no-index", "--target", str(site), str(wheel)]
     subprocess.run(install, check=True)
     env = curated(extra={"PYTHONPATH": str(site)})
     done = subprocess.run([python, "-c", _IMPORT], env=env, cwd="/", capture_output=True, text=True, check=False)

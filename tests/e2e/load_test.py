@@ -36,6 +36,28 @@ for relu in loaded:
     torch.testing.assert_close(relu.relu(x), torch.relu(x), equal_nan=True)
 print(*(relu.__name__ for relu in loaded))
 """
+_WITHOUT_STABLE_ABI = """
+import importlib.machinery, sys
+import kernels, numpy, torch  # the client's own library is of the stable ABI
+SUFFIX = ".abi3.so"
+importlib.machinery.EXTENSION_SUFFIXES.remove(SUFFIX)
+suffixes = importlib.machinery.EXTENSION_SUFFIXES
+loaders = [
+    (importlib.machinery.ExtensionFileLoader, suffixes),
+    (importlib.machinery.SourceFileLoader, importlib.machinery.SOURCE_SUFFIXES),
+]
+sys.path_hooks[-1] = importlib.machinery.FileFinder.path_hook(*loaders)
+sys.path_importer_cache.clear()
+"""
+"""As a free-threaded Python 3.13 or 3.14 is: no library of the stable ABI is importable."""
+
+_NOT_IMPORTED = """
+[name] = [relu.__name__ for relu in loaded]
+assert not any(module.endswith("." + name) or module == name + "." + name for module in sys.modules), name
+import pathlib
+assert any(name + SUFFIX in line for line in pathlib.Path("/proc/self/maps").read_text().splitlines())
+"""
+
 _DIGEST = """
 import json, pathlib, sys
 from kernels._rust import Digest, DigestAlgorithm
@@ -107,6 +129,11 @@ def test_client_sees_what_was_changed(relu: Built, base: Path, spoil: Callable[[
 def test_client_loads_the_variant_of_this_torch(relu: Built, python: str) -> None:
     identity = json.loads((relu.build / CPU / "metadata.json").read_text())["id"]
     assert identity in _run(python, "-c", _LOAD, str(relu.build), LD_BIND_NOW="1")
+
+
+def test_without_the_stable_abi_the_library_is_loaded_by_torch(relu: Built, python: str) -> None:
+    identity = json.loads((relu.build / CPU / "metadata.json").read_text())["id"]
+    assert identity in _run(python, "-c", _WITHOUT_STABLE_ABI + _LOAD + _NOT_IMPORTED, str(relu.build))
 
 
 def test_relu_equals_torch(relu: Built, python: str, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def _built_both_ways(clone: Driver, variant: str) -> list[dict[str, bytes]]:
 
 def _expect_the_same_code(clone: Driver, variant: str) -> None:
     split, whole = _built_both_ways(clone, variant)
-    assert len(split[".nv_fatbin"]) > 10_000
+    assert len(split[".nv_fatbin"]) > 2_000
     assert split == whole
 
 

@@ -91,6 +91,16 @@ def test_a_template(environment: Environment, base: Path) -> None:
     again = environment.pytest(project / "tests", "-k", "special")
     assert "1 passed, 59 deselected" in again.stdout
     assert again.stderr == ""
+    # An installed version and a source tree have the same name.
+    for place in (environment.site, project):
+        (place / "plain_silu").mkdir()
+        (place / "plain_silu" / "__init__.py").write_text("raise ImportError('not the build')\n")
+    (project / "conftest.py").touch()
+    found = project / "tests" / "test_import.py"
+    found.write_text(f"import plain_silu\ndef test_import():\n    assert '{project}/.dev/' in plain_silu.__file__\n")
+    imported = environment.pytest(project, "tests/test_import.py")
+    assert "1 passed" in imported.stdout, imported.stdout
+    found.unlink()
     variables = {**environment.variables(), "RULES_TORCH_KERNELS_TORCH_PYTHON": environment.python}
     tested = environment.driver.run("test", project, "--", "-q", "-k", "special", env=variables)
     assert tested.stderr.count(f"for {CPU}: 0 actions ran") == 1

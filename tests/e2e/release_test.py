@@ -10,15 +10,17 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import ROOT, copy_checkout
+from clone import ROOT, another, copy_checkout
 from elftools.elf.elffile import ELFFile
 
 from py_driver.building.installed_torch import python_for
 from py_driver.debian.provide import place_of
 from py_driver.matrix.configurations import parse
+from py_driver.matrix.facts import facts
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.system.environment import curated
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 _CPU, _CUDA = (f"torch213-cxx11-{backend}-x86_64-linux" for backend in ("cpu", "cu130"))
+_PROGRAMS = "rules/private/tools/prebuilt"
 _RUN = """
 import sys, torch
 from pathlib import Path
@@ -55,17 +58,19 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def _release(checkout: Path, out: Path, code: int = 0) -> str:
+def _release(clone: Driver, checkout: Path, out: Path, code: int = 0) -> str:
+    """Make a release of a checkout; what Bazel builds for it goes where it builds for the clone."""
     command = [sys.executable, "tests/release.py", str(out)]
-    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
+    env = clone.environment()
+    done = subprocess.run(command, cwd=checkout, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
     return done.stderr if code else done.stdout
 
 
 @pytest.fixture(scope="module")
-def released(checkout: Path) -> Path:
+def released(clone: Driver, checkout: Path) -> Path:
     out = checkout.parent / "out"
-    sums = _release(checkout, out).splitlines()
+    sums = _release(clone, checkout, out).splitlines()
     for line in sums:
         digest, _, name = line.partition("  ")
         assert hashlib.sha256((out / name).read_bytes()).hexdigest() == digest
@@ -74,13 +79,13 @@ def released(checkout: Path) -> Path:
     return out
 
 
-def test_twice_the_same_bytes(checkout: Path, released: Path) -> None:
+def test_twice_the_same_bytes(clone: Driver, checkout: Path, released: Path) -> None:
     """From another clone, with other times and another umask."""
     other = checkout.parent / "other"
     _git(checkout.parent, "clone", "-q", str(checkout), str(other))
     old = os.umask(0o077)
     try:
-        _release(other, other.parent / "again")
+        _release(clone, other, other.parent / "again")
     finally:
         os.umask(old)
     ours, theirs = ((place / "SHA256SUMS").read_text().splitlines() for place in (released, other.parent / "again"))
@@ -88,12 +93,13 @@ def test_twice_the_same_bytes(checkout: Path, released: Path) -> None:
     assert [one for one in ours if "source.json" not in one] == [one for one in theirs if "source.json" not in one]
 
 
-def test_what_is_refused(checkout: Path, released: Path) -> None:
-    assert "is not empty" in _release(checkout, released, code=2)
+def test_what_is_refused(clone: Driver, checkout: Path, released: Path) -> None:
+    assert "is not empty" in _release(clone, checkout, released, code=2)
     extra = checkout / "extra"
     extra.touch()
     try:
-        assert "git has changes that are not committed: ?? extra" in _release(checkout, checkout.parent / "new", code=2)
+        said = _release(clone, checkout, checkout.parent / "new", code=2)
+        assert "git has changes that are not committed: ?? extra" in said
     finally:
         extra.unlink()
 
@@ -118,9 +124,31 @@ def test_what_it_consists_of(released: Path) -> None:
         members = {name.partition("/")[2] for name in module.getnames()}
     assert {f"py_driver/module/{name}" for name in members if name.startswith(("rules/", "toolchains/"))} <= packed
     assert not [name for name in packed if name.startswith("py_driver/module/py_driver/")]
+    assert {f"{_PROGRAMS}/x86_64/{name}" for name in facts("programs")["MAIN"]} <= members
+    with tarfile.open(released / "rules_torch_kernels-0.1.0.tar.gz") as source:
+        assert not [name for name in source.getnames() if _PROGRAMS in name]
     bill = json.loads((released / "rules_torch_kernels-0.1.0.cdx.json").read_text())
     archives = {one["hashes"][0]["content"] for one in bill["components"]}
     assert archives == {entry.sha256 for entry in Releases().lock.entries}
+
+
+def test_the_programs_are_those_of_the_source(clone: Driver, released: Path, base: Path) -> None:
+    """The released module has them; a machine without any result, asked for the source, makes the same bytes."""
+    place = base / "released"
+    place.mkdir()
+    with tarfile.open(released / "rules_torch_kernels-module-0.1.0.tar.gz") as module:
+        module.extractall(place, filter="data")
+    [root] = place.iterdir()
+    driver = replace(another(clone, base / "elsewhere"), root=root)
+    names = [f"//rules/private/tools:{name}" for name in facts("programs")["MAIN"]]
+    digests = {}
+    for choice in ("prebuilt", "source"):
+        option = f"--//rules/settings:programs={choice}"
+        driver.bazel("build", option, *names)
+        digests[choice] = [hashlib.sha256(driver.place(name, option).read_bytes()).hexdigest() for name in names]
+        built = driver.bazel("aquery", option, "--output=summary", "+".join(names))
+        assert ("ZigBuild" in built) is (choice == "source")
+    assert digests["prebuilt"] == digests["source"]
 
 
 @pytest.mark.slow

@@ -53,7 +53,7 @@ def test_each_action_runs_once_cold(relu: Built) -> None:
 
 def test_kernels_are_compiled_once_for_each_toolkit_and_once_for_the_cpu(actions: list[dict[str, Any]]) -> None:
     assert Counter(action["mnemonic"] for action in actions) == {
-        "ZigBuild": 5,
+        "ZigBuild": 6,
         "KernelId": 3,
         "KernelIdObject": 6,
         "KernelCxxCompile": 8,

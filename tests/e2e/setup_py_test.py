@@ -186,6 +186,28 @@ def test_wheels_are_for_every_python_and_import(
     assert "No module named 'torch'" in done.stderr
 
 
+def test_verify_finds_what_the_sources_do_not_make(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    driver(capsys, "build", project, f"--variant={CPU}")
+    library = project / "build" / CPU / "scaled" / "lib_C.so"
+    built = library.read_bytes()
+    library.write_bytes(built[:-1] + bytes([built[-1] ^ 1]))
+    try:
+        [variant] = driver(capsys, "verify", project, f"--variant={CPU}", code=1)["variants"]
+    finally:
+        library.write_bytes(built)
+    assert variant["differences"] == ["scaled/lib_C.so has other bytes"]
+
+
+@pytest.mark.slow
+def test_a_wheel_is_what_its_sources_make(project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["wheel", str(project), f"--variant={CPU}", f"--out={tmp_path}"]) == 0
+    capsys.readouterr()
+    [wheel] = tmp_path.iterdir()
+    [variant] = driver(capsys, "verify", wheel, f"--source={project}")["variants"]
+    assert variant == {"variant": CPU, "place": str(wheel), "differences": [], "report": ""}
+    assert driver(capsys, "verify", wheel, code=2)["errors"][0]["code"] == "E200"
+
+
 def test_a_project_passes_its_own_tests(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["test", str(project), "--torch=2.13", "--backend=cpu", "--", "-q"]) == 0
     assert "2 passed" in capfd.readouterr().out

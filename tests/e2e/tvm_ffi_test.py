@@ -128,7 +128,7 @@ def test_it_is_published_and_loaded_from_the_hub(tvm_ffi: Built, tmp_path: Path)
         command = [str(python), "-c", _FROM_HUB]
         done = subprocess.run(command, env=env, cwd="/", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert f"| `{_CPU}` | tvm-ffi 0.1 | any | cpu | - |" in card
+    assert f"| `{_CPU}` | tvm-ffi 0.1 | any | `cpu` | - |" in card
     assert "apache-tvm-ffi" in sources
     assert '"torch"' not in sources
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.system.environment import curated
+from py_driver.system.pip_config import pip_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +52,17 @@ def _install(driver: Driver, project: Path, place: Path, *options: str) -> Path:
     """Make a wheel and install it; where."""
     made = driver.run("wheel", project, f"--out={place / 'dist'}", *options).stdout.strip()
     site = place / "site"
-    _python("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", f"--target={site}", made)
+    python = python_for([parse(CPU)], Releases(), Output())
+    command = [
+        *pip_of(sys.executable, python),
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        f"--target={site}",
+        made,
+    ]
+    subprocess.run(command, check=True)
     return site
 
 

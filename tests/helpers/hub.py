@@ -117,6 +117,7 @@ class Hub(ThreadingHTTPServer):
 
     Attributes:
         repositories: by `owner/name`.
+        trusted: whether it has the owners of repositories as trusted publishers.
         stored: large files by their SHA-256.
         xet: a directory for what comes through Xet, which hf_xet itself writes; None if this Hub has no Xet. A commit
             takes the content of a file from `stored`, which who uses Xet has to fill.
@@ -132,6 +133,7 @@ class Hub(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.repositories: dict[str, Repository] = {}
+        self.trusted = True
         self.stored: dict[str, bytes] = {}
         self.xet: Path | None = None
         self.requests: list[Request] = []
@@ -248,7 +250,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.repositories[name].put("main", {})
             return _json({"url": f"{self.server.address}/kernels/{name}", "name": name})
         if found := re.fullmatch(r"api/organizations/([^/]+)/overview", path):
-            return _json({"name": found[1], "fullname": found[1], "avatarUrl": "", "trustedKernelPublisher": True})
+            trusted = {"trustedKernelPublisher": self.server.trusted}
+            return _json({"name": found[1], "fullname": found[1], "avatarUrl": "", **trusted})
         if found := re.fullmatch(r"_lfs/([0-9a-f]{64})", path):
             if hashlib.sha256(body).hexdigest() != found[1]:
                 return _json({"error": "other bytes"}, 400)

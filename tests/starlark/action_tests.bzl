@@ -184,6 +184,8 @@ def _program_sources_test_impl(ctx):
     asserts.equals(env, 4, len(builds), "programs")
     for action in builds:
         [program] = [file.basename for file in action.outputs.to_list()]
+        runtime = [file for file in action.inputs.to_list() if file.basename == "runtime.o"]
+        asserts.equals(env, 1, len(runtime), _named(action, "functions that zig builds anew"))
         sources = [file for file in action.inputs.to_list() if file.path.startswith("rules/")]
         asserts.true(env, len(sources) > 1, _named(action, "no sources of its own"))
         for source in sources:

@@ -1,8 +1,10 @@
 """Unit tests of the functions that need no analysis."""
 
 load("@bazel_skylib//lib:unittest.bzl", "asserts", "unittest")
+load("//rules/facts:compression.bzl", "FATBINARY")
 load("//rules/private:actions.bzl", "dirname", "package_path")
 load("//rules/private:compile.bzl", "without_definitions")
+load("//rules/private:compression.bzl", "compression")
 load("//rules/private:cuda.bzl", "without_threads")
 load("//rules/private:gcc.bzl", "cc1plus_flags")
 load("//rules/private:hipify.bzl", "hip_name")
@@ -41,6 +43,36 @@ def _dirname_test_impl(ctx):
     return unittest.end(env)
 
 dirname_test = unittest.make(_dirname_test_impl)
+
+def _compression_test_impl(ctx):
+    env = unittest.begin(ctx)
+    balance = ["--compress-all", "--compress-mode=balance"]
+    size = ["--compress-all", "--compress-mode=size"]
+    new = struct(compress = "balance", compressions = FATBINARY["--compress-mode"], version = "13.0")
+    old = struct(compress = "speed", compressions = FATBINARY["--compress-all"], version = "12.4")
+    unknown = struct(compress = "", compressions = {}, version = "14.0")
+    cases = [
+        (new, "release", [], balance),
+        (new, "none", [], ["--compress-mode=none"]),
+        (old, "release", [], ["--compress-all"]),
+        (old, "none", [], ["--compress=false"]),
+        (unknown, "release", [], []),
+        (new, "release", ["-O3", "-DX=compress", "-Xptxas=-v"], balance),
+        (new, "release", ["-G"], []),
+        (new, "release", ["--device-debug"], []),
+        (new, "size", ["-G"], size),
+        (new, "release", ["-Xfatbin", "-compress-all"], []),
+        (new, "release", ["-Xfatbin=-compress-all"], []),
+        (new, "release", ["--fatbin-options=-v,--compress-mode=speed"], []),
+        (new, "release", ["--compress-mode=size"], []),
+        (new, "release", ["--no-compress"], []),
+        (new, "size", ["-Xfatbin=-compress-all"], size),
+    ]
+    for gpu, choice, flags, expected in cases:
+        asserts.equals(env, expected, compression(Label("//:x"), gpu, choice, flags), str((gpu.version, choice, flags)))
+    return unittest.end(env)
+
+compression_test = unittest.make(_compression_test_impl)
 
 def _cc_flags_test_impl(ctx):
     env = unittest.begin(ctx)
@@ -261,6 +293,7 @@ def unit_test_suite(name):
         name: string, the name of the test suite.
     """
     declare_tests(name, {
+        "an_author_s_options_of_compression_count_where_nobody_chooses": compression_test,
         "cc_flags_follow_clang_and_glibc": cc_flags_test,
         "count_of_threads_is_no_flag_of_a_kernel": without_threads_test,
         "definitions_are_no_flags_of_later_phases": without_definitions_test,

@@ -137,8 +137,11 @@ def test_the_summary_has_a_bar_on_the_side_of_who_took_less() -> None:
     bars = [(one.attrib["fill"], float(one.attrib["x"]), float(one.attrib["width"])) for one in root.findall("{*}rect")]
     assert len(bars) == 2 * 4
     middle = bars[0][1]
-    assert [bar[1] + bar[2] > middle for bar in bars] == [True, False, True, *[False] * 5]
-    assert bars[4][1:] == (middle - 70, 70.0)  # half of ours
+    assert [bar[1] < middle - 1 for bar in bars] == [False] * 4 + [True] + [False] * 3
+    assert [bar[2] > 0 for bar in bars] == [True, False, True, False, True, *[False] * 3]
+    lines = [float(line.attrib["x1"]) for line in root.findall("{*}line")]
+    assert bars[4][1] == pytest.approx(lines[0], abs=0.1)  # half of ours is where the scale has 0.5
+    assert lines[1] == pytest.approx(middle, abs=0.1)
     assert bars[4][0] != bars[0][0]
     said = [one.text for one in root.findall("{*}text")]
     assert said.count("missing") == 5

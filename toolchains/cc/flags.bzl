@@ -1,11 +1,6 @@
 """How the host compiler is called: the same for our own compile actions and for nvcc's host steps."""
 
-# No header and no library of the host's is found, since none of the default directories is searched.
-_FLAGS = [
-    "--driver-mode=g++",
-    "-nostdinc",
-    "-nostdinc++",
-]
+load("//rules/facts:compilers.bzl", "CLANG_FLAGS", "KERNEL_CPUS", "LIBC_INCLUDES", "LIBSTDCXX_INCLUDES")
 
 # The CPU of variants that name none.
 CPU = "x86_64"
@@ -78,12 +73,9 @@ def cc_flags(clang, glibc, cpu):
         list of string.
     """
     mangling = ["-fclang-abi-compat=%d" % _GCC_MANGLING] if clang > _GCC_MANGLING else []
-    return _FLAGS + ["--target=" + triple(cpu)] + mangling + ["-D__GLIBC_MINOR__=" + glibc.split(".")[1]]
+    return CLANG_FLAGS + ["--target=" + triple(cpu)] + mangling + ["-D__GLIBC_MINOR__=" + glibc.split(".")[1]]
 
 CLANG_INCLUDE = "zig/lib/include"
-
-# The first part of the names of zig's headers of Linux for a CPU, which are those of all its kinds.
-_KERNEL = {"aarch64": "aarch64", "x86_64": "x86"}
 
 def libc_includes(cpu):
     """The directories of zig's headers of glibc and Linux, relative to `lib/libc/include`.
@@ -95,13 +87,7 @@ def libc_includes(cpu):
         list of list of string, in the order of the search. Headers for the machine have had two names in zig: of a place
         with several, the first that is there counts.
     """
-    family = _KERNEL[cpu]
-    names = [
-        [triple(cpu), family + "-linux-gnu"],
-        ["generic-glibc"],
-        [family + "-linux-any", cpu + "-linux-any"],
-        ["any-linux-any"],
-    ]
+    names = [[name.format(cpu = cpu, kernel = KERNEL_CPUS[cpu]) for name in place] for place in LIBC_INCLUDES]
     return [[name for i, name in enumerate(place) if name not in place[:i]] for place in names]
 
 def cc_includes(cpu):
@@ -113,9 +99,5 @@ def cc_includes(cpu):
     Returns:
         list of list of string, as `libc_includes`.
     """
-    return [
-        ["gcc/include/c++/12"],
-        ["gcc/include/%s/c++/12" % triple(cpu)],
-        ["gcc/include/c++/12/backward"],
-        [CLANG_INCLUDE],
-    ] + [["zig/lib/libc/include/" + name for name in place] for place in libc_includes(cpu)]
+    libraries = [["gcc/include/" + name.format(cpu = cpu)] for name in LIBSTDCXX_INCLUDES]
+    return libraries + [[CLANG_INCLUDE]] + [["zig/lib/libc/include/" + name for name in place] for place in libc_includes(cpu)]

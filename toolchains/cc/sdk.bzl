@@ -3,6 +3,8 @@
 load("//toolchains:includes.bzl", "include_paths")
 load(":flags.bzl", "CLANG_INCLUDE", "cc_flags")
 
+_RUNTIME = "/zig/lib/compiler_rt.zig"
+
 CcSdkInfo = provider(
     doc = "A hermetic host C++ compiler and linker.",
     fields = {
@@ -15,6 +17,7 @@ CcSdkInfo = provider(
         "link_inputs": "list of File; what follows the objects in a link, in this order",
         "pack": "File; the headers in one file, see toolchains/packs.bzl; None without",
         "zig_files": "depset of File; what building a program written in Zig needs besides the compiler",
+        "zig_runtime": "File; the root source file of the functions that compilers call; None for another CPU's SDK",
     },
 )
 
@@ -56,6 +59,7 @@ def _cc_sdk_impl(ctx):
         link_inputs = ctx.files.link_inputs,
         pack = host.pack,
         zig_files = depset(ctx.files.zig_files),
+        zig_runtime = ([file for file in ctx.files.zig_files if file.short_path.endswith(_RUNTIME)] or [None])[0],
     ))]
 
 _HOST_ATTRS = {

@@ -3,24 +3,27 @@
 load("//toolchains:fetch.bzl", "host_python", "run")
 load(":flags.bzl", "CPU", "triple")
 
+_LINK_STUBS = Label("//toolchains/cc:link_stubs.py")
 _STUBS = Label("//toolchains/cc:stubs.py")
 
-def _stub(rctx, zig, soname, source, cpu):
-    """Makes a stub out of assembly; its path."""
-    program = rctx.path(zig)
-    what = "Making a stub of " + soname
-    directory = "lib/" if cpu == CPU else "lib/%s/" % cpu
-    rctx.file("lib/stub.s", source)
-    rctx.file(directory + soname, "")
-    run(rctx, [program, "clang", "--target=" + triple(cpu), "-c", "lib/stub.s", "-o", "lib/stub.o"], what)
-    run(
-        rctx,
-        [program, "ld.lld", "-shared", "--build-id=none", "-soname", soname, "lib/stub.o", "-o", directory + soname],
-        what,
-    )
-    rctx.delete("lib/stub.s")
-    rctx.delete("lib/stub.o")
-    return directory + soname
+def _stubs(rctx, zig, sonames, cpu, table = ""):
+    """Makes stubs in one run of a program: a rule would start two programs for each, one after the other.
+
+    Args:
+        rctx: repository_ctx.
+        zig: Label of the program that compiles and links.
+        sonames: list of string.
+        cpu: string, that the libraries are for.
+        table: path of the table with what they define, or an empty string.
+
+    Returns:
+        list of string, the files.
+    """
+    directory = "lib" if cpu == CPU else "lib/" + cpu
+    if sonames:
+        command = [host_python(rctx), "-I", "-S", "-B", rctx.path(_LINK_STUBS), rctx.path(zig), triple(cpu), directory, table]
+        run(rctx, command + sonames, "Making stubs of %d libraries" % len(sonames))
+    return ["%s/%s" % (directory, soname) for soname in sonames]
 
 def soname_stubs(rctx, zig, sonames, cpu = CPU):
     """Makes a library for each name: enough for the linker to record that it is needed.
@@ -34,7 +37,7 @@ def soname_stubs(rctx, zig, sonames, cpu = CPU):
     Returns:
         list of string, the files: `lib/SONAME`, or `lib/CPU/SONAME` for another CPU than that of the machine that builds.
     """
-    return [_stub(rctx, zig, soname, "", cpu) for soname in sonames]
+    return _stubs(rctx, zig, sonames, cpu)
 
 def symbol_stubs(rctx, zig, table, without, cpu = CPU):
     """Makes a library for each one of a table: enough for the linker to see that it is called.
@@ -53,14 +56,8 @@ def symbol_stubs(rctx, zig, table, without, cpu = CPU):
         return []
     text = rctx.read(table)
     rctx.file("symbols", text, executable = False)
-    made = []
-    for part in text.split("\n[")[1:]:
-        lines = part.splitlines()
-        soname = lines[0].split("]")[0]
-        if soname != without:
-            source = ".text\n" + "".join([".globl {0}\n.type {0}, @function\n{0}:\n".format(name) for name in lines[1:]])
-            made.append(_stub(rctx, zig, soname, source, cpu))
-    return made
+    sonames = [part.partition("]")[0] for part in text.split("\n[")[1:]]
+    return _stubs(rctx, zig, [soname for soname in sonames if soname != without], cpu, rctx.path("symbols"))
 
 def versioned_stub(rctx, zig, library, stub, max_symbol_versions, cpu = CPU):
     """Makes a stub of a library with the symbols whose versions are no newer than these.

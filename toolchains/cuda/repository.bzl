@@ -1,5 +1,6 @@
 """The repository rule of a CUDA SDK: nvcc and headers, from NVIDIA's wheels, Debian's packages or NVIDIA's archives."""
 
+load("//rules/facts:compilers.bzl", "CUDA_INCLUDES")
 load("//toolchains:fetch.bzl", "fetch_parts", "reproducible")
 load("//toolchains:packs.bzl", "pack_headers")
 load("//toolchains/cc:flags.bzl", "CPU")
@@ -15,6 +16,8 @@ cuda_sdk(
     name = "{name}",
     archs = {archs},
     compiler_files = glob(["bin/**", "nvvm/**"], exclude = ["bin/nvcc", "nvvm/lib64/**"]),
+    compress = "{compress}",
+    compress_option = "{compress_option}",
     device_host = "{device_host}",
     device_runtime = {device_runtime},
     headers = ["include"],
@@ -33,9 +36,6 @@ cuda_sdk(
     version = "{version}",
 )
 """
-
-# Where nvcc searches: in the second one from CUDA 13 on, where its profile says so.
-_ROOTS = ["include", "include/cccl"]
 
 # How nvcc finds the rest of its toolkit; NVIDIA's own file says the same for its layout, Debian's for Debian's.
 _PROFILE = """TOP = $(_HERE_)/..
@@ -62,6 +62,8 @@ def _sdk(rctx, lock, cpu, host, pack):
     [runtime] = soname_stubs(rctx, rctx.attr.zig, [lock["runtime"]], cpu)
     return _SDK.format(
         archs = json.encode(lock["archs"]),
+        compress = lock.get("compress", ""),
+        compress_option = lock.get("compress_option", ""),
         device_host = rctx.attr.host,
         device_runtime = "\"%s\"" % _DEVICE_RUNTIME if has_runtime else None,
         host = host,
@@ -84,7 +86,7 @@ def _cuda_sdk_repository_impl(rctx):
     if rctx.path(_NVVM).exists:
         rctx.symlink(_NVVM, _NVVM_OF_NVLINK)
     hosts = {CPU: rctx.attr.host} | rctx.attr.cross
-    pack = pack_headers(rctx, ["include"], _ROOTS)
+    pack = pack_headers(rctx, ["include"], CUDA_INCLUDES)
     rctx.file("BUILD.bazel", _BUILD + "".join([_sdk(rctx, lock, cpu, host, pack) for cpu, host in hosts.items()]))
     return reproducible(rctx)
 

@@ -1,5 +1,6 @@
 """The rule that describes a CUDA SDK to the rules."""
 
+load("//rules/facts:compression.bzl", "FATBINARY")
 load("//toolchains:includes.bzl", "include_paths")
 load("//toolchains/cc:sdk.bzl", "HostInfo")
 
@@ -7,6 +8,8 @@ CudaSdkInfo = provider(
     doc = "A CUDA compiler with its headers.",
     fields = {
         "archs": "list of string; all capabilities that the nvcc knows, ascending, e.g. `8.0`",
+        "compress": "string; how device code is compressed where nobody chooses; empty to leave that to nvcc",
+        "compressions": "dict; by each choice that its fatbinary knows, what that is told: list of string",
         "device_host": "HostInfo; the host compiler of the phases to which it is no matter what CPU the code is for",
         "device_runtime": "File; the archive of what device code calls to launch kernels (libcudadevrt); None without",
         "files": "depset of File; what nvcc needs besides itself: its other programs and the headers, the host compiler's too",
@@ -37,6 +40,8 @@ def _cuda_sdk_impl(ctx):
     programs = depset(ctx.files.compiler_files)
     return [platform_common.ToolchainInfo(sdk = CudaSdkInfo(
         archs = ctx.attr.archs,
+        compress = ctx.attr.compress,
+        compressions = FATBINARY.get(ctx.attr.compress_option, {}),
         device_host = (ctx.attr.device_host or ctx.attr.host)[HostInfo],
         device_runtime = ctx.file.device_runtime,
         files = depset(transitive = [programs, headers, host.headers]),
@@ -62,6 +67,8 @@ cuda_sdk = rule(
     attrs = {
         "archs": attr.string_list(mandatory = True, doc = "The capabilities that nvcc knows, ascending, e.g. `8.0`."),
         "compiler_files": attr.label_list(allow_files = True, mandatory = True, doc = "cicc, ptxas, libdevice, ..."),
+        "compress": attr.string(doc = "How device code is compressed where nobody chooses; empty to leave that to nvcc."),
+        "compress_option": attr.string(doc = "The newest option of fatbinary for that: a key of rules/facts/compression.bzl; empty for none.", values = [""] + list(FATBINARY)),
         "device_host": attr.label(providers = [HostInfo], doc = "The host compiler for this CPU, if `host` is for another."),
         "device_runtime": attr.label(allow_single_file = True, doc = "libcudadevrt.a, if there is one."),
         "headers": attr.label_list(allow_files = True, mandatory = True, doc = "The toolkit's headers: files, or directories of them."),

@@ -1,5 +1,6 @@
 """The repository rule of gcc: its C++ compiler and headers from Debian's packages, and link stubs of what its code calls."""
 
+load("//rules/facts:compilers.bzl", "GCC_CROSS_DIRECTORY", "GCC_DIRECTORY")
 load("//toolchains:fetch.bzl", "fetch", "reproducible")
 load("//toolchains:packs.bzl", "pack_headers")
 load("//toolchains/cc:flags.bzl", "CPU", "library_directories", "loader", "triple")
@@ -41,11 +42,11 @@ def _places(cpu, machine):
     """Where the packages of the compiler for a CPU, that runs on a machine, have it, its headers and its libraries."""
     if cpu == machine:
         libc, libraries = library_directories(cpu)
-        directory = "usr/lib/gcc/%s/12" % triple(cpu)
+        directory = GCC_DIRECTORY.format(cpu = cpu)
     else:
         libc = "usr/%s/lib" % triple(cpu)
         libraries = libc
-        directory = "usr/lib/gcc-cross/%s/12" % triple(cpu)
+        directory = GCC_CROSS_DIRECTORY.format(cpu = cpu)
     return struct(
         directory = directory,
         math = libc + "/libmvec.so.1" if cpu in _WITH_MATH else None,

@@ -1,10 +1,8 @@
 """The repository rule of a library of headers, out of a Python package or another archive."""
 
+load("//rules/facts:compilers.bzl", "CUTLASS_INCLUDES")
 load("//toolchains:fetch.bzl", "fetch", "host_python", "reproducible", "run")
 load("//toolchains:packs.bzl", "pack_headers")
-
-# Of CUTLASS: the library, and the utilities for the host side, which kernels use for packed strides and the like.
-_CUTLASS = ["include", "tools/util/include"]
 
 # A package of the library's own would hide its headers from ours.
 _REMOVE = """import pathlib, sys
@@ -65,7 +63,7 @@ def places(include):
 
 def _library_repository_impl(rctx):
     lock = json.decode(rctx.attr.lock)
-    directories = places(lock.get("include", _CUTLASS))
+    directories = places(lock.get("include", CUTLASS_INCLUDES))
     for place, directory in directories.items():
         prefix = lock["root"] if directory == "." else "%s/%s" % (lock["root"], directory)
         fetch(rctx, lock["archive"], place, strip_prefix = prefix)

@@ -23,32 +23,8 @@ library_sdk(
 )
 """
 
-# registration.h declares PyModule_Create2 with types of its own, as no Python headers are there by default. Here Python's
-# is an overload: C++ tells them apart by their arguments, and both are the one function that Python has.
-_PYTHON = """#pragma once
-#define PyModule_Create2 rules_torch_kernels_PyModule_Create2
-#include_next <Python.h>
-#undef PyModule_Create2
-extern "C" PyObject* rules_torch_kernels_create_module(PyModuleDef*, int) __asm__("PyModule_Create2");
-static inline PyObject* PyModule_Create2(PyModuleDef* definition, int api_version) {
-  return rules_torch_kernels_create_module(definition, api_version);
-}
-"""
-
-_PYBIND11 = """#pragma once
-#include <Python.h>
-namespace pybind11 {}
-#define PYBIND11_MODULE(NAME, MODULE, ...) \\
-  static_assert(false, "pybind11 is for one Python version, and a kernel for all: register the ops with " \\
-      "TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops), then REGISTER_EXTENSION(TORCH_EXTENSION_NAME)"); \\
-  template <typename T> static void rules_torch_kernels_no_pybind11(T& MODULE)
-"""
-
-_TORCH = """#pragma once
-#include <torch/all.h>
-#include <pybind11/pybind11.h>
-namespace py = pybind11;
-"""
+# The headers that take the places of Python's, pybind11's and torch's, in `limited/` beside this file.
+_LIMITED = ["Python.h", "pybind11/pybind11.h", "torch/csrc/utils/pybind.h", "torch/extension.h", "torch/python.h"]
 
 # pybind11 3.0's headers, but those in detail/.
 _OTHERS = [
@@ -88,12 +64,10 @@ def _python_repository_impl(rctx):
     lock = json.decode(rctx.attr.lock)
     for entry in lock["headers"]:
         fetch(rctx, entry, ".", include = ["usr/include"])
-    rctx.file("limited/Python.h", _PYTHON, executable = False)
-    rctx.file("limited/pybind11/pybind11.h", _PYBIND11, executable = False)
+    for name in _LIMITED:
+        rctx.file("limited/" + name, rctx.read(Label("//toolchains/python:limited/" + name)), executable = False)
     for name in _OTHERS:
         rctx.file("limited/pybind11/%s.h" % name, "#include <pybind11/pybind11.h>\n", executable = False)
-    for name in ["torch/extension.h", "torch/python.h", "torch/csrc/utils/pybind.h"]:
-        rctx.file("limited/" + name, _TORCH, executable = False)
     headers = ["limited", "usr/include"]
     includes = ["limited", "usr/include/python" + lock["version"], "usr/include"]
     rctx.file("BUILD.bazel", _BUILD.format(

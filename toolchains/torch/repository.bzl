@@ -1,6 +1,7 @@
 """The repository rule of a slim torch SDK: headers out of the wheel, and link stubs instead of its libraries."""
 
 load("//rules/facts:backends.bzl", "BACKENDS")
+load("//rules/facts:compilers.bzl", "TORCH_INCLUDES")
 load("//toolchains:fetch.bzl", "fetch", "host_python", "reproducible", "run")
 load("//toolchains:gpus.bzl", "GPUS")
 load("//toolchains:packs.bzl", "pack_headers")
@@ -8,8 +9,6 @@ load("//toolchains/cc:stub.bzl", "soname_stubs")
 load(":needed.bzl", "write_needed_headers")
 
 _HIPIFY = Label("//toolchains/hipify:hipify.py")
-
-_INCLUDES = ["include", "include/torch/csrc/api/include"]
 
 # Needed by modules for one Python, besides the others.
 _PYTHON_LIBRARIES = ["libtorch_python.so"]
@@ -60,8 +59,8 @@ def _torch_sdk_repository_impl(rctx):
         abis = json.encode(lock["abis"]),
         cpu = json.encode(stubs[0]),
         gpu = json.encode(stubs[1]),
-        includes = json.encode(_INCLUDES),
-        pack = pack_headers(rctx, ["include", "needed"], _INCLUDES + ["needed"]),
+        includes = json.encode(TORCH_INCLUDES),
+        pack = pack_headers(rctx, ["include", "needed"], TORCH_INCLUDES + ["needed"]),
         pybind = json.encode(_PYBIND[:2] + [_PYBIND[2] % abi] if abi else []),
         python = json.encode(stubs[2]),
         standard = lock["cxx_standard"],

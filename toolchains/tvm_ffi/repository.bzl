@@ -1,17 +1,17 @@
 """The repository rule of tvm-ffi: headers out of the wheel, and a link stub instead of its library."""
 
+load("//rules/facts:compilers.bzl", "TVM_FFI_DEFINES")
 load("//toolchains:fetch.bzl", "fetch", "reproducible")
 load("//toolchains:packs.bzl", "pack_headers")
 load("//toolchains/cc:stub.bzl", "symbol_stubs")
 
-# registration.h's name for the id, by the one that upstream defines in such a project.
 _BUILD = """load("@rules_torch_kernels//toolchains/library:sdk.bzl", "library_sdk")
 
 package(default_visibility = ["//visibility:public"])
 
 library_sdk(
     name = "sdk",
-    defines = ["TVM_FFI_EXTENSION_NAME=TORCH_EXTENSION_NAME"],
+    defines = {defines},
     depends = "tvm_ffi",
     headers = ["include"],
     includes = ["include"],
@@ -29,6 +29,7 @@ def _tvm_ffi_repository_impl(rctx):
     fetch(rctx, lock["archive"], ".", strip_prefix = "tvm_ffi")
     stubs = symbol_stubs(rctx, rctx.attr.zig, rctx.attr.symbols, "")
     rctx.file("BUILD.bazel", _BUILD.format(
+        defines = json.encode(TVM_FFI_DEFINES),
         pack = pack_headers(rctx, ["include"], ["include"]),
         stubs = json.encode(stubs),
     ))

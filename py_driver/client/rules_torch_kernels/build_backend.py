@@ -24,7 +24,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from rules_torch_kernels.loading import BuildError, build, sources_among
+from rules_torch_kernels.loading import DRIVER, BuildError, build, sources_among
 from rules_torch_kernels.progress import past_the_installer
 
 _US = "rules_torch_kernels"
@@ -43,7 +43,7 @@ def build_wheel(
     metadata_directory: str | None = None,  # noqa: ARG001
 ) -> str:
     """Build a wheel with the variant that this machine runs; its name."""
-    build = _built()
+    build = built()
     root = Path(build["path"])
     files = {
         f"{build['module']}/{path.relative_to(root).as_posix()}": path.read_bytes()
@@ -59,7 +59,7 @@ def build_editable(
     metadata_directory: str | None = None,  # noqa: ARG001
 ) -> str:
     """Build a wheel whose package follows the sources; its name."""
-    build = _built()
+    build = built()
     text = _LOADER.format(name=build["name"], directory=str(Path.cwd()))
     needed = ["rules-torch-kernels", "kernels"]
     return _write(wheel_directory, build, {f"{build['module']}/__init__.py": text.encode()}, "any", needed)
@@ -128,15 +128,19 @@ def _listed_by_git(directory: str) -> set[str]:
     return found
 
 
-def _built() -> dict[str, Any]:
-    """Build the project in the working directory for the Python that pip runs in; what the driver says of it.
+def built() -> dict[str, Any]:
+    """Build the project in the working directory for the Python that an installer runs in; what the driver says of it.
 
     pip shows a backend an environment of its own, by variables. Without these, the packages of the Python itself are
-    seen, torch among them.
+    seen, torch among them. The driver is the one that was installed with this file, if no variable names another.
+
+    Raises:
+        BuildError: the driver fails.
     """
     program = f"import sys; sys.path[:0] = {sys.path!r}; from py_driver.__main__ import main; sys.exit(main())"
     without = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTHONNOUSERSITE"}}
-    return build(Path.cwd(), "", command=[sys.executable, "-c", program], environ=without, follow=past_the_installer)
+    command = [] if os.environ.get(DRIVER) else [sys.executable, "-c", program]
+    return build(Path.cwd(), "", command=command, environ=without, follow=past_the_installer)
 
 
 def _metadata(name: str, version: str, needed: list[str]) -> str:

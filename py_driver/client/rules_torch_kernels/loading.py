@@ -58,7 +58,7 @@ class _Loaded(NamedTuple):
     module: ModuleType
 
 
-_ARCH_LISTS = ("TORCH_CUDA_ARCH_LIST", "PYTORCH_ROCM_ARCH")
+ARCH_LISTS = ("TORCH_CUDA_ARCH_LIST", "PYTORCH_ROCM_ARCH")
 """Variables that name the GPU architectures that the driver builds for."""
 
 _loaded: dict[Path, _Loaded] = {}
@@ -115,24 +115,60 @@ def newest(root: Path, backend: str, *, show: bool | None = None, state: str = "
             # Another process may have built it meanwhile.
             variant = _known(root, state)
             if variant is None:
-                follow = None if show is False else notebook()
-                variant = build(root, backend, verbose=in_terminal() if show is None else show, follow=follow)
-                known = root / ".dev" / _KNOWN
-                known.with_suffix(f".{os.getpid()}").write_text(
-                    json.dumps({"state": state, "made": variant}), encoding="utf-8"
-                )
-                known.with_suffix(f".{os.getpid()}").replace(known)
+                variant = build_shown(root, backend, show=show)
+                replace_text(root / ".dev" / _KNOWN, json.dumps({"state": state, "made": variant}))
     return variant
+
+
+def build_shown(root: Path, backend: str, *, show: bool | None) -> dict[str, Any]:
+    """Let the driver build a project, and show what it says; see `build`.
+
+    Args:
+        root: the project's directory.
+        backend: see `load`.
+        show: show what the driver says, see `verbose` of `load`.
+
+    Raises:
+        BuildError: it fails.
+    """
+    follow = None if show is False else notebook()
+    return build(root, backend, verbose=in_terminal() if show is None else show, follow=follow)
+
+
+def replace_text(file: Path, text: str) -> None:
+    """Write a file at once: who reads it meanwhile finds the old text or the new one.
+
+    Args:
+        file: to write.
+        text: what it is to say.
+    """
+    new = file.with_suffix(f".{os.getpid()}")
+    new.write_text(text, encoding="utf-8")
+    new.replace(file)
 
 
 @contextmanager
 def _turn(root: Path) -> Iterator[None]:
     """Wait until no other process builds a project for Python."""
     directory = root / ".dev"
-    try:
-        directory.mkdir(exist_ok=True)
+    with turn(directory):
         if not (ignored := directory / ".gitignore").exists():
             ignored.write_text("*\n", encoding="utf-8")
+        yield
+
+
+@contextmanager
+def turn(directory: Path) -> Iterator[None]:
+    """Wait until no other process builds into a directory, which is made if it is not there.
+
+    Args:
+        directory: with the file that is locked meanwhile.
+
+    Raises:
+        BuildError: it cannot be written.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as problem:
         raise BuildError(f"{directory} cannot be written: {problem.strerror}") from None
@@ -175,7 +211,7 @@ def _asked(backend: str) -> str | None:
 
 def _state(root: Path, backend: str) -> str:
     """A digest of what a build depends on: this Python, and each file with its size and the time of its last change."""
-    listed = [os.environ.get(name, "") for name in _ARCH_LISTS]
+    listed = [os.environ.get(name, "") for name in ARCH_LISTS]
     digest = hashlib.sha256("\0".join([sys.executable, _torch(), backend, *listed]).encode(errors="surrogateescape"))
     for directory, directories, files in os.walk(root):
         directories[:] = sorted(sources_among(root, directory, directories))
@@ -233,9 +269,11 @@ def build(  # noqa: PLR0913  (which, for whom, and where it is shown)
     """
     words = [*(command or _driver()), "run", str(root), "--json", *(["--backend", backend] if backend else [])]
     lines = []
+    # Lines that are read here are text: ipykernel sets FORCE_COLOR, and colours would be control codes in them.
+    plain = {} if verbose else {"NO_COLOR": "1"}
     with subprocess.Popen(
         words,
-        env={**environ, "RULES_TORCH_KERNELS_TORCH_PYTHON": sys.executable},
+        env={**environ, **plain, "RULES_TORCH_KERNELS_TORCH_PYTHON": sys.executable},
         stdout=subprocess.PIPE,
         stderr=None if verbose else subprocess.PIPE,
         text=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 from py_driver.matrix.backends.cpu import Cpu
@@ -47,12 +48,19 @@ def owner_of(source: str) -> Backend | None:
     return next((family for family in BUILT.values() if family.sources and source.endswith(family.sources)), None)
 
 
+def meant_arch(word: str) -> str:
+    """The capability that `90`, `sm_90` or `compute_90a` stands for, `9.0`; empty for other words."""
+    found = re.fullmatch(r"(?:(?:sm|compute)_?)?([1-9][0-9]?)\.?([0-9])([af]?)", word)
+    return f"{found[1]}.{found[2]}{found[3]}" if found else ""
+
+
 def arch_order(arch: str) -> tuple[int, tuple[int, int, str]]:
     """The key that sorts architectures, which `ARCH` matches: by backend, then ascending."""
     index = next(index for index, backend in enumerate(TOOLKITS) if re.fullmatch(backend.arch, arch))
     return index, TOOLKITS[index].order(arch)
 
 
+@cache
 def backend_of(name: str) -> Backend | None:
     """The backend that a name in an identifier means: that of CUDA for `cu130`; None if it means none that is built."""
     return BUILT.get(name) or next((backend for backend in TOOLKITS if backend.version_of(name)), None)

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from py_driver.matrix.backends.backend import Backend, zigs
+from py_driver.matrix.facts import facts
 from py_driver.matrix.toolkits import Archs, Dropped, Known
 
 if TYPE_CHECKING:
@@ -36,9 +37,19 @@ class Cuda(Backend):
     example: ClassVar[str] = "13.0"
     arch: ClassVar[str] = CAPABILITY
     defaults: ClassVar[str] = "default-capabilities"
-    release_keys: ClassVar[Mapping[str, type]] = MappingProxyType({"default-capabilities": list, "max-clang": int})
+    release_keys: ClassVar[Mapping[str, type]] = MappingProxyType(
+        {"default-capabilities": list, "max-clang": int, "compress": str, "compress-option": str}
+    )
     locked_keys: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {"archs": "archs", "run-here": "split", "host": "host", "max-clang": "max_clang", "runtime": "runtime"}
+        {
+            "archs": "archs",
+            "compress": "compress",
+            "compress-option": "compress_option",
+            "run-here": "split",
+            "host": "host",
+            "max-clang": "max_clang",
+            "runtime": "runtime",
+        }
     )
     recorded: ClassVar[tuple[str, ...] | None] = ("libtorch_cuda_linalg.so",)
     in_phases: ClassVar[bool] = True
@@ -49,7 +60,9 @@ class Cuda(Backend):
         """See Backend."""
         lists = table["capabilities"]
         specific = (f"{arch}a" for arch in lists["architecture-specific"])
-        return Known(archs=(*lists["plain"], *specific, *(f"{arch}f" for arch in lists["family-specific"])))
+        families = {family: tuple(members) for family, members in lists["families"].items()}
+        archs = (*lists["plain"], *specific, *(f"{arch}f" for arch in lists["family-specific"]))
+        return Known(archs=archs, families=families)
 
     def label(self, arch: str) -> str:
         """See Backend."""
@@ -97,6 +110,13 @@ class Cuda(Backend):
         clang = clangs.get(row["host"])
         if clang is None or clang > row["max-clang"]:
             yield f"`host` must be a zig whose clang is at most {row['max-clang']}", zigs(clangs)
+        option, choice = row.get("compress-option"), row.get("compress")
+        known = facts("compression")["FATBINARY"]
+        if option is not None and option not in known:
+            yield f"`compress-option` is one of {', '.join(known)}", ""
+        elif choice is not None and choice not in known.get(option, ()):
+            of_option = ", ".join(known.get(option, ())) or "`compress-option` first"
+            yield f"`compress`: `{choice}` is nothing that fatbinary can be told", f"name {of_option}"
 
 
 def _is_family_of(arch: str, archs: Sequence[str]) -> bool:

@@ -155,15 +155,14 @@ def test_a_sentence() -> None:
     ahead = Estimate(run=45, shared=33, cached=2, seconds=83.4, memory=2400, measured=True)
     assert describe(ahead, 2, 4) == (
         "plan: 2 variants, 80 compile actions: at most 45 run, 33 shared, 2 cached; "
-        "about 1 min 23 s for 4 at once, in 2.4 GB"
+        "about 1 min 23 s of compiling, 4 at once, in 2.4 GB"
     )
     assert "very roughly 1 min 23 s" in describe(ahead._replace(measured=False), 2, 4)
-    assert describe(ahead._replace(memory=None), 2, 100).endswith("about 1 min 23 s for 100 at once")
+    assert describe(ahead._replace(memory=None), 2, 100).endswith("about 1 min 23 s of compiling, 100 at once")
     assert describe(ahead._replace(run=0), 1, 4) == "plan: 1 variant, 35 compile actions: none has to run"
     one = Estimate(run=1, shared=0, cached=0, seconds=2.0, memory=None, measured=False)
-    assert (
-        describe(one, 1, 1)
-        == "plan: 1 variant, 1 compile action: at most 1 run, 0 shared, 0 cached; very roughly 2 s for 1 at once"
+    assert describe(one, 1, 1) == (
+        "plan: 1 variant, 1 compile action: at most 1 run, 0 shared, 0 cached; very roughly 2 s of compiling, 1 at once"
     )
     assert describe(Estimate(0, 0, 0, 0.0, 0, measured=True), 1, 4) == "plan: 1 variant, nothing to compile"
 

@@ -36,6 +36,7 @@ SETTINGS = Settings(
     whole=(),
     needed=True,
     gcc=False,
+    compress="",
     standards={"2.4": 17, "2.5": 17, "2.13": 20, "2.14": 20, "2.15": 20},
     toolchains=PINS,
     rules="5",
@@ -137,6 +138,27 @@ def test_nvcc_as_a_whole_is_one_action(tmp_path: Path) -> None:
         0,
         0,
     )
+
+
+def test_compression_is_a_matter_of_what_compresses(tmp_path: Path) -> None:
+    def changed(settings: Settings, text: str = KERNEL, files: dict[str, str] = FILES) -> set[str]:
+        old, new = (
+            _actions(tmp_path, files, settings=choice, text=text)
+            for choice in (settings, settings._replace(compress="size"))
+        )
+        return {before.mnemonic for before, after in zip(old, new, strict=True) if before.reads != after.reads}
+
+    assert changed(SETTINGS) == {"CudaFallback", "CudaFatbinary"}
+    assert changed(SETTINGS._replace(split=False)) == {"KernelCudaCompile"}
+    linked = KERNEL + 'cuda-flags = ["-rdc=true"]\n'
+    assert changed(SETTINGS, linked) == {"CudaFallback", "CudaFatbinary", "CudaRegisterLinked"}
+    assert changed(SETTINGS, linked.replace("-rdc=true", "-dlto")) == {"CudaRegisterLinked"}
+    # A source without machine code of an architecture is linked from what fatbinary made.
+    other = linked.replace("kernel.g", "kernel.h").replace("g.cu", "h.cu").replace('"8.0", "9.0+PTX"', '"8.0+PTX"')
+    both = FILES | {"h.cu": FILES["g.cu"]}
+    assert changed(SETTINGS, linked + other, both) == {
+        "CudaDeviceLink", "CudaFallback", "CudaFatbinary", "CudaRegisterLinked"
+    }  # fmt: skip
 
 
 def test_gcc_is_no_matter_of_what_clang_compiles(tmp_path: Path) -> None:

@@ -151,7 +151,9 @@ def test_picture() -> None:
     fast, alone = workload("A.<x>", reference=timed(20, 19, 21)), workload("B.y")
     drawn = ET.fromstring(picture(benchmarks(fast, alone, {"workload": "C", "problem": "p"})))  # noqa: S314  (our own)
     texts = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
-    assert texts == ["G & H, torch 2.13: speed against the reference", "A.<x>", "2.00x, 10.0 us", "B.y", "10.0 us"]
+    numbers = ["0", "0.5", "1", "1.5", "2", "times as fast as the reference (linear scale)", "1 = reference"]
+    bars = ["A.<x>", "2.00x, 10.0 us", "B.y", "10.0 us"]
+    assert texts == ["G & H, torch 2.13: speed against the reference", *numbers, *bars]
     assert len([*drawn.iter("{http://www.w3.org/2000/svg}rect")]) == 2
 
 

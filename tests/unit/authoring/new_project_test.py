@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import itertools
 import json
+import re
+import shlex
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import kernels  # type: ignore[import-untyped]
 import pytest
+from rules_torch_kernels import load
 
 from py_driver import __main__
-from py_driver.authoring.new_project import check_name, create, rendered, template_of, templates
+from py_driver.authoring.new_project import (
+    KEPT,
+    Surroundings,
+    begin_repository,
+    check_name,
+    create,
+    rendered,
+    surroundings,
+    template_of,
+    templates,
+)
+from py_driver.cli import parse_command_line
 from py_driver.errors import Code, DriverError, ExitCode
 from py_driver.matrix.releases import Releases
 from py_driver.plan.plan import plan_directory
-from py_driver.plan.project import load
+from py_driver.plan.project import load as load_project
+from py_driver.publishing.markdown import arguments
+from py_driver.publishing.public_api import offers
+from py_driver.system.git import ask, names
 from py_driver.tuning.header import header
 from py_driver.tuning.space import find_space
 
@@ -34,7 +55,7 @@ def subsets() -> Iterator[tuple[str, tuple[str, ...]]]:
 def test_a_project_has_no_mistake(tmp_path: Path, template: str, backends: tuple[str, ...]) -> None:
     files = rendered(template_of(template), "my-kernel", "owner", backends)
     create(tmp_path, files, Releases())
-    project = load(tmp_path, Releases())
+    project = load_project(tmp_path, Releases())
     assert project.notes == ()
     assert {one.configuration.family for one in plan_directory(tmp_path, Releases()).variants} <= {
         *backends,
@@ -111,6 +132,179 @@ def test_wrong_names(name: str) -> None:
     assert caught.value.diagnostics[0].code is Code.USAGE
 
 
+AROUND = Surroundings(author="Ada & Co [% x %]", year=2026)
+
+
+@pytest.mark.parametrize("below_root", [False, True])
+@pytest.mark.parametrize("template", templates())
+def test_the_readme_names_what_is_there(tmp_path: Path, template: str, below_root: bool) -> None:  # noqa: FBT001
+    around = AROUND._replace(below_root=below_root)
+    create(tmp_path, rendered(template_of(template), "my-kernel", "me", (), around), Releases())
+    for name in ("README.md", "AGENTS.md"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        listed = {*re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)} if name == "README.md" else set()
+        spans = {
+            span
+            for span in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text)
+            if span == "LICENSE" or re.fullmatch(r"[\w.-]+/|[\w./-]+\.\w{2,4}", span)
+        }
+        words = {word for line in _commands(text) for word in line if re.search(r"\w\.\w{2,4}$", word)}
+        paths = {path for path in listed | spans | words if not path.startswith(("torch.", ".dev/", "my_kernel."))}
+        assert name != "README.md" or {"build.toml", "LICENSE", "torch-ext/my_kernel/"} <= paths
+        assert [path for path in sorted(paths) if not (tmp_path / path).exists()] == []
+    readme = (tmp_path / "README.md").read_text(encoding="utf-8")
+    # All directories and files that are no parts of a tree, but for those that tools look for.
+    own = {path.name + "/" * path.is_dir() for path in tmp_path.iterdir() if not path.name.startswith(".")}
+    assert own - {path.partition("/")[0] + "/" * ("/" in path) for path in re.findall(r"`([^`\n]+)`", readme)} == {
+        "README.md"
+    }
+    assert (".github/workflows/kernel.yml" in readme) is not below_root
+
+
+def _commands(text: str) -> list[list[str]]:
+    """The command lines of a page: in its blocks for a shell, and in its spans of code."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    spans = re.findall(r"`((?:driver|pip|python) [^`\n]+)`", text)
+    return [shlex.split(line, comments=True) for line in [*spans, *"".join(blocks).splitlines()]]
+
+
+@pytest.mark.parametrize("template", templates())
+def test_the_readme_names_commands_that_there_are(template: str) -> None:
+    files = rendered(template_of(template), "my-kernel", "me", ())
+    lines = _commands(files["README.md"]) + _commands(files["AGENTS.md"])
+    assert {"test", "bench", "build", "publish", "check"} <= {line[1] for line in lines if line[0] == "driver"}
+    for line in lines:
+        assert line[0] in {"driver", "pip", "python"}, line
+        if line[0] == "driver":
+            parse_command_line([word.replace("CODE", "E003") for word in line[1:]])
+    assert ["python", "-m", "pytest"] in lines
+
+
+@pytest.mark.parametrize("template", templates())
+def test_the_readme_describes_the_arguments_of_each_function(template: str) -> None:
+    files = rendered(template_of(template), "my-kernel", "me", ())
+    package = {"__init__.py": files["torch-ext/my_kernel/__init__.py"]}
+    plain = " ".join(files["README.md"].split())
+    found = offers(package)
+    assert found
+    for offer in found:
+        assert f"### `my_kernel.{offer.name}`" in plain
+        assert offer.arguments
+        for line in arguments(offer):
+            assert line in plain
+        assert all(argument.type and argument.text for argument in offer.arguments), offer
+
+
+def test_the_code_that_the_readme_loads_with_is_what_the_client_takes() -> None:
+    files = rendered(template_of("elementwise"), "my-kernel", "", ())
+    first, second = re.findall(r"```python\n(.*?)```", files["README.md"], re.DOTALL)
+    calls = {
+        ast.unparse(call.func): call
+        for text in (first, second)
+        for call in ast.walk(ast.parse(text))
+        if isinstance(call, ast.Call)
+    }
+    for function, name in ((kernels.get_kernel, "kernels.get_kernel"), (load, "load")):
+        call = calls[name]
+        inspect.signature(function).bind(*call.args, **{str(keyword.arg): None for keyword in call.keywords})
+    assert 'repository = "OWNER/my-kernel"' in first
+
+
+def test_the_license_is_that_of_build_toml_and_names_the_author() -> None:
+    files = rendered(template_of("elementwise"), "my-kernel", "", (), AROUND)
+    general = tomllib.loads(files["build.toml"])["general"]
+    own = (Path(__file__).parents[3] / "LICENSE").read_text(encoding="utf-8")
+    line = "Copyright [yyyy] [name of copyright owner]"
+    assert general["license"] == "Apache-2.0"
+    assert "Apache License" in own
+    assert files["LICENSE"] == own.replace(line, "Copyright 2026 Ada & Co [% x %]")
+    assert rendered(template_of("elementwise"), "my-kernel", "", ())["LICENSE"] == own
+
+
+def test_the_ci_file_is_that_of_the_pages() -> None:
+    files = rendered(template_of("elementwise"), "my-kernel", "", ())
+    page = Path(__file__).parents[3] / "docs" / "ci" / "kernel.yml"
+    assert files[".github/workflows/kernel.yml"] == page.read_text(encoding="utf-8")
+    inside = rendered(template_of("elementwise"), "my-kernel", "", (), Surroundings(below_root=True))
+    assert {*files} - {*inside} == {".github/workflows/kernel.yml"}
+
+
+def test_what_the_driver_writes_is_ignored(tmp_path: Path) -> None:
+    create(tmp_path, rendered(template_of("elementwise"), "my-kernel", "", ()), Releases())
+    begin_repository(tmp_path)
+    written = ["build/torch-cpu/x.so", ".dev/1/x", "dist/x.whl", "tests/__pycache__/x.pyc", "my_kernel.egg-info/x"]
+    for path in [*written, "csrc/new.cu"]:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    shown = names(ask(tmp_path, "ls-files", "-z", "--others", "--exclude-standard"))
+    assert "csrc/new.cu" in shown
+    assert {*written} & {*shown} == set()
+    assert ask(tmp_path, "symbolic-ref", "HEAD") == b"refs/heads/main\n"
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "directory"])
+def test_a_readme_that_is_there_is_kept(tmp_path: Path, kind: str) -> None:
+    for name in KEPT:
+        if kind == "file":
+            (tmp_path / name).write_text("mine")
+        elif kind == "link":
+            (tmp_path / name).symlink_to("nowhere")
+        else:
+            (tmp_path / name).mkdir()
+    files = rendered(template_of("elementwise"), "xy", "", ())
+    assert sorted(create(tmp_path, files, Releases())) == sorted(KEPT)
+    assert {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()} == {*files} - (
+        set() if kind == "file" else {*KEPT}
+    )
+    assert kind != "file" or [(tmp_path / name).read_text() for name in KEPT] == ["mine"] * 3
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_git_is_asked_for_the_author_and_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    assert surroundings(tmp_path / "a" / "b").author == ""
+    (tmp_path / ".gitconfig").write_text('[user]\nname = "Ada\u202e L."\n', encoding="utf-8")
+    found = surroundings(tmp_path / "a" / "b")
+    assert (found.author, found.in_repository, found.has_git) == ("Ada\\u202e L.", False, True)
+    (tmp_path / "a").mkdir()
+    ask(tmp_path / "a", "init", "-q")
+    for place, below_root in (("a/b/c", True), ("a", False)):
+        found = surroundings(tmp_path / place)
+        assert (found.in_repository, found.below_root) == (True, below_root)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert surroundings(tmp_path) == Surroundings(year=found.year)
+
+
+def test_a_new_project_is_a_repository_unless_it_is_in_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "outer").mkdir()
+    (tmp_path / "outer" / "README.md").write_text("mine")
+    assert __main__.main(["init", "outer", "--json"]) == ExitCode.OK
+    made = json.loads(capsys.readouterr().out)
+    assert (made["repository"], made["kept"]) == (True, ["README.md"])
+    assert "README.md" not in made["files"]
+    assert (tmp_path / "outer" / ".git").is_dir()
+    assert __main__.main(["init", "outer/inner"]) == ExitCode.OK
+    assert not (tmp_path / "outer" / "inner" / ".git").exists()
+    assert not (tmp_path / "outer" / "inner" / ".github").exists()
+    assert "no .github/workflows/kernel.yml: it belongs at the root" in capsys.readouterr().err
+    subprocess.run(["git", "init", "-q", "cloned"], check=True)
+    assert __main__.main(["init", "cloned", "--json"]) == ExitCode.OK
+    assert json.loads(capsys.readouterr().out)["repository"] is False
+    assert (tmp_path / "cloned" / ".github" / "workflows" / "kernel.yml").is_file()
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "LICENSE").write_text("MIT")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    capsys.readouterr()
+    assert __main__.main(["init", "plain"]) == ExitCode.OK
+    assert "kept plain/LICENSE, which was there" in capsys.readouterr().err
+    assert not (tmp_path / "plain" / ".git").exists()
+    assert (tmp_path / "plain" / "LICENSE").read_text() == "MIT"
+
+
 def test_on_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,7 +313,9 @@ def test_on_the_command_line(
     made = json.loads(capsys.readouterr().out)
     assert made["directory"] == "fast-silu"
     assert sorted(made["files"]) == sorted(
-        one.relative_to("fast-silu").as_posix() for one in Path("fast-silu").rglob("*") if one.is_file()
+        path.relative_to("fast-silu").as_posix()
+        for path in Path("fast-silu").rglob("*")
+        if path.is_file() and ".git" not in path.parts
     )
     assert __main__.main(["init", "Some Where"]) == ExitCode.OK
     assert 'name = "some-where"' in Path("Some Where", "build.toml").read_text(encoding="utf-8")
@@ -136,4 +332,4 @@ def test_the_header_of_a_new_project_is_what_tuning_writes(tmp_path: Path) -> No
     create(tmp_path, rendered(template_of("reduction"), "my-kernel", "", ("cuda",)), Releases())
     space = find_space(tmp_path, "")
     assert (tmp_path / space.header).read_text(encoding="utf-8") == header(space, [])
-    assert space.section in {kernel.name.value for kernel in load(tmp_path, Releases()).manifest.kernels}
+    assert space.section in {kernel.name.value for kernel in load_project(tmp_path, Releases()).manifest.kernels}

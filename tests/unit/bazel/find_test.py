@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import io
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from py_driver.bazel import bazelisk, find
-from py_driver.bazel.find import Source, find_bazel
+from py_driver.bazel.find import BAZEL_VARIABLE, Source, find_bazel, present_bazel
 from py_driver.debian import provide as debian
 from py_driver.errors import Code, DriverError, error
 from py_driver.output import Output
@@ -30,7 +31,12 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def provided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "provided" / "bazel"
-    monkeypatch.setattr(debian, "provide", lambda _cache, _output: path)
+
+    def provide(_cache: Path, _output: Output, fetched: Callable[[int], object]) -> Path:
+        fetched(137)
+        return path
+
+    monkeypatch.setattr(debian, "provide", provide)
     return path
 
 
@@ -104,12 +110,16 @@ def test_hanging_program_is_killed_with_its_children(
     bazel, _ = _find(root)
     assert bazel.path == provided
     child = Path("/proc", (root / "child").read_text().strip(), "status")
+    # A killed process is there until it has run once more.
+    until = time.monotonic() + 10
+    while child.exists() and "State:\tZ" not in child.read_text() and time.monotonic() < until:
+        time.sleep(0.05)
     assert not child.exists() or "State:\tZ" in child.read_text()
 
 
 def test_absent(root: Path, provided: Path) -> None:
     bazel, said = _find(root)
-    assert (bazel.path, bazel.version, said) == (provided, "7.7.1", "")
+    assert (bazel.path, bazel.version, bazel.bytes_fetched, said) == (provided, "7.7.1", 137, "")
 
 
 def test_variable_wins(root: Path, program: Callable[[str, str], Path]) -> None:
@@ -141,7 +151,7 @@ def test_bazelisk_fetches_what_debian_does_not_have(
     path = program("released", _ANSWER.format(version))
     asked: list[str] = []
 
-    def refused(_cache: Path, _output: Output) -> Path:
+    def refused(_cache: Path, _output: Output, _fetched: object) -> Path:
         assert code is not None
         raise error(code, "there is no apt")
 
@@ -160,7 +170,7 @@ def test_bazelisk_fetches_what_debian_does_not_have(
 
 @pytest.mark.parametrize("code", [Code.NO_SPACE, Code.PERMISSION, Code.NO_NETWORK])
 def test_what_bazelisk_cannot_help(root: Path, monkeypatch: pytest.MonkeyPatch, code: Code) -> None:
-    def refused(_cache: Path, _output: Output) -> Path:
+    def refused(_cache: Path, _output: Output, _fetched: object) -> Path:
         raise error(code, "no")
 
     monkeypatch.setattr(debian, "provide", refused)
@@ -213,3 +223,27 @@ def test_output_user_root(root: Path, program: Callable[[str, str], Path]) -> No
     program("bazel", _ANSWER.format("7.7.1"))
     bazel, _ = _find(root, RULES_TORCH_KERNELS_OUTPUT_USER_ROOT="/big/disk")
     assert bazel.startup == ("--output_user_root=/big/disk",)
+
+
+def test_the_present_bazel_is_the_one_that_is_found(root: Path, program: Callable[[str, str], Path]) -> None:
+    program("bazelisk", _ANSWER.format("8.0.0"))
+    program("bazel", _ANSWER.format("7.7.1"))
+    environ = {"PATH": f"{root.parent / 'bin'}:/usr/bin:/bin", "HOME": str(root)}
+    assert present_bazel(root, environ) == _find(root)[0]
+
+
+def test_a_bazel_in_the_cache_is_present_if_the_workspace_wants_it(root: Path) -> None:
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(root), "RULES_TORCH_KERNELS_CACHE": str(root.parent / "cache")}
+    assert present_bazel(root, environ) is None
+    debian.place_of(root.parent / "cache").mkdir(parents=True)
+    found = present_bazel(root, environ)
+    assert found is not None
+    assert (found.version, found.source) == ("7.7.1", Source.DEBIAN)
+    (root / ".bazelversion").write_text("8.0.0\n")
+    assert present_bazel(root, environ) is None
+
+
+def test_a_named_bazel_that_does_not_answer_is_not_passed_over(root: Path) -> None:
+    with pytest.raises(DriverError) as caught:
+        present_bazel(root, {"PATH": "/usr/bin:/bin", "HOME": str(root), BAZEL_VARIABLE: "/bin/false"})
+    assert caught.value.diagnostics[0].code is Code.NO_BAZEL

@@ -13,7 +13,17 @@ import pytest
 from py_driver import __main__
 from py_driver.bazel import invocation
 from py_driver.bazel.find import Bazel, Source
-from py_driver.bazel.invocation import Choices, CudaCompile, Cxx, Headers, apart, building, verifying, without_check
+from py_driver.bazel.invocation import (
+    Choices,
+    Compress,
+    CudaCompile,
+    Cxx,
+    Headers,
+    apart,
+    building,
+    verifying,
+    without_check,
+)
 from py_driver.bazel.remote import Remote
 from py_driver.matrix.facts import facts
 from py_driver.output import Output
@@ -84,15 +94,20 @@ def test_only_a_setting_that_is_chosen_is_told() -> None:
     told = Choices(cuda_compile=CudaCompile.MONOLITHIC, headers=Headers.FULL, cxx=Cxx.GCC).options(1)
     assert told[1:] == tuple(f"{SETTINGS}:{one}" for one in ("cuda_compile=monolithic", "headers=full", "cxx=gcc"))
     assert Choices(cuda_compile=CudaCompile.SPLIT).options(1)[1:] == (f"{SETTINGS}:cuda_compile=split",)
+    assert Choices(compress=Compress.SIZE).options(1)[1:] == (f"{SETTINGS}:compress=size",)
+    compressions = [Choices(compress=choice).compression for choice in (None, *Compress)]
+    assert compressions == ["", "", "size", "balance", "speed", "none"]
     assert [Choices(cuda_compile=one).split for one in (None, *CudaCompile)] == [True, True, False]
 
 
 def test_settings_are_those_of_the_rules() -> None:
     flags = facts("settings")["FLAGS"]
-    assert {name: set(flag["values"]) for name, flag in flags.items()} == {
+    # `programs` is no option of the driver: the bytes are the same.
+    assert {name: set(flag["values"]) for name, flag in flags.items() if name != "programs"} == {
         "cuda_compile": {*CudaCompile},
         "headers": {*Headers},
         "cxx": {*Cxx},
+        "compress": {*Compress},
     }
 
 

@@ -368,25 +368,28 @@ cat >"$events" <<end
 {"id":{"targetCompleted":{"label":"//:a"}},"completed":{"success":$([ $number -gt LOST ] && echo true || echo false)}}
 end
 printf '\\003R\\001%s' $number >"$log"
-[ $number -gt LOST ] || exit 39
+[ $number -gt LOST ] || exit CODE
 """
 """Loses a result some times; field 10 of its log's record is the number of the call."""
 
 
-@pytest.mark.parametrize("lost", [0, 1, 2, 6])
-def test_a_build_for_which_a_cache_has_lost_a_result_is_tried_again(
-    bazel: Callable[[str], Bazel], tmp_path: Path, lost: int
+@pytest.mark.parametrize(
+    ("exit_code", "retries", "lost"), [(39, 5, 0), (39, 5, 1), (39, 5, 2), (39, 5, 6), (37, 1, 1), (37, 1, 2)]
+)
+def test_a_build_is_tried_again_after_a_cache_lost_a_result_or_bazel_crashed(
+    bazel: Callable[[str], Bazel], tmp_path: Path, exit_code: int, retries: int, lost: int
 ) -> None:
     """What it did each time counts; Bazel, which would forget that, does not try again by itself."""
     output, err = _output()
     log = tmp_path / "spawns.bin"
     args = ["build", *log_options(log), "//:a"]
-    done = run(bazel(_TWICE.replace("LOST", str(lost))), args, tmp_path, output, check=False)
+    script = _TWICE.replace("LOST", str(lost)).replace("CODE", str(exit_code))
+    done = run(bazel(script), args, tmp_path, output, check=False)
     calls = (tmp_path / "calls").read_text().splitlines()
-    assert len(calls) == min(lost, 5) + 1
+    assert len(calls) == min(lost, retries) + 1
     assert all("--experimental_remote_cache_eviction_retries=0" in call for call in calls)
-    assert err.getvalue().count("A cache has lost a result") == min(lost, 5)
+    assert err.getvalue().count("trying again") == min(lost, retries)
     assert [*done.events.completed] == [f"made-{number + 1}.o" for number in range(len(calls))]
-    assert done.events.failed == (("//:a",) if lost > 5 else ())
-    assert (done.failure is None) is (lost <= 5)
+    assert done.events.failed == (("//:a",) if lost > retries else ())
+    assert (done.failure is None) is (lost <= retries)
     assert [spawn.mnemonic for spawn in read_spawns(log)] == [str(number + 1) for number in range(len(calls))]

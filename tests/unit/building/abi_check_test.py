@@ -389,12 +389,11 @@ def test_the_verb_takes_what_it_expects_from_the_variant(
 @pytest.mark.e2e
 def test_the_verb_shows_the_findings(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert program.is_file()
-    paths = [str(LIBRARIES / "rpath.so"), str(LIBRARIES / "lazy.so"), str(ABI / "build.py")]
+    paths = [str(LIBRARIES / "rpath.so"), str(LIBRARIES / "lazy.so")]
     assert __main__.main(["abi-check", *paths]) == 5
     captured = capsys.readouterr()
     assert "  search-path: /opt/lib: the file names a place" in captured.out
     assert "lazy.so fails the ABI check: 1 finding" in captured.err
-    assert "error[E103]" in captured.err
 
 
 @pytest.mark.parametrize("arguments", [["/nonexistent"], [str(ABI / "src")]])

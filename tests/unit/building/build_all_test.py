@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -102,7 +103,7 @@ def bazel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Said:
 
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(batches, "find_bazel", lambda *_: found)
-    monkeypatch.setattr(batches, "fetch_all", lambda *_: [])
+    monkeypatch.setattr(batches, "fetch_all", lambda *_, **__: [])
     monkeypatch.setattr(session, "free_server", server)
     monkeypatch.setattr(session, "building", lambda choices, *_: ["--keep_going"] if choices.keep_going else [])
     monkeypatch.setattr(session, "build_targets", said.build)
@@ -261,10 +262,45 @@ def test_one_that_has_no_workspace(
 def test_an_interrupt_while_archives_come(
     bazel: Said, project: Callable[..., Prepared], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fetch(*_: object) -> list[object]:
+    def fetch(*_: object, **__: object) -> list[object]:
         raise error(Code.INTERRUPTED, "interrupted")
 
     monkeypatch.setattr(batches, "fetch_all", fetch)
     with pytest.raises(DriverError, match="interrupted"):
         build(project("one"), project("two"))
     assert bazel.calls == []
+
+
+def test_archives_come_while_bazel_is_provided_and_stop_where_it_cannot_be(
+    bazel: Said, project: Callable[..., Prepared], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetching = threading.Event()
+    stopped: list[bool] = []
+
+    def fetch(*_: object, stop: threading.Event) -> list[object]:
+        fetching.set()
+        stopped.append(stop.wait(60))
+        return []
+
+    def find(*_: object) -> Bazel:
+        assert fetching.wait(60)
+        raise error(Code.NO_BAZEL, "there is no Bazel")
+
+    monkeypatch.setattr(batches, "fetch_all", fetch)
+    monkeypatch.setattr(batches, "find_bazel", find)
+    with pytest.raises(DriverError, match="there is no Bazel"):
+        build(project("one"))
+    assert stopped == [True]
+    assert bazel.calls == []
+
+
+def test_the_packages_of_bazel_are_among_what_was_fetched_and_once(
+    bazel: Said, project: Callable[..., Prepared], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    provided = Bazel(path=tmp_path / "bazel", version="7.7.1", source=Source.DEBIAN, bytes_fetched=137)
+    monkeypatch.setattr(batches, "find_bazel", lambda *_: provided)
+    first, second = build(project("one"), project("two"))
+    assert isinstance(first, Build)
+    assert isinstance(second, Build)
+    assert (first.bytes_fetched, second.bytes_fetched) == (137, 0)
+    assert bazel.calls

@@ -104,19 +104,19 @@ def test_environment_lies_on_top_of_a_torch_that_fits(monkeypatch: pytest.Monkey
     monkeypatch.setattr(installed_torch, "importable_torch", lambda: there)
     configurations = [parse(f"torch{version}-cxx11-cpu-x86_64-linux") for version in ("215", "213")]
     stable = parse("torch-stable-abi29-cu130-x86_64-linux")
-    output = Output()
+    output, started = Output(), list[object]().append
     bound = parse("tvm-ffi01-cpu-x86_64-linux")
     for built in (configurations, [stable, *configurations[:1]], [stable], [], [bound]):
-        assert python_for(built, Releases(), output) == str(tmp_path)
+        assert python_for(built, Releases(), output, started) == str(tmp_path)
     facts = tomllib.loads(resource("load.toml"))
     client = [f"kernels=={facts['kernels']}", *facts["requirements"]]
     usual = f"torch=={Releases().lock.torch_release(facts['torch'])}"
     assert made == [
-        ("load", client, output, {"python": "/python", "inherit": True}),
-        ("load", [f"torch=={Releases().lock.torch_release('2.15')}", *client], output, {}),
-        ("load", [usual, *client], output, {}),
-        ("load", [usual, *client], output, {}),
-        ("load", [usual, *client, Releases().lock.tvm_ffi_requirement("0.1")], output, {}),
+        ("load", client, output, {"python": "/python", "inherit": True, "started": started}),
+        ("load", [f"torch=={Releases().lock.torch_release('2.15')}", *client], output, {"started": started}),
+        ("load", [usual, *client], output, {"started": started}),
+        ("load", [usual, *client], output, {"started": started}),
+        ("load", [usual, *client, Releases().lock.tvm_ffi_requirement("0.1")], output, {"started": started}),
     ]
 
 

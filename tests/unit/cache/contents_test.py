@@ -6,21 +6,22 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from rules_torch_kernels import inline_project
 
 from py_driver.__main__ import main
 from py_driver.cache.contents import contents, free, size_of
 from py_driver.debian.provide import place_of
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.releases import Releases
+from py_driver.system.cache import INLINE
 from py_driver.system.scratch import scratch
 from py_driver.system.turns import turn
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from py_driver.cache.contents import Part
 
 KILOBYTES = b"x" * 100_000
@@ -88,6 +89,22 @@ def test_source_archives_stay_and_are_unpacked_again(cache: Path) -> None:
     assert 300_000 < parts_of(cache)["sources"].size < 350_000
     free(cache, parts_of(cache)["sources"].made)
     assert sorted(path.name for path in (cache / "sources").rglob("*") if path.is_file()) == ["0" * 64, "1.0.json"]
+
+
+def test_headers_for_editors_are_unpacked_again(cache: Path) -> None:
+    tree = put(cache / "headers" / ("0" * 24) / "include" / "relu.h").parents[1]
+    put(cache / "headers" / "mine" / "relu.h")
+    with scratch(tree.parent):  # another run unpacks some
+        found = parts_of(cache)
+        assert (found["headers"].spare, found["headers"].made, found["rest"].size) == ((), (tree,), 0)
+
+
+def test_modules_of_cpp_extension_are_built_again(cache: Path) -> None:
+    module = put(cache / "inline" / f"scaled-{'0' * 24}" / "main.cpp").parent
+    put(cache / "inline" / "mine" / "main.cpp")
+    found = parts_of(cache)
+    assert (found["inline"].spare, found["inline"].made, found["rest"].size) == ((), (module,), 0)
+    assert f'"{INLINE}"' in Path(inline_project.__file__).read_text()
 
 
 def test_a_file_with_two_names_counts_once(tmp_path: Path) -> None:

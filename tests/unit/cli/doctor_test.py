@@ -11,13 +11,16 @@ import pytest
 import tomli
 
 from py_driver.__main__ import main
-from py_driver.authoring.doctor import RIGHT, UNKNOWN, WRONG, driver_check
+from py_driver.authoring.doctor import check_caches
+from py_driver.authoring.gpu_driver import amd_check, driver_check
+from py_driver.authoring.machine_check import RIGHT, UNKNOWN, WRONG
+from py_driver.matrix.releases import Releases
 from py_driver.resources import resource
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-NAMES = ["disk", "cache", "sandbox", "package index", "clock", "Bazel", "torch", "GPU driver"]
+NAMES = ["disk", "cache", "sandbox", "package index", "clock", "Bazel", "torch", "GPU driver", "caches"]
 
 
 def checks(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, dict[str, str]]]:
@@ -73,3 +76,37 @@ def test_an_index_that_refuses_is_wrong(monkeypatch: pytest.MonkeyPatch, capsys:
 )
 def test_a_driver_against_a_toolkit(driver: str, backend: str, state: str) -> None:
     assert driver_check(driver, "a GPU", backend, tomli.loads(resource("doctor.toml"))).state == state
+
+
+@pytest.mark.parametrize(
+    ("version", "device", "backend", "state", "found"),
+    [
+        ("6.16.6\n", "kfd", "rocm7.1", UNKNOWN, "amdgpu 6.16.6; "),
+        (None, "kfd", "rocm7.1", UNKNOWN, "amdgpu as Linux has it; "),
+        ("6.16.6\n", "", "rocm7.1", WRONG, "amdgpu 6.16.6, without "),
+        ("6.16.6\n", "", "cpu", UNKNOWN, "amdgpu 6.16.6"),
+    ],
+)
+def test_a_driver_of_amd(  # noqa: PLR0913  (what is there, and what is said)
+    tmp_path: Path, version: str | None, device: str, backend: str, state: str, found: str
+) -> None:
+    if version:
+        (tmp_path / "version").write_text(version)
+    if device:
+        (tmp_path / device).touch()
+    check = amd_check(tmp_path, tmp_path / "kfd", backend)
+    assert (check.state, check.found.startswith(found)) == (state, True)
+    assert check.advice
+
+
+def test_caches_have_sizes_and_what_frees_them(tmp_path: Path) -> None:
+    root, project = tmp_path / "cache", tmp_path / "project"
+    (root / "actions" / "cas").mkdir(parents=True)
+    (root / "actions" / "cas" / "result").write_bytes(b"x" * 300_000_000)
+    (project / ".dev").mkdir(parents=True)
+    (project / "build.toml").touch()
+    (project / ".dev" / "library").write_bytes(b"x" * 40_000_000)
+    check = check_caches(root, Releases().lock, project)
+    assert check.found == "store 0.0 GB, actions 0.3 GB, Bazel 0.0 GB"
+    assert check.advice == "`driver cache clean` frees 0.30 GB, `driver clean` frees 0.04 GB"
+    assert "driver clean" not in check_caches(root, Releases().lock, tmp_path).advice

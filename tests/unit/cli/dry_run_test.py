@@ -18,6 +18,7 @@ from py_driver.plan.plan import plan_directory
 from py_driver.system.cache import CACHE_VARIABLE
 
 TINY = Path(__file__).parents[3] / "tests" / "e2e" / "projects" / "tiny"
+OLD = "torch25-cxx11-cu124-x86_64-linux"
 VARIANTS = ["torch213-cxx11-cu130-x86_64-linux", "torch215-cxx11-cu130-x86_64-linux"]
 
 
@@ -53,6 +54,18 @@ def test_a_plan_as_json(project: Path) -> None:
     assert second["actions"]["shared"] > 0
     assert told["plan"]["run"] == first["actions"]["run"] + second["actions"]["run"]
     assert told["plan"]["seconds"] > 0
+
+
+def test_a_compression_that_a_fatbinary_does_not_know_is_an_error(project: Path) -> None:
+    for choice in ("balance", "size"):
+        assert _ran(str(project), f"--compress={choice}", f"--variant={VARIANTS[0]}")[0] == 0
+        with pytest.raises(DriverError) as caught:
+            _ran(str(project), f"--compress={choice}", f"--variant={VARIANTS[0]}", f"--variant={OLD}")
+        [wrong] = caught.value.diagnostics
+        assert wrong.message == f"--compress: fatbinary of CUDA 12.4 cannot compress for `{choice}`"
+        assert wrong.help == "choose none or speed, or build without cu124"
+    for choice in ("none", "release", "speed"):
+        assert _ran(str(project), f"--compress={choice}", f"--variant={OLD}")[0] == 0
 
 
 def test_plans_of_several_projects(project: Path, tmp_path: Path) -> None:

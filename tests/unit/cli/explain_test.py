@@ -17,6 +17,7 @@ from py_driver.manifest.reader import read
 from py_driver.manifest.tables import table
 from py_driver.matrix.releases import Releases
 from py_driver.plan.checks import check
+from py_driver.plan.present_files import PresentFiles
 
 ROOT = Path(__file__).parents[3]
 RESOURCE = ROOT / "py_driver" / "resources" / "codes.toml"
@@ -59,7 +60,7 @@ def codes_of(example: str) -> set[Code]:
         manifest, findings = read(content.encode("utf-8"), "build.toml")
     except DriverError as failure:
         return {one.code for one in failure.diagnostics}
-    check(manifest, RELEASES, findings)
+    check(manifest, RELEASES, PresentFiles(Path()), findings)
     return {one.code for one in findings.diagnostics()}
 
 

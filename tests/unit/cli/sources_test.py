@@ -65,7 +65,7 @@ def test_hash_allows_some_archives(server: Server, capsys: pytest.CaptureFixture
             "error[E105]: there is no directory `demo`\n"
             " = help: to build demo from the package index, name a version: demo==1.0\n",
         ),
-        (["demo=="], 2, "error[E200]: `demo==` is not a requirement: "),
+        (["demo=="], 2, "error[E200]: `demo==` is not a requirement\n"),
         (["demo==2.0"], 4, "error[E302]: the package index has no release of `demo==2.0`\n"),
         (["dem0==1"], 4, "error[E302]: the package index has no project `dem0`: "),
         ([".", "--hash=sha256:0"], 2, "error[E200]: --hash is for releases of the package index\n"),

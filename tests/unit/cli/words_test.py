@@ -99,3 +99,14 @@ def test_variants_in_plain_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert "torch213-cxx11-cpu-x86_64-linux" in names
     assert all(name.startswith("torch213-cxx11-cpu-") for name in names)
     assert run(capsys, "variants", str(TINY), "--torch", "2.99")[0] == 3
+
+
+def test_variants_takes_the_patterns_of_build(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(
+        capsys, "variants", str(TINY), "--variant", "torch213-cpu", "--variant", "torch211-*-cpu-x86_64-*"
+    )
+    names = [line.split()[0] for line in out.splitlines()[1:]]
+    assert (code, err) == (0, "")
+    assert names == ["torch213-cxx11-cpu-x86_64-linux", "torch211-cxx11-cpu-x86_64-linux"]
+    code, _, err = run(capsys, "variants", str(TINY), "--variant", "torch213-cpux")
+    assert (code, "did you mean `torch213-cxx11-cpu-x86_64-linux`" in err) == (3, True)

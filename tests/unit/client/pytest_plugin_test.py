@@ -7,6 +7,7 @@ the real client loads. `tests/e2e/pytest_plugin_test.py` has the driver.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tomllib
 from pathlib import Path
@@ -120,6 +121,50 @@ def test_a_project_is_built_and_found_by_all_names(runs: Runs) -> None:
     done.stderr.fnmatch_lines(["building my-kernel ..."])
     done.stdout.fnmatch_lines(["torch kernels: my_kernel for torch-cpu, *"])
     assert runs.run("my-kernel/tests").ret == 0
+    assert runs.built == ["my-kernel"]
+
+
+ORDER = "sys.meta_path.insert(0, self._finder)"
+"""What puts the finder before all others."""
+
+OTHERS = """
+import importlib.machinery, importlib.util, sys
+
+class Editable:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "my_kernel":
+            return importlib.util.spec_from_file_location(name, __file__.replace("another", "editable"))
+
+sys.meta_path.insert(0, Editable)
+"""
+
+
+@pytest.mark.parametrize("order", ["", "sys.meta_path.append(self._finder)", "sys.meta_path.insert(2, self._finder)"])
+def test_no_other_version_of_a_project_is_found(runs: Runs, monkeypatch: pytest.MonkeyPatch, order: str) -> None:
+    """Not a source tree, an installed version, or an editable one, whose finder is the first when Python starts.
+
+    With any other order of the finders, this test fails.
+    """
+    root = runs.project(test="import my_kernel\ndef test_it(): assert my_kernel.value == 3\n")
+    site = runs.pytester.path / "site"
+    for place, version in ((site, "installed"), (root, "source")):
+        (place / "my_kernel").mkdir()
+        (place / "my_kernel" / "__init__.py").write_text(f"value = {version!r}\n")
+    (root / "conftest.py").touch()  # pytest puts its directory, which has the sources, before all others
+    (site / "editable.py").write_text("value = 'editable'\n")
+    (site / "another.py").write_text(OTHERS)
+    (site / "sitecustomize.py").write_text("import another\n")  # as a file *.pth of pip's does
+    if order:
+        client = runs.pytester.path / "client"
+        shutil.copytree(ROOT / "py_driver" / "client", client)
+        tested = client / "rules_torch_kernels" / "tested.py"
+        text = tested.read_text()
+        assert text.count(ORDER) == 1
+        tested.write_text(text.replace(ORDER, order))
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), str(client)]))
+    done = runs.run("my-kernel")
+    done.assert_outcomes(**{"failed" if order else "passed": 1})
     assert runs.built == ["my-kernel"]
 
 
@@ -240,6 +285,23 @@ def test_a_project_with_a_setup_py(runs: Runs, monkeypatch: pytest.MonkeyPatch) 
     (root / "later.txt").touch()
     runs.run().assert_outcomes(failed=1)
     assert runs.built == ["ext"]
+
+
+def test_the_test_explorer_of_vs_code(runs: Runs) -> None:
+    """Its command lines, from python_files/vscode_pytest of the extension ms-python; its own plugin only reports.
+
+    It collects with `--rootdir` and runs by absolute ids, through pytest.main of a script that stands elsewhere.
+    """
+    root = runs.project()
+    common = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest", f"--rootdir={root}"]
+    collected = runs.pytester.runpytest_subprocess(*common, "--collect-only", "-q", str(root / "tests"))
+    names = [line.partition("::")[2] for line in collected.outlines if "::" in line]
+    assert (collected.ret, len(names), runs.built) == (0, 4, [])
+    ids = [f"{root}/tests/test_my_kernel.py::{name}" for name in names]
+    script = runs.pytester.makepyfile(run=f"import pytest, sys\nsys.exit(pytest.main({common} + sys.argv[1:]))\n")
+    done = runs.pytester.run(sys.executable, script, *ids[:2])
+    assert (done.ret, runs.built) == (0, ["my-kernel"])
+    done.stdout.fnmatch_lines(["*2 passed*"])
 
 
 def test_another_project_is_left_alone(runs: Runs) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ def _shell(text: str) -> None:
 
 
 _PARSERS: dict[str, Callable[[str], object]] = {
+    "json": json.loads,
     "python": ast.parse,  # Starlark too
     "sh": _shell,
     "toml": tomli.loads,

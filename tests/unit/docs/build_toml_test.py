@@ -18,6 +18,7 @@ from py_driver.manifest.section import Findings
 from py_driver.matrix.backends import BUILT
 from py_driver.matrix.releases import Releases
 from py_driver.plan.checks import check
+from py_driver.plan.present_files import PresentFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +47,7 @@ def section(title: str) -> str:
 
 def manifest_of(text: str) -> Manifest:
     manifest, findings = read(text.encode("utf-8"), "build.toml")
-    check(manifest, RELEASES, findings)
+    check(manifest, RELEASES, PresentFiles(Path()), findings)
     assert findings.diagnostics() == ()
     return manifest
 

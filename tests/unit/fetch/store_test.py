@@ -10,6 +10,8 @@ import os
 import stat
 import subprocess
 import sys
+import threading
+import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -282,3 +284,14 @@ def test_what_is_no_file_in_the_store_is_said(
         fetch_all([entry], Output(), fetcher=fetcher)
     [diagnostic] = caught.value.diagnostics
     assert (diagnostic.code, diagnostic.message) == (Code.SET_UP, f"{place} is not a regular file")
+
+
+def test_archives_that_are_no_longer_wanted_stop(server: Server, fetcher: Fetcher) -> None:
+    server.pages[f"/files/{NAME}"].script = ["slow:1"]
+    stop = threading.Event()
+    threading.Timer(0.3, stop.set).start()
+    begin = time.monotonic()
+    with pytest.raises(DriverError) as caught:
+        fetch_all([WHOLE], Output(err=io.StringIO()), fetcher=fetcher, stop=stop)
+    assert caught.value.diagnostics[0].code is Code.INTERRUPTED
+    assert time.monotonic() - begin < 15

@@ -42,7 +42,7 @@ _Z1av:
 \t//## File "/include/cuda_fp16.hpp", line 7 inlined at "/csrc/x/a.cu", line 3
         /*0020*/                   NOP;
 
-//--------------------- .text._Z1bv --------------------------
+//--------------------- .text._Z1bv            --------------------------
 \t.section\t.text._Z1bv,"ax",@progbits
 _Z1bv:
         /*0000*/                   EXIT ;

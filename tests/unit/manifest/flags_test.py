@@ -293,6 +293,16 @@ def test_flags_that_change_what_linking_makes() -> None:
     assert link_flags(flags) == ("-maxrregcount=32", "-Xptxas=-v", "-g", "-Xnvlink=-w")
 
 
+def test_the_compression_of_sections_is_that_of_what_is_linked_of_them() -> None:
+    flags = ["-Xfatbin", "-compress-all", "-rdc=true", "--compress-mode=size", "-no-compress", "--fatbin-options=-v"]
+    assert link_flags(flags) == (
+        "-Xfatbin=-compress-all",
+        "--compress-mode=size",
+        "-no-compress",
+        "--fatbin-options=-v",
+    )
+
+
 @pytest.mark.parametrize("codes", ["lto_90", "[lto_90,sm_90]", "lto_90,sm_90"])
 def test_code_for_link_time_optimization_is_an_architecture_and_a_flag(codes: str) -> None:
     flag = f"-gencode=arch=compute_90,code={codes}"

@@ -49,10 +49,11 @@ ONLY_THE_READER = {
 STRUCTURAL = ("E003-", "E004-", "E005-", "E006-", "E007-project-name", "E011-")
 
 ASKED = {
-    *("$schema", "title", "description", "type", "properties", "required", "additionalProperties", "enum", "pattern"),
+    *("$id", "$schema"),
+    *("title", "description", "type", "properties", "required", "additionalProperties", "enum", "pattern"),
     *("items", "default", "minimum", "minLength", "minItems", "uniqueItems", "definitions", "$ref", "anyOf", "oneOf"),
 }
-"""The keywords that drafts 4 and 7 both have, so far as they are used."""
+"""The keywords that drafts 4 and 7 both have, so far as they are used, and the name, which draft 4 ignores."""
 
 
 def is_read(content: bytes) -> bool:

@@ -14,6 +14,7 @@ from typing import NoReturn
 import pytest
 
 from py_driver import __main__
+from py_driver.bazel.find import Bazel, Source
 from py_driver.building import ahead, batches, build
 from py_driver.errors import Code, error
 from py_driver.fetch import prefetch
@@ -42,7 +43,7 @@ def no_bazel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise error(Code.BUILD_FAILED, "this is enough")
 
     monkeypatch.setenv("RULES_TORCH_KERNELS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(batches, "find_bazel", lambda *_: None)
+    monkeypatch.setattr(batches, "find_bazel", lambda *_: Bazel(Path("bazel"), "7.7.1", Source.PATH))
     monkeypatch.setattr(build, "session", lambda *_: nullcontext(SimpleNamespace(running=1)))
     monkeypatch.setattr(ahead, "estimate", enough)
     for module in (batches, prefetch):

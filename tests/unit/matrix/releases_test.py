@@ -9,6 +9,7 @@ import tomli
 
 from py_driver.fetch.entry import parse_entry
 from py_driver.matrix.configurations import Configuration
+from py_driver.matrix.facts import facts
 from py_driver.matrix.installation import module_root
 from py_driver.matrix.releases import Releases
 
@@ -40,6 +41,16 @@ def test_every_cuda_of_the_matrix_is_locked() -> None:
         compilers = [a for a in entry["archives"] if a["name"] in _COMPILERS]
         assert [a["version"].startswith(f"{version}.") for a in compilers] == [True]
         assert _lock("cc")["zig"][entry["host"]]["clang"] <= entry["max_clang"]
+
+
+def test_what_a_driver_of_the_first_cuda_of_a_series_may_not_read_is_compressed_on_request() -> None:
+    known = facts("compression")["FATBINARY"]
+    for version, entry in _lock("cuda").items():
+        choices = known[entry["compress_option"]]
+        # Of 11 and 12 a library may run on a driver that has no Zstandard.
+        assert entry["compress"] == ("balance" if version >= "13" else "speed")
+        assert entry["compress"] in choices
+        assert ("size" in choices) == (version >= "12.8")
 
 
 def test_every_rocm_of_the_matrix_is_locked() -> None:

@@ -302,10 +302,7 @@ def test_words_that_mean_nothing_say_what_there_is() -> None:
         narrow(Words(("2.133",), ("cu31", "cpu")), [*map(parse, DEFAULT)], [*map(parse, OTHERS)])
     first, second = caught.value.diagnostics
     assert first.message == "no variant is for torch `2.133`"
-    assert first.help == (
-        "did you mean `2.13`? there are variants for torch 2.11, 2.13, 2.15 and for the backends "
-        "cpu, cu130, cu132, cuda"
-    )
+    assert first.help == "did you mean `2.13`? there are variants for torch 2.11, 2.13, 2.15"
     assert second.message == "no variant is for the backend `cu31`"
     assert caught.value.exit_code == 3
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import tomli
 from fetch_server import Server, wheel
 from sections import CPU, GENERAL, make
 from sections import TORCH as TORCH_SECTION
@@ -468,3 +469,29 @@ def test_a_key_of_an_older_release_is_unknown_where_it_was_not_one(own: Callable
         _ = Releases(own(CUDA + "bundled = true\n"), said.append).matrix
     assert ["unknown key `bundled`" in one.message for one in caught.value.diagnostics] == [True]
     assert said == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ('compress = "speed"\ncompress-option = "--compress-all"\n', ""),
+        ('compress = "size"\ncompress-option = "--compress-mode"\n', ""),
+        ('compress-option = "--compress-all"\n', ""),
+        ('compress-option = "--pack"\n', "`compress-option` is one of --compress-all, --compress-mode"),
+        (
+            'compress = "size"\ncompress-option = "--compress-all"\n',
+            "`compress`: `size` is nothing that fatbinary can be told",
+        ),
+        ('compress = "speed"\n', "`compress`: `speed` is nothing that fatbinary can be told"),
+    ],
+)
+def test_the_compression_of_a_release(own: Callable[[str], Path], keys: str, problem: str) -> None:
+    path = own(CUDA.replace("run-here", f"{keys}run-here"))
+    if problem:
+        with pytest.raises(DriverError) as caught:
+            _ = Releases(path).matrix
+        assert [wrong.message for wrong in caught.value.diagnostics] == [f"{path}: [[cuda]] 12.7: {problem}"]
+    else:
+        lock, _ = complete(wanted(Releases(path)), {}, {})
+        told = {key.replace("_", "-"): value for key, value in lock["cuda"]["12.7"].items() if "compress" in key}
+        assert told == tomli.loads(keys)

@@ -241,7 +241,9 @@ def test_archives_of_a_variant() -> None:
 def _actions(made: Plan, **files: bytes) -> list[ExpectedAction]:
     """The actions of the section in CONFIGURATION; files are empty but for those given, by name without directory."""
     torch = {one.version: one.cxx_standard for one in Releases().matrix.torch}
-    settings = Settings(split=True, whole=(), needed=True, gcc=False, standards=torch, toolchains={}, rules="")
+    settings = Settings(
+        split=True, whole=(), needed=True, gcc=False, compress="", standards=torch, toolchains={}, rules=""
+    )
     names = {name for identity in made.identities for name in identity.files}
     contents = {name: files.get(Path(name).stem, b"") for name in names}
     chosen = [one for one in made.variants if one.name == VARIANT]

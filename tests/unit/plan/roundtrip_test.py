@@ -118,6 +118,7 @@ def test_strings_arrive_as_they_were() -> None:
     metadata = json.loads(targets["torch213-cxx11-cpu-x86_64-linux"]["metadata"])
     assert metadata["license"] == '{{7*7}} "$(id)" %s'
     assert metadata["kernel-depends"] == [{"repo-id": "owner/name", "revision": "e\u0301r\u0435lu"}]
+    assert metadata["kernels-minver"] == "0.17.0"
 
 
 @pytest.mark.parametrize("text", [one for one in STRINGS if one.isascii() and "/" not in one and "\0" not in one])

@@ -78,6 +78,7 @@ def test_metadata_has_the_form_of_any_other_kernel(tmp_path: Path) -> None:
         "license": "mit",
         "python-depends": [],
         "kernel-depends": [],
+        "kernels-minver": "0.14.0",
         "backend": {"type": "cpu"},
     }
 
@@ -110,5 +111,5 @@ def test_a_binding_without_a_source(tmp_path: Path) -> None:
     [wrong] = caught.value.diagnostics
     assert (wrong.code, wrong.help) == (
         Code.MISSING_KEY,
-        'list it, e.g. src = ["tvm-ffi-ext/tvm_ffi_binding.cpp"]',
+        'list it: src = ["tvm-ffi-ext/b.cpp"]',
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from drawn import outside, pictures
 from nasty import quoted
 from tuned import FILES, MANIFEST, REPO, build, publish
 
@@ -88,7 +89,7 @@ def test_page_has_the_facts_of_what_is_built(project: Path, tmp_path: Path, caps
     told = json.loads(capsys.readouterr().out)
     page = Page(file.read_text(encoding="utf-8"))
     assert page.marks == {"torch-cpu": "built", "torch-cuda": "built"}
-    assert 'tuned = kernels.get_kernel("me/tuned", version=3)' in page.text
+    assert 'tuned = kernels.get_kernel("me/tuned", version=3, trust_remote_code=["me/tuned"])' in page.text
     for name in ("torch-cpu", "torch-cuda"):
         place = project / "build" / name
         metadata = json.loads((place / "metadata.json").read_text())
@@ -217,6 +218,9 @@ def test_bars_are_as_long_as_what_was_measured(project: Path) -> None:
     assert '<rect class="faster" y="1" height="4" width="50.00">' in text
     assert '<rect class="reference" y="6" height="3" width="100.00">' in text
     assert "0.5 ms, 2.00x" in Page(text).text
+    drawn = pictures(text)
+    assert len(drawn) == 2 + 2
+    assert [box for picture in drawn for box in outside(picture)] == []
 
 
 def test_matrix_has_the_newest_torch_first_and_each_variant_once() -> None:
@@ -268,7 +272,7 @@ def test_repository_is_named_by_build_toml_or_the_command_line(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert card(project, "--repo-id", "you/other") == 0
-    assert 'kernels.get_kernel("you/other", version=3)' in capsys.readouterr().out
+    assert 'kernels.get_kernel("you/other", version=3, trust_remote_code=["you/other"])' in capsys.readouterr().out
     assert card(project, "--repo-id", "nonsense") == 2
     assert "`nonsense` is not the name of a repository" in capsys.readouterr().err
     (project / "build.toml").write_text(

@@ -74,8 +74,8 @@ def test_card_says_how_to_load_and_what_there_is(hub: Hub, project: Path) -> Non
     assert files is not None
     card = files["README.md"].decode()
     assert card.startswith('---\nlicense: "apache-2.0"\nlibrary_name: kernels\ntags:\n- kernels\n---\n\n# tuned\n')
-    assert 'tuned = kernels.get_kernel("me/tuned", version=3)' in card
-    assert "| `torch-cpu` | any | any | cpu | - |\n| `torch-cuda` | any | any | cuda | - |\n" in card
+    assert 'tuned = kernels.get_kernel("me/tuned", version=3, trust_remote_code=["me/tuned"])' in card
+    assert "| `torch-cpu` | any | any | `cpu` | - |\n| `torch-cuda` | any | any | `cuda` | - |\n" in card
     assert "\n\n\n\n" not in card
 
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import tuned
 
-from py_driver.bazel.invocation import Cxx
+from py_driver.bazel.invocation import Compress, Cxx
 from py_driver.building.variant_dir import read_metadata
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.releases import Releases
 from py_driver.plan.plan import plan_directory
 from py_driver.plan.project import load
 from py_driver.publishing.provenance import Sources, documents
+from py_driver.publishing.rebuild import Chosen, choices_of
 from py_driver.publishing.release import Changes, File, HubFile, changes, make_file, read_variants, target
-from py_driver.publishing.verify import compilers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +60,7 @@ def test_a_file_has_the_names_that_git_and_the_hub_give_it(tmp_path: Path, conte
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(DriverError) as caught:
         make_file("build/x", tmp_path / "missing")
-    assert caught.value.diagnostics[0].code is Code.PERMISSION
+    assert caught.value.diagnostics[0].code is Code.FILE_MISSING
     assert str(tmp_path / "missing") in str(caught.value)
 
 
@@ -162,11 +162,11 @@ def test_the_compiler_that_was_chosen_is_part_of_a_build(project: Path) -> None:
     place.write_text(json.dumps({**metadata, "cxx": "icc"}))
     [found] = refusals(project)
     assert found.message.endswith(": its `cxx` belongs to another build")
-    assert compilers(project, chosen, None) == {None: chosen}
+    assert choices_of(project, chosen, Chosen()) == {Chosen(): chosen}
     place.write_text(json.dumps({**metadata, "cxx": "gcc"}))
     gcc, clang = sorted(chosen, key=lambda one: one.name != CPU)
-    assert compilers(project, chosen, None) == {Cxx.GCC: [gcc], None: [clang]}
-    assert compilers(project, chosen, Cxx.CLANG) == {Cxx.CLANG: chosen}
+    assert choices_of(project, chosen, Chosen()) == {Chosen(Cxx.GCC): [gcc], Chosen(): [clang]}
+    assert choices_of(project, chosen, Chosen(Cxx.CLANG)) == {Chosen(Cxx.CLANG): chosen}
     built = read_variants(project, plan, [gcc])
     [made, _] = documents(load(project, Releases()).manifest, built[0], [], Sources())
     assert isinstance(made.content, bytes)
@@ -236,3 +236,23 @@ def test_a_signature_stays_as_long_as_what_it_signs() -> None:
     assert changed == Changes(added=(metadata,), deleted=(signature.path,), same=0)
     own = make_file(signature.path, b"signed anew")
     assert changes([metadata, own], [remote(metadata), signature], ["build/a"]).added == (own,)
+
+
+def test_the_compression_that_was_chosen_is_part_of_a_build(project: Path) -> None:
+    plan = plan_directory(project, Releases())
+    [gpu] = [variant for variant in plan.variants if variant.name == CUDA]
+    place = project / "build" / CUDA / "metadata.json"
+    metadata = json.loads(place.read_text())
+    for wrong in ("release", "most"):
+        place.write_text(json.dumps({**metadata, "compress": wrong}))
+        [found] = refusals(project)
+        assert found.message.endswith(": its `compress` belongs to another build")
+        assert choices_of(project, [gpu], Chosen()) == {Chosen(): [gpu]}
+    place.write_text(json.dumps({**metadata, "compress": "size"}))
+    assert choices_of(project, [gpu], Chosen()) == {Chosen(None, Compress.SIZE): [gpu]}
+    assert choices_of(project, [gpu], Chosen(None, Compress.SPEED)) == {Chosen(None, Compress.SPEED): [gpu]}
+    built = read_variants(project, plan, [gpu])
+    [made, _] = documents(load(project, Releases()).manifest, built[0], [], Sources())
+    assert isinstance(made.content, bytes)
+    parameters = json.loads(made.content)["predicate"]["buildDefinition"]["externalParameters"]
+    assert parameters["compress"] == "size"

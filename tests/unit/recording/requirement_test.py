@@ -38,8 +38,8 @@ def test_hashes_as_in_a_requirements_file_and_as_an_option() -> None:
 @pytest.mark.parametrize(
     ("text", "code", "said"),
     [
-        ("causal conv1d==1.7.0", Code.USAGE, "`causal conv1d==1.7.0` is not a requirement: "),
-        ("a==", Code.USAGE, "`a==` is not a requirement: "),
+        ("causal conv1d==1.7.0", Code.USAGE, "`causal conv1d==1.7.0` is not a requirement"),
+        ("a==", Code.USAGE, "`a==` is not a requirement"),
         ("a==1 --hash=md5:00", Code.USAGE, "`--hash=md5:00` is not a SHA-256"),
         (f"a==1 --hash=sha256:{DIGEST} more", Code.USAGE, "is not a requirement"),
         ("a==1 --no-binary", Code.USAGE, "is not a requirement"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,6 +16,7 @@ from compiler_texts import PTX, TEXT
 
 from py_driver import __main__
 from py_driver.actions.executed import count_actions, trace_actions
+from py_driver.actions.phases import phases
 from py_driver.bazel.spawns import Spawn
 from py_driver.building import build as building
 from py_driver.errors import Code, DriverError
@@ -223,7 +225,7 @@ def test_a_box_spans_its_variants_once_and_a_line_leads_over_others() -> None:
     assert page.count('<g class="action">') == 2
     assert [page.count(f'<rect class="{did}"') for did in ("run", "shared", "cached")] == [1, 1, 1]
     assert page.count('class="outline"') == 2
-    assert "KernelCudaCompile of a.cu: run for x, linux-sandbox, 61.0 s" in page
+    assert "compile with nvcc in one (KernelCudaCompile), of a.cu: run for x, linux-sandbox, 61.0 s" in page
     assert 'class="link"' not in page
     far = _path("3", "k", "c.cu.o")
     near = [_path("4", "k", f"{name}.cu.o") for name in "de"]
@@ -287,6 +289,18 @@ def test_page_escapes_and_needs_nothing() -> None:
     assert all(sign not in page for sign in ("://", "url(", "@import", "src=", "href="))
 
 
+def test_what_is_wide_scrolls_by_itself() -> None:
+    """So the page does not, on a phone; where a browser was at hand, it was 380 pixels wide in a window of 380."""
+    phases = _phases("1", "80")
+    spawns = [replace(_spawn(path, seconds=1.0), start=float(at)) for at, path in enumerate(phases)]
+    page = _page(_report([_record("x", *phases)], spawns))
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in page
+    body = page.partition("<body>")[2]
+    pieces = re.split(r'<div class="wide[^"]*" tabindex="0">(.*?)</div>', body, flags=re.DOTALL)
+    assert sum("<table" in piece or "<svg" in piece for piece in pieces[1::2]) == 5
+    assert [piece for piece in pieces[::2] if "<table" in piece or "<svg" in piece or "<pre" in piece] == []
+
+
 def test_same_build_gives_the_same_page() -> None:
     phases = [_phases(configuration, "80", "90") for configuration in ("1", "2")]
     records = [_record("x", *phases[0]), _record("y", *phases[1])]
@@ -317,9 +331,24 @@ def test_time_line_is_drawn() -> None:
     parsed = " ".join("".join(_parsed(page).text).split())
     assert '<rect class="bar" x="0.0" y="22" width="249.0"' in page
     assert '<rect class="critical" x="250.0" y="22" width="749.0"' in page
-    assert "CudaDeviceCompile sm_80 of a.cu for x: from 2.00 s on, 6.00 s; on the critical path" in parsed
+    assert (
+        "device code to PTX, sm_80 (CudaDeviceCompile), of a.cu, for x: from 2.00 s on, 6.00 s; on the critical path"
+        in parsed
+    )
     assert "It is 6.0 of 8.0 s." in parsed
     assert "No action ran, or Bazel did not say when." in _page(_report([_record("x", *phases)], []))
+
+
+def test_every_kind_of_action_has_words_of_its_own() -> None:
+    """Those of a backend differ, so that a picture tells actions apart; in the tables the mnemonic is beside them."""
+    for ways in ({"cuda", "cuda-full", "cuda-needed", "cuda-link"}, {"hip"}, {"cxx", "cxx-text"}):
+        words = [phase.words for phase in phases().values() if ways & {*phase.ways}]
+        assert len({*words}) == len(words)
+    assert all(phase.words for phase in phases().values())
+    parsed = _parsed(_page(_report([_record("x", *_phases("1", "80"))], [])))
+    texts = [text.strip() for text in parsed.text]
+    assert texts.count("device code to PTX") == 2
+    assert texts.count("CudaDeviceCompile") == 2
 
 
 @pytest.mark.parametrize(

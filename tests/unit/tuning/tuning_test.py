@@ -182,9 +182,18 @@ def test_picture(space: Space, records: Records) -> None:
     drawn = ET.fromstring(picture(space, records))  # noqa: S314  (our own)
     texts = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
     assert texts[0] == "softmax on NVIDIA H200: times as slow as the best of each case"
-    assert texts[1:6] == [space.shown_case(case) for case in space.cases]
-    assert texts[6:12] == ["VARIANT=1 THREADS=256 VEC=1", "5.33", "1.08", "3.23", "1.20", "1.02"]
-    assert len([*drawn.iter("{http://www.w3.org/2000/svg}rect")]) == 1 + 45 * 5
+    assert texts[1:3] == ["configuration, the best first; bold: the default", "case"]
+    assert texts[3:13] == [line for case in space.cases for line in reversed(space.shown_case(case).split())]
+    assert texts[13:19] == ["VARIANT=1 THREADS=256 VEC=1", "5.33", "1.08", "3.23", "1.20", "1.02"]
+    assert texts[-9:-5] == ["1: the best", "1.5", "2 or slower", "no time"]
+    assert texts[-5:] == [
+        "best so far: times as slow as the best (linear scale)",
+        "2.35",
+        "1.00",
+        "configurations tried",
+        "45",
+    ]
+    assert len([*drawn.iter("{http://www.w3.org/2000/svg}rect")]) == 1 + 45 * 5 + 4
     assert "" in {one or "" for one in texts}
     [line] = drawn.iter("{http://www.w3.org/2000/svg}polyline")
     assert len(line.attrib["points"].split()) == sum(map(math.isfinite, so_far(space, records)))

@@ -112,7 +112,7 @@ pub fn register(allocator: std.mem.Allocator, arguments: *common.Arguments) !voi
     while (arguments.next()) |flag| {
         if (common.is(flag, "--")) break;
         const value = try arguments.value(flag);
-        if (work.takes(flag, value) or try work.packs.takes(flag, value)) continue;
+        if (try work.takes(flag, value) or try work.packs.takes(flag, value)) continue;
         if (common.is(flag, "--module")) {
             try ids.append(try phases.moduleId(allocator, value, try arguments.value(flag)));
         } else if (common.is(flag, "--libraries")) {
@@ -176,7 +176,7 @@ fn bundled(work: *phases.Work, command: []const []const u8, bundle: []const u8) 
             try editor.words.append(try work.image(word));
         } else if (!std.mem.startsWith(u8, word, create_flag)) try editor.keep(word);
     }
-    return editor.words.items;
+    return work.compressed(editor.words.items);
 }
 
 fn compiled(work: *phases.Work, command: []const []const u8, scratch: []const u8) ![][]const u8 {

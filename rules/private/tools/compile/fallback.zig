@@ -34,7 +34,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     while (arguments.next()) |flag| {
         if (common.is(flag, "--")) break;
         const value = try arguments.value(flag);
-        if (work.takes(flag, value) or try work.packs.takes(flag, value)) continue;
+        if (try work.takes(flag, value) or try work.packs.takes(flag, value)) continue;
         if (common.is(flag, "--host")) {
             host = value;
         } else if (common.is(flag, "--device")) {

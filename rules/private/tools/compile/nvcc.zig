@@ -20,7 +20,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var work = phases.Work.init(allocator);
     while (arguments.next()) |flag| {
         if (common.is(flag, "--")) break;
-        if (!work.takes(flag, try arguments.value(flag))) return common.fail("nvcc: no such flag: {s}", .{flag});
+        if (!try work.takes(flag, try arguments.value(flag))) return common.fail("nvcc: no such flag: {s}", .{flag});
     }
     const call = try needed.full(allocator, arguments.items[arguments.at..]);
     const id = try phases.moduleId(allocator, work.section, work.name);
@@ -42,7 +42,9 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
         const phase = phases.phaseOf(command);
         const preprocesses = phase == .@"host-preprocess" or phase == .@"device-preprocess";
         const out = words.items[words.items.len - 1];
-        const whole = if (preprocesses) try inputs.listing(allocator, words.items, out) else words.items;
+        const whole = if (preprocesses)
+            try inputs.listing(allocator, words.items, out)
+        else if (phase == .fatbinary) try work.compressed(words.items) else words.items;
         if (phase == .cicc) {
             const at_root = optimizedLater(whole);
             const called = if (at_root) try fromRoot(allocator, whole, &plan.environment) else whole;
@@ -113,7 +115,7 @@ pub fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !v
             continue;
         }
         const value = try arguments.value(flag);
-        if (work.takes(flag, value) or try work.packs.takes(flag, value)) continue;
+        if (try work.takes(flag, value) or try work.packs.takes(flag, value)) continue;
         if (common.is(flag, "--scan")) {
             try scanned.append(value);
         } else if (common.is(flag, "--read")) {

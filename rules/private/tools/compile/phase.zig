@@ -48,7 +48,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
             continue;
         }
         const value = try arguments.value(flag);
-        if (work.takes(flag, value) or try work.packs.takes(flag, value)) continue;
+        if (try work.takes(flag, value) or try work.packs.takes(flag, value)) continue;
         if (common.is(flag, "--out")) {
             work.out = value;
         } else if (common.is(flag, "--stub")) {
@@ -235,21 +235,30 @@ pub const Work = struct {
     stub: []const u8 = "",
     /// Paths by what they are: `code`, and for fatbinary `sm_80`, `compute_90`.
     inputs: std.StringHashMap([]const u8),
+    /// What fatbinary is told of the compression, in the place of what nvcc tells it; empty to leave that.
+    packing: std.ArrayList([]const u8),
     /// Headers that the phase may read.
     packs: Packs,
 
     pub fn init(allocator: std.mem.Allocator) Work {
-        return .{ .allocator = allocator, .inputs = std.StringHashMap([]const u8).init(allocator), .packs = Packs.init(allocator) };
+        return .{
+            .allocator = allocator,
+            .inputs = std.StringHashMap([]const u8).init(allocator),
+            .packing = std.ArrayList([]const u8).init(allocator),
+            .packs = Packs.init(allocator),
+        };
     }
 
     /// Whether a flag says what is compiled, as those of several steps do.
-    pub fn takes(self: *Work, flag: []const u8, value: []const u8) bool {
+    pub fn takes(self: *Work, flag: []const u8, value: []const u8) !bool {
         if (common.is(flag, "--source")) {
             self.name = value;
         } else if (common.is(flag, "--section")) {
             self.section = value;
         } else if (common.is(flag, "--arch-list")) {
             self.arch_list = value;
+        } else if (common.is(flag, "--fatbinary")) {
+            try self.packing.append(value);
         } else return false;
         return true;
     }
@@ -357,7 +366,23 @@ pub const Work = struct {
                 try editor.words.append(try self.image(word));
             } else try editor.keep(word);
         }
-        return editor.words.items;
+        return self.compressed(editor.words.items);
+    }
+
+    /// A command of fatbinary with the compression that is ours, if there is one.
+    pub fn compressed(self: *Work, command: [][]const u8) ![][]const u8 {
+        if (self.packing.items.len == 0) return command;
+        var words = std.ArrayList([]const u8).init(self.allocator);
+        var has_value = false;
+        for (command, 0..) |word, i| {
+            const is_value = has_value and word.len > 0 and word[0] != '-';
+            const chooses = i > 0 and word.len > 1 and word[0] == '-' and
+                std.mem.startsWith(u8, std.mem.trimLeft(u8, word, "-"), "compress");
+            has_value = chooses and std.mem.endsWith(u8, word, "-mode");
+            if (!is_value and !chooses) try words.append(word);
+        }
+        try words.appendSlice(self.packing.items);
+        return words.items;
     }
 
     /// `--image3=kind=elf,sm=80,file=...` with the file that is ours.
@@ -393,3 +418,22 @@ pub const Work = struct {
         return std.mem.concat(self.allocator, u8, &.{ "fatbin", try moduleId(self.allocator, self.section, self.name) });
     }
 };
+
+test "the compression of fatbinary" {
+    var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
+    defer arena.deinit();
+    const allocator = arena.allocator();
+    var work = Work.init(allocator);
+    const command = [_][]const u8{
+        "bin/fatbinary", "-64", "-compress-mode", "size", "--compress=true", "--create=a", "-compress-all", "--image3=kind=elf,sm=80,file=a", "--device-c",
+    };
+    const own = try work.compressed(try allocator.dupe([]const u8, &command));
+    try std.testing.expectEqual(command.len, own.len);
+    try std.testing.expect(try work.takes("--fatbinary", "--compress-all"));
+    try std.testing.expect(try work.takes("--fatbinary", "--compress-mode=speed"));
+    const ours = try std.mem.join(allocator, " ", try work.compressed(try allocator.dupe([]const u8, &command)));
+    try std.testing.expectEqualStrings(
+        "bin/fatbinary -64 --create=a --image3=kind=elf,sm=80,file=a --device-c --compress-all --compress-mode=speed",
+        ours,
+    );
+}

@@ -1,0 +1,25 @@
+"""The result of a check of the machine."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+RIGHT: Final = "right"
+WRONG: Final = "wrong"
+UNKNOWN: Final = "unknown"
+
+
+class Check(NamedTuple):
+    """The result of a check.
+
+    Attributes:
+        name: what was checked, in one or two words.
+        state: RIGHT, WRONG or UNKNOWN.
+        found: what is there, in one line.
+        advice: what to do about it; empty if nothing is to be done.
+    """
+
+    name: str
+    state: str
+    found: str
+    advice: str = ""

@@ -1,0 +1,308 @@
+"""`driver size`: where the bytes of built libraries are, what would save some, and what differs between two builds."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from py_driver.cli import add_command
+from py_driver.cli.arguments import releases_of
+from py_driver.errors import ExitCode
+from py_driver.output import counted
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from py_driver.cli import Subparsers
+    from py_driver.inspecting.compression import Compressed
+    from py_driver.inspecting.measured import Measured
+    from py_driver.inspecting.savings import Saving
+    from py_driver.inspecting.size import Library
+    from py_driver.inspecting.size_changes import Change
+    from py_driver.inspecting.size_groups import Group
+    from py_driver.output import Output
+
+_WORDS: Final = ("section", "arch", "kernel", "instance", "function", "saving")
+_ROWS: Final = 15
+_MOST: Final = 1 << 26
+"""Bytes of device code that are compressed unasked: a minute's work."""
+
+_ARCHS: Final = 8
+_SAME: Final = "same"
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the command's parser."""
+    from py_driver.cli.build import positive
+
+    parser = add_command(
+        subparsers,
+        "size",
+        "my-kernel --by kernel",
+        "relu_ops.so --compare older/relu_ops.so",
+        more="Each byte of a library is counted once, so the rows of a table add up to the size of the files.",
+    )
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="*",
+        type=Path,
+        default=[Path()],
+        help="a project with built variants, a library, a wheel, or a directory of them (default: .)",
+    )
+    show = parser.group("show")
+    show.add_argument(
+        "--by",
+        choices=_WORDS,
+        help="show this table only; instance: kernels with template arguments; function: functions of the CPU; "
+        "saving: what would make the libraries smaller",
+    )
+    show.add_argument(
+        "--rows", metavar="N", type=positive, default=_ROWS, help=f"the largest rows of a table (default: {_ROWS})"
+    )
+    parser.group("compare").add_argument(
+        "--compare",
+        metavar="PATH",
+        type=Path,
+        help="compare with an earlier build: a library, a wheel, or a directory of them",
+    )
+    report = parser.group("report")
+    report.add_argument("--svg", metavar="FILE", type=Path, help="also write a treemap, as an SVG picture")
+    report.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Show sizes; the exit code.
+
+    Raises:
+        DriverError: see `measured`; NO_SPACE or PERMISSION if the picture cannot be written.
+    """
+    from py_driver.inspecting.measured import measured
+
+    found = measured(args.paths)
+    if args.svg is not None:
+        _draw(args.svg, found)
+    if args.compare is not None:
+        return _compare(args, measured([args.compare]), found, output)
+    if args.json:
+        output.json({**_as_json(found), "savings": [saving.as_json() for saving in _savings(args, found, output)]})
+        return ExitCode.OK
+    _show(args, found, output)
+    return ExitCode.OK
+
+
+def _draw(path: Path, found: Sequence[Measured]) -> None:
+    """Write a picture.
+
+    Raises:
+        DriverError: NO_SPACE or PERMISSION.
+    """
+    from py_driver.inspecting.size_picture import picture
+    from py_driver.system.files import write
+
+    name = found[0].name.rpartition("/")[2] if len(found) == 1 else f"{len(found)} libraries"
+    write(path, picture([each.library for each in found], name).encode())
+
+
+def _show(args: argparse.Namespace, found: Sequence[Measured], output: Output) -> None:
+    """Print tables.
+
+    Raises:
+        DriverError: see `_savings`.
+    """
+    from py_driver.inspecting.packed import ZSTANDARD_LIBRARY
+
+    libraries = [each.library for each in found]
+    if not args.by:
+        for each in found:
+            output.data(f"{each.name}: {_bytes(each.library.size)}{_packed(each)}")
+    for word in [args.by] if args.by else _usual(libraries):
+        if not args.by:
+            output.data("")
+        if word == "saving":
+            _show_savings(_savings(args, found, output), output)
+        elif groups := _tables()[word](libraries):
+            _table(word, groups, sum(library.size for library in libraries), args.rows, output)
+    if unknown := sum(not image.unpacked for library in libraries for image in library.images):
+        output.warn(f"what is in {counted(unknown, 'image')} is not shown: this machine has no {ZSTANDARD_LIBRARY}")
+    if args.by in {None, "kernel", "instance"} and any(image.packing for each in libraries for image in each.images):
+        output.say("~ is a share: what is compressed is stored as a whole")
+
+
+def _usual(libraries: Sequence[Library]) -> list[str]:
+    """The tables that are shown if none is asked for."""
+    device = any(library.images for library in libraries)
+    return ["section", "arch", "kernel", "saving"] if device else ["section", "function"]
+
+
+def _tables() -> dict[str, Callable[[Sequence[Library]], list[Group]]]:
+    """What makes the groups of each table."""
+    from py_driver.inspecting.size_groups import by_arch, by_function, by_instance, by_kernel, by_section
+
+    return dict(zip(_WORDS, (by_section, by_arch, by_kernel, by_instance, by_function), strict=False))
+
+
+def _savings(args: argparse.Namespace, found: Sequence[Measured], output: Output) -> list[Saving]:
+    """What would save bytes.
+
+    Raises:
+        DriverError: see `compressed`.
+    """
+    from py_driver.inspecting.compression import compressed, totals
+    from py_driver.inspecting.savings import savings_of
+
+    releases = releases_of(args)
+    packed: list[Compressed] = []
+    total = sum(image.size for each in found for image in each.library.images)
+    if total > _MOST and not (args.by or args.json):
+        output.say(f"compression is not tried, for {_bytes(total)} of device code: `--by saving` does")
+        return savings_of([each.library for each in found], packed, releases.matrix.known["cuda"].families)
+    with output.task("compressing device code") as task:
+        for number, each in enumerate(found, 1):
+            if each.library.images:
+                task.update(f"{number} of {len(found)}")
+                packed += each.opened(partial(compressed, releases=releases, version=each.cuda))
+    return savings_of([each.library for each in found], totals(packed), releases.matrix.known["cuda"].families)
+
+
+def _as_json(found: Sequence[Measured]) -> dict[str, Any]:
+    """Sizes as a value for JSON: of all libraries together, and of each."""
+    tables = _tables()
+
+    def groups(libraries: Sequence[Library]) -> dict[str, Any]:
+        return {
+            "bytes": sum(library.size for library in libraries),
+            **{f"{word}s": [group.as_json() for group in of(libraries)] for word, of in tables.items()},
+        }
+
+    return {
+        **groups([each.library for each in found]),
+        "libraries": [
+            {
+                "file": each.name,
+                "packed": each.packed,
+                **groups([each.library]),
+                "images": [image._asdict() for image in each.library.images],
+            }
+            for each in found
+        ],
+    }
+
+
+def _table(word: str, groups: Sequence[Group], total: int, rows: int, output: Output) -> None:
+    """Print a table, whose last row has what its other rows leave out."""
+    device = word in {"arch", "kernel", "instance"}
+    more = {"arch": ["code", "images"], "kernel": ["instances", "archs"], "instance": ["archs"]}
+    head = [word, *more.get(word, ["has"]), "bytes", "share", *(["unpacked"] if device else [])]
+
+    def row(group: Group) -> list[str]:
+        own = {
+            "arch": [group.kind, str(group.members)],
+            "kernel": [str(group.members or ""), _archs(group.archs)],
+            "instance": [_archs(group.archs)],
+        }.get(word, [group.kind])
+        stored = f"{'' if group.exact else '~'}{_number(group.stored)}"
+        return [group.name, *own, stored, _share(group.stored, total), *([_number(group.size)] if device else [])]
+
+    shown, left = groups[:rows], groups[rows:]
+    cells = [row(group) for group in shown]
+    if left:
+        rest = shown[0]._replace(
+            name=f"{len(left)} more",
+            kind="",
+            stored=sum(group.stored for group in left),
+            size=sum(group.size for group in left),
+            exact=all(group.exact for group in left),
+            members=sum(group.members for group in left),
+            archs=(),
+        )
+        cells.append(row(rest))
+    output.table(head, cells, right=[head.index(name) for name in (*_RIGHT,) if name in head])
+
+
+_RIGHT: Final = ("images", "instances", "bytes", "share", "unpacked")
+
+
+def _show_savings(savings: Sequence[Saving], output: Output) -> None:
+    """Print what would save bytes."""
+    if not savings:
+        output.data("nothing is known that would save bytes of device code")
+        return
+    rows = [
+        [
+            f"{saving.kind} {saving.subject}".rstrip(),
+            f"{'' if saving.exact else '~'}{_number(saving.bytes)}",
+            saving.how,
+        ]
+        for saving in savings
+    ]
+    output.table(("to save", "bytes", "how"), rows, right=(1,))
+
+
+def _compare(args: argparse.Namespace, old: Sequence[Measured], new: Sequence[Measured], output: Output) -> int:
+    """Show what differs from another build; DIFFERENCE if something does."""
+    from py_driver.inspecting.size_changes import changes_of
+
+    libraries = [[each.library for each in build] for build in (old, new)]
+    changes = changes_of(*libraries)
+    before, after = (sum(library.size for library in own) for own in libraries)
+    differs = any(change.verdict != _SAME for own in changes.values() for change in own)
+    if args.json:
+        shown = {word: [change.as_json() for change in own] for word, own in changes.items()}
+        output.json({"before": before, "after": after, "difference": after - before, **shown})
+        return ExitCode.DIFFERENCE if differs else ExitCode.OK
+    output.data(f"{_bytes(before)} before, {_bytes(after)} after: {after - before:+,}")
+    for word, own in changes.items():
+        if args.by in {None, word.removesuffix("s")}:
+            _show_changes(
+                word.removesuffix("s"), [change for change in own if change.verdict != _SAME], args.rows, output
+            )
+    return ExitCode.DIFFERENCE if differs else ExitCode.OK
+
+
+def _show_changes(word: str, changes: Sequence[Change], rows: int, output: Output) -> None:
+    """Print what changed of a kind."""
+    if not changes:
+        return
+    output.data("")
+    cells = [
+        [
+            change.name,
+            change.kind,
+            change.verdict,
+            _known(change.before),
+            _known(change.after),
+            f"{change.difference:+,}",
+        ]
+        for change in changes[:rows]
+    ]
+    if left := changes[rows:]:
+        cells.append([f"{len(left)} more", "", "", "", "", f"{sum(change.difference for change in left):+,}"])
+    output.table((word, "has", "change", "before", "after", "bytes"), cells, right=(3, 4, 5))
+
+
+def _archs(archs: Sequence[str]) -> str:
+    """Architectures in a cell: of many their number."""
+    return ",".join(archs) if len(archs) <= _ARCHS else f"{len(archs)} architectures"
+
+
+def _packed(each: Measured) -> str:
+    return f", {_bytes(each.packed)} in the wheel" if each.packed is not None else ""
+
+
+def _share(stored: int, total: int) -> str:
+    return f"{100 * stored / total:.1f}%" if total else ""
+
+
+def _known(number: int | None) -> str:
+    return "-" if number is None else _number(number)
+
+
+def _bytes(number: int) -> str:
+    return f"{_number(number)} bytes"
+
+
+def _number(number: int) -> str:
+    return f"{number:,}"

@@ -1,0 +1,138 @@
+"""The libraries that paths mean, measured: of projects, directories, wheels, or files of their own."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from py_driver.building.abi_check import find_libraries
+from py_driver.building.variant_dir import BUILD
+from py_driver.errors import Code, Diagnostic, DriverError
+from py_driver.inspecting.size import Library, library_of
+from py_driver.matrix.backends import version_of
+from py_driver.matrix.configurations import is_identifier, parse
+from py_driver.plan.project import MANIFEST
+from py_driver.publishing.wheel_check import find_wheels
+from py_driver.system.elf import Elf, MalformedError, mapped
+from py_driver.system.files import is_directory, is_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+Result = TypeVar("Result")
+
+_LIBRARY: Final = ".so"
+_HELP: Final = "name a whole shared library for 64-bit Linux"
+
+
+class Measured(NamedTuple):
+    """A library and where its bytes are.
+
+    Attributes:
+        name: its path; of a wheel's the path in the wheel after the wheel's own.
+        library: where its bytes are.
+        packed: its bytes in the wheel, which is compressed; None outside of one.
+        content: its bytes, of a wheel's; those of others stay in their files.
+    """
+
+    name: str
+    library: Library
+    packed: int | None = None
+    content: bytes | None = None
+
+    @property
+    def cuda(self) -> str:
+        """The CUDA release that it is for, as the directory of its variant says; empty if there is none."""
+        variant = PurePath(self.name).parent.name
+        return (version_of(parse(variant).backend) or "") if is_identifier(variant) else ""
+
+    def opened(self, read: Callable[[Elf], Result]) -> Result:
+        """What a function makes of the library's bytes.
+
+        Args:
+            read: the function.
+
+        Raises:
+            DriverError: FILE_KIND or PERMISSION if the file is not there any more.
+        """
+        if self.content is not None:
+            return read(Elf(self.content))
+        try:
+            with mapped(Path(self.name)) as elf:
+                return read(elf)
+        except (MalformedError, OSError) as problem:
+            raise DriverError([_unreadable(self.name, problem)]) from None
+
+
+def measured(paths: Sequence[Path]) -> list[Measured]:
+    """The libraries that paths mean, measured.
+
+    Args:
+        paths: of projects, whose built variants are meant; of libraries; of wheels; of directories of these.
+
+    Raises:
+        DriverError: FILE_MISSING for each path without a library; FILE_KIND for each file that cannot be read.
+    """
+    wrong: list[Diagnostic] = []
+    found: list[Measured] = []
+    missing = [path for path in paths if is_file(path / MANIFEST) and not is_directory(path / BUILD)]
+    wrong += [
+        Diagnostic(Code.FILE_MISSING, f"{path} has no built variants", help=f"build it first: driver build {path}")
+        for path in missing
+    ]
+    places = [path / BUILD if is_file(path / MANIFEST) else path for path in paths if path not in missing]
+    wheels, others = find_wheels(places)
+    for path in others:
+        try:
+            libraries = find_libraries([path])
+        except DriverError as failure:
+            wrong += failure.diagnostics
+            continue
+        for library in libraries:
+            try:
+                with mapped(library) as elf:
+                    found.append(Measured(str(library), library_of(elf)))
+            except (MalformedError, OSError) as problem:
+                wrong.append(_unreadable(str(library), problem))
+    for wheel in wheels:
+        try:
+            found += _of_wheel(wheel)
+        except DriverError as failure:
+            wrong += failure.diagnostics
+    if wrong:
+        raise DriverError(wrong)
+    return found
+
+
+def _of_wheel(path: Path) -> Iterator[Measured]:
+    """The libraries of a wheel.
+
+    Raises:
+        DriverError: FILE_KIND if it is no wheel, or a library in it cannot be read; FILE_MISSING if it has none.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            found = [
+                (f"{path}/{member.filename}", archive.read(member), member.compress_size)
+                for member in archive.infolist()
+                if member.filename.endswith(_LIBRARY)
+            ]
+    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as problem:
+        message = f"{path} cannot be read as a wheel: {problem}"
+        raise DriverError([Diagnostic(Code.FILE_KIND, message)]) from None
+    if not found:
+        advice = "a wheel of Python files alone has no library to measure"
+        raise DriverError([Diagnostic(Code.FILE_MISSING, f"{path} holds no shared library", help=advice)])
+    for name, content, packed in found:
+        try:
+            yield Measured(name, library_of(Elf(content)), packed, content)
+        except MalformedError as problem:
+            raise DriverError([_unreadable(name, problem)]) from None
+
+
+def _unreadable(name: str, problem: Exception) -> Diagnostic:
+    """The error that a library cannot be read."""
+    if isinstance(problem, OSError):
+        return Diagnostic(Code.PERMISSION, f"cannot read {name}: {problem.strerror}")
+    return Diagnostic(Code.FILE_KIND, f"{name} cannot be read: truncated or malformed: {problem}", help=_HELP)

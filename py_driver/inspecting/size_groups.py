@@ -1,0 +1,143 @@
+"""The bytes of libraries by section, architecture, kernel, instance and host function. Pure."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from py_driver.inspecting.assembly import plain, stable_name, without_arguments
+from py_driver.inspecting.disassembler import demangled
+from py_driver.inspecting.images import PTX
+from py_driver.inspecting.size import DEVICE
+from py_driver.matrix.backends import ARCH, arch_order
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Sequence
+
+    from py_driver.inspecting.size import Library, Piece
+
+SHARED: Final = "shared by kernels"
+"""Stands for the kernel of device bytes that belong to none: symbols, names, headers."""
+
+
+class Group(NamedTuple):
+    """Bytes that belong together.
+
+    Attributes:
+        name: of a section, an architecture, a kernel, ...
+        kind: what a section has; of an architecture `SASS` or `PTX`.
+        stored: in the files.
+        size: without compression.
+        exact: whether `stored` is counted; else there are shares of compressed images in it.
+        members: of an architecture the images, of a kernel the instances, of a section the libraries.
+        archs: the architectures of a kernel.
+    """
+
+    name: str
+    kind: str
+    stored: int
+    size: int
+    exact: bool
+    members: int
+    archs: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The group as a value for JSON."""
+        return {**self._asdict(), "archs": [*self.archs]}
+
+
+def by_section(libraries: Sequence[Library]) -> list[Group]:
+    """The sections, the largest first."""
+    pieces = [(number, piece) for number, library in enumerate(libraries) for piece in library.pieces]
+    found = _groups(pieces, lambda piece: (piece.section, piece.kind), lambda number, _: number)
+    return [group._replace(exact=True) for group in found]
+
+
+def by_arch(libraries: Sequence[Library]) -> list[Group]:
+    """The architectures of device code, ascending, those of PTX after those of machine code."""
+    pieces = [
+        (number, piece) for number, library in enumerate(libraries) for piece in library.pieces if piece.image >= 0
+    ]
+    found = _groups(pieces, lambda piece: (piece.arch, piece.form), lambda number, piece: (number, piece.image))
+    images = [image for library in libraries for image in library.images if image.shared]
+    shared = {(image.arch, image.form) for image in images}
+    found = [group._replace(exact=(group.name, group.kind) not in shared) for group in found]
+    return sorted(found, key=lambda group: (group.kind == PTX, *_order(group.name)))
+
+
+def by_kernel(libraries: Sequence[Library]) -> list[Group]:
+    """Kernels and other device functions without their template arguments, the largest first."""
+    return _of_device(libraries, lambda piece: kernel_of(name_of(piece.symbol)))
+
+
+def by_instance(libraries: Sequence[Library]) -> list[Group]:
+    """Kernels and other device functions with their template arguments, the largest first."""
+    return _of_device(libraries, lambda piece: plain(name_of(piece.symbol)))
+
+
+def by_function(libraries: Sequence[Library]) -> list[Group]:
+    """Functions and objects of the CPU, the largest first."""
+    pieces = [(0, piece) for library in libraries for piece in library.pieces if piece.symbol and piece.image < 0]
+    return _groups(pieces, lambda piece: (plain(name_of(piece.symbol)), piece.kind), lambda _, piece: piece.symbol)
+
+
+def _of_device(libraries: Sequence[Library], name: Callable[[Piece], str]) -> list[Group]:
+    """Device code by names."""
+    pieces = [(0, piece) for library in libraries for piece in library.pieces if piece.kind == DEVICE]
+    return _groups(
+        pieces,
+        lambda piece: (name(piece) if piece.symbol else f"{SHARED}: {piece.part}", ""),
+        lambda _, piece: piece.symbol,
+    )
+
+
+def _groups(
+    pieces: Iterable[tuple[int, Piece]],
+    key: Callable[[Piece], tuple[str, str]],
+    counted: Callable[[int, Piece], Hashable],
+) -> list[Group]:
+    """Pieces by name and kind, the largest first.
+
+    Args:
+        pieces: each with the number of its library.
+        key: name and kind of a piece.
+        counted: what is counted, of the number and the piece.
+    """
+    found: dict[tuple[str, str], list[tuple[int, Piece]]] = {}
+    for number, piece in pieces:
+        found.setdefault(key(piece), []).append((number, piece))
+    groups = [
+        Group(
+            name,
+            kind,
+            sum(piece.stored for _, piece in own),
+            sum(piece.size for _, piece in own),
+            exact=all(piece.exact for _, piece in own),
+            members=len({counted(number, piece) for number, piece in own} - {""}),
+            archs=(*sorted({piece.arch for _, piece in own if piece.arch}, key=_order),),
+        )
+        for (name, kind), own in found.items()
+    ]
+    return sorted(groups, key=lambda group: (-group.stored, group.name, group.kind))
+
+
+def _order(arch: str) -> tuple[int, Any, str]:
+    """The key that sorts architectures, also those that no backend knows."""
+    return (*arch_order(arch), arch) if re.fullmatch(ARCH, arch) else (1 << 10, (0, 0, ""), arch)
+
+
+@cache
+def name_of(symbol: str) -> str:
+    """A symbol as C++ has it, the same in each build of it."""
+    return stable_name(demangled(symbol))
+
+
+@cache
+def kernel_of(name: str) -> str:
+    """A function's name without parameters and template arguments.
+
+    Args:
+        name: as C++ has it.
+    """
+    return without_arguments(name)

@@ -1,0 +1,296 @@
+"""Whether what `driver` has built of a setup.py is what its sources make: it is built again, without any cache."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from py_driver.bazel.invocation import Compress, Cxx
+from py_driver.building.build import Built, Options
+from py_driver.building.collect import collect
+from py_driver.building.extension import assemble, candidates, plan_extension
+from py_driver.building.file_names import true_names
+from py_driver.building.selection import choose
+from py_driver.building.variant_dir import BUILD, differences, remove_bytecode
+from py_driver.errors import Code, DriverError, error
+from py_driver.extensions.binding import Bindings
+from py_driver.matrix.configurations import Configuration, spell
+from py_driver.plan.metadata import COMPRESS, CXX, chosen
+from py_driver.publishing.extension_tree import lay_out, pack
+from py_driver.publishing.extension_wheel import STATEMENT
+from py_driver.publishing.rebuild import Chosen, Place, Task, rebuild
+from py_driver.publishing.verify import Verified, VerifyOptions, diffoscope
+from py_driver.publishing.wheel_archive import RECORD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from py_driver.actions.executed import VariantActions
+    from py_driver.building.extension import BuiltExtension, Extension
+    from py_driver.fetch.entry import Entry
+    from py_driver.matrix.matrix import Matrix
+    from py_driver.matrix.releases import Releases
+    from py_driver.output import Output
+    from py_driver.plan.plan import Plan
+
+_OS: Final = "linux"
+_NO_WHEEL: Final = "name wheels that `driver wheel` made of a setup.py, or the project's directory for its build/"
+
+MakeBindings = Callable[[str, Sequence[str]], Bindings]
+"""How modules are bound, of a way and versions of Python; see `Bindings`."""
+
+
+class Artifact(NamedTuple):
+    """What was built of a setup.py: a wheel, or a directory of `build/`.
+
+    Attributes:
+        path: of it.
+        parameters: what its statement says that it is of.
+        project: what that says of the sources: a name, and where they are from.
+    """
+
+    path: Path
+    parameters: Mapping[str, Any]
+    project: Mapping[str, Any]
+
+    @property
+    def configuration(self) -> Configuration:
+        """What it is for."""
+        of = self.parameters
+        return Configuration(of["backend"], of["torch"], abi=of["cxx-abi"], cpu=of["cpu"], os=_OS)
+
+    @property
+    def python(self) -> str:
+        """The key of the Python that it is for; empty for every Python."""
+        return str(self.parameters.get("python", ""))
+
+    @property
+    def way(self) -> str:
+        """How its modules are bound, if all are bound alike; see `Bindings.way`."""
+        ways = {*self.parameters.get("bindings", {}).values()}
+        return ways.pop() if len(ways) == 1 else ""
+
+    @property
+    def how(self) -> Chosen:
+        """How somebody chose to build it."""
+        stated = chosen(self.parameters)
+        cxx = Cxx(stated[CXX]) if CXX in stated else None
+        return Chosen(cxx, Compress(stated[COMPRESS]) if COMPRESS in stated else None)
+
+    @property
+    def archs(self) -> tuple[str, ...]:
+        """The GPU architectures that setup.py was told to build for."""
+        return tuple(filter(None, self.parameters["archs"].split(";")))
+
+    @property
+    def requirement(self) -> tuple[str, str] | None:
+        """The release of the package index that it was built from, and the digest of that; None for a directory."""
+        digest = self.project.get("digest", {}).get("sha256")
+        version = str(self.parameters["version"]).partition("+")[0]
+        return (f"{self.parameters['name']}=={version}", f"sha256:{digest}") if digest else None
+
+
+def read_artifact(path: Path) -> Artifact:
+    """Read what a wheel, or a directory of `build/`, says that it was built from.
+
+    Raises:
+        DriverError: FILE_KIND if it is neither, or says nothing.
+    """
+    try:
+        statement = json.loads(_statement(path))
+        definition = statement["predicate"]["buildDefinition"]
+        found = Artifact(path, definition["externalParameters"], definition["resolvedDependencies"][0])
+        _ = spell(found.configuration), found.requirement, found.way, found.archs, found.how
+    except (OSError, zipfile.BadZipFile, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        message = f"{path} does not say what the driver built it from"
+        raise error(Code.FILE_KIND, message, help=_NO_WHEEL) from None
+    return found
+
+
+def _statement(path: Path) -> bytes:
+    """The statement in a wheel, or in a directory with a wheel's files."""
+    if path.is_dir():
+        [file] = path.glob(f"*.dist-info/{STATEMENT}")
+        return file.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith(f".dist-info/{STATEMENT}")]
+        return archive.read(name)
+
+
+def built_here(directory: Path, patterns: Sequence[str], matrix: Matrix, options: Options) -> list[Artifact]:
+    """The variants in `build/` of a project.
+
+    Args:
+        directory: of the project.
+        patterns: globs of identifiers; none means all that are there.
+        matrix: the releases to build for.
+        options: with the words for other variants.
+
+    Raises:
+        DriverError: FILE_MISSING if there are none; NO_SUCH_VARIANT.
+    """
+    statements = sorted((directory / BUILD).glob(f"*/*.dist-info/{STATEMENT}"))
+    found = [read_artifact(file.parent.parent) for file in statements]
+    if patterns or options.words.given:
+        meant = {variant.configuration for variant in choose(candidates(directory, matrix), patterns, options.words)}
+        found = [artifact for artifact in found if artifact.configuration in meant]
+    if not found:
+        raise error(
+            Code.FILE_MISSING, f"{directory / BUILD} has no such variants", help="build them first: `driver build`"
+        )
+    return found
+
+
+def verify_extension(  # noqa: PLR0913  (what, made from what, and how)
+    directory: Path,
+    source: Entry | None,
+    artifacts: Sequence[Artifact],
+    bindings: MakeBindings,
+    releases: Releases,
+    output: Output,
+    options: VerifyOptions,
+) -> list[Verified]:
+    """Build artifacts of a project anew, with no result of an earlier run of anything, and compare them.
+
+    Args:
+        directory: of the project.
+        source: its source archive, if it is from the package index.
+        artifacts: what is compared.
+        bindings: see there.
+        releases: to build for.
+        output: where progress is shown.
+        options: how.
+
+    Raises:
+        DriverError: what `plan_extension` and the build raise.
+    """
+    alike: dict[tuple[tuple[str, ...], str, Chosen], list[Artifact]] = {}
+    for artifact in artifacts:
+        archs = _chosen(artifact, releases.matrix)
+        alike.setdefault((archs, artifact.way, artifact.how), []).append(artifact)
+    found: dict[Path, Verified] = {}
+    for (archs, way, how), group in alike.items():
+        pythons = tuple(dict.fromkeys(artifact.python.partition("-")[0] for artifact in group if artifact.python))
+        names = list(dict.fromkeys(spell(artifact.configuration) for artifact in group))
+        choices = options.build.choices
+        choices = replace(choices, cxx=choices.cxx or how.cxx, compress=choices.compress or how.compress)
+        own = replace(options.build, archs=archs, choices=choices)
+        extension = plan_extension(directory, names, releases, output, own, bindings(way, pythons))
+        with tempfile.TemporaryDirectory(prefix="driver-") as name:
+            work = Path(name)
+            built = {part.name: part for part in _rebuilt(extension, releases, output, own, work / "modules")}
+            for artifact in group:
+                found[artifact.path] = _compared(artifact, built, source, releases, work, options)
+    return [found[artifact.path] for artifact in artifacts]
+
+
+def _chosen(artifact: Artifact, matrix: Matrix) -> tuple[str, ...]:
+    """The architectures that `--archs` named for an artifact; none if it has the default ones."""
+    toolkit = matrix.toolkit(artifact.configuration.backend)
+    return () if toolkit is None or artifact.archs == tuple(toolkit.default_archs) else artifact.archs
+
+
+def _rebuilt(
+    extension: Extension, releases: Releases, output: Output, options: Options, destination: Path
+) -> list[BuiltExtension]:
+    """All that an extension has, built without any cache into a directory.
+
+    Raises:
+        DriverError: it cannot be built.
+    """
+    modules: list[tuple[Plan, Built]] = []
+    for plan in extension.plans:
+        planned = {variant.name: variant for variant in plan.variants}
+
+        def take(task: Task, counts: VariantActions, fresh: Path) -> tuple[Plan, Built]:
+            with true_names(fresh, task.plan) as named:
+                path, size = collect(named, destination, counts.variant)
+            variant = planned[counts.variant]  # noqa: B023  (it is called before the next plan)
+            return task.plan, Built(variant=variant, path=path, size=size, actions=counts)
+
+        task = Task(extension.directory, plan, plan.variants, Place(destination))
+        [result] = rebuild([task], releases, output, options.choices, take).values()
+        if isinstance(result, DriverError):
+            raise result
+        modules += result
+    return assemble(extension, modules)
+
+
+def _compared(  # noqa: PLR0913  (what, with what, and how)
+    artifact: Artifact,
+    built: Mapping[str, BuiltExtension],
+    source: Entry | None,
+    releases: Releases,
+    work: Path,
+    options: VerifyOptions,
+) -> Verified:
+    """Compare an artifact with what was built anew."""
+    tag = f"-cp{artifact.python.partition('-')[0].replace('.', '')}" if artifact.python else ""
+    name = f"{spell(artifact.configuration)}{tag}"
+    if name not in built:
+        message = f"the sources make nothing for {name}: {', '.join(built)}"
+        return Verified(variant=name, place=str(artifact.path), differences=(message,))
+    fresh, there = pack(built[name], releases, source, work), artifact.path
+    if there.is_dir():
+        remove_bytecode(there)
+        new, old = lay_out(fresh, work / "new", name)[0], there
+    elif there.name != fresh.name:
+        return Verified(variant=name, place=str(there), differences=(f"the wheel is called {fresh.name}",))
+    else:
+        new, old = (_unpacked(wheel, work / side / name) for wheel, side in ((fresh, "new"), (there, "old")))
+    found = differences_of(new, old)
+    report = diffoscope(new, old) if found and options.diffoscope else ""
+    return Verified(variant=name, place=str(there), differences=found, report=report)
+
+
+def _unpacked(wheel: Path, directory: Path) -> Path:
+    """The directory, with all files of a wheel in it."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(directory)
+    return directory
+
+
+def differences_of(new: Path, old: Path) -> tuple[str, ...]:
+    """What is not the same in two directories with a wheel's files, but for what git says of the same sources.
+
+    Args:
+        new: what was built.
+        old: what is compared with it.
+    """
+    return tuple(difference for difference in differences(new, old) if not _is_of_sources(difference, new, old))
+
+
+def _is_of_sources(difference: str, new: Path, old: Path) -> bool:
+    """Whether a file differs in no more than what git says of a directory: in which commit the same sources are."""
+    name = difference.removesuffix(" has other bytes")
+    if name == difference:
+        return False
+    if name.endswith(f"/{STATEMENT}"):
+        return bool(_facts(new / name) == _facts(old / name))
+    if name.endswith(f"/{RECORD}"):
+        return [*_others(new / name)] == [*_others(old / name)]
+    return False
+
+
+def _facts(statement: Path) -> Any:  # noqa: ANN401  (a value of JSON)
+    """What a statement says, but for what git says of sources."""
+    value = json.loads(statement.read_bytes())
+    try:
+        dependencies = value["predicate"]["buildDefinition"]["resolvedDependencies"]
+        if "sha256" not in dependencies[0].get("digest", {}):
+            del dependencies[0]
+    except (LookupError, TypeError, AttributeError):
+        return None
+    return value
+
+
+def _others(record: Path) -> Iterator[str]:
+    """The lines of a RECORD, but for that of the statement."""
+    for line in record.read_text(encoding="utf-8").splitlines():
+        if f"/{STATEMENT}," not in line:
+            yield line

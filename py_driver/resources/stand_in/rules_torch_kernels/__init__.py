@@ -1,0 +1,1 @@
+"""rules_torch_kernels while a setup.py is recorded."""

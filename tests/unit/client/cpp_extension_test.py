@@ -1,0 +1,160 @@
+"""Projects that `cpp_extension` writes: what belongs to them, what tells them apart, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from rules_torch_kernels import cpp_extension, notebook
+from rules_torch_kernels.inline_project import Inline, copied, copies, told
+from rules_torch_kernels.setup_classes import files_of
+
+
+def _written(place: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
+
+
+def test_copies_hold_what_sources_include(tmp_path: Path) -> None:
+    files = {
+        "csrc/main.cpp": '#include "beside.h"\n#  include <own/far.h>\n#include <vector>\n',
+        "csrc/beside.h": '#include "../up.h"\n#if __has_include("asked.h")\n#endif\n'
+        '#include "macros.h"\n#include FILE\n',
+        "csrc/macros.h": '#define FILE "macro.h"\n',
+        "csrc/asked.h": "",
+        "csrc/macro.h": "#include \\\n  <own/continued.h>\n",
+        "csrc/unseen.h": "",
+        "up.h": "// é\n",
+        "include/own/far.h": '#include "near.h"\n',
+        "include/own/near.h": '#include "far.h"\n',
+        "include/own/continued.h": "",
+    }
+    _written(tmp_path, files)
+    source = tmp_path / "csrc" / "main.cpp"
+    found = copies({source: source.read_bytes()}, [tmp_path / "include"])
+    assert found == {copied(tmp_path / name): text.encode() for name, text in files.items() if name != "csrc/unseen.h"}
+
+
+def test_a_file_that_two_directories_have_is_copied_from_both(tmp_path: Path) -> None:
+    _written(tmp_path, {"main.cpp": "#include <x.h>\n", "one/x.h": "1", "two/x.h": "2"})
+    source = tmp_path / "main.cpp"
+    found = copies({source: source.read_bytes()}, [tmp_path / "one", tmp_path / "two"])
+    assert set(found) == {copied(tmp_path / name) for name in ("main.cpp", "one/x.h", "two/x.h")}
+
+
+def _inline(**changed: Any) -> Inline:  # noqa: ANN401
+    fields: dict[str, Any] = {"name": "m", "texts": {"main.cpp": b"1", "a.h": b"2"}, "sources": ["main.cpp"]}
+    return Inline(**{**fields, **changed})
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"name": "n"},
+        {"texts": {"main.cpp": b"1", "a.h": b"3"}},
+        {"texts": {"main.cpp": b"1", "b.h": b"2"}},
+        {"sources": ["main.cpp", "a.h"]},
+        {"include_dirs": ["sources/x"]},
+        {"flags": {"cxx": ["-O1"], "nvcc": []}},
+        {"flags": {"nvcc": ["-O1"], "cxx": []}},
+        {"link_flags": ["-lcublas"]},
+        {"backend": "cuda"},
+        {"gpus": ["9.0"]},
+    ],
+)
+def test_whatever_a_build_depends_on_is_another_key(changed: dict[str, Any]) -> None:
+    assert _inline().key() == _inline().key()
+    assert _inline(**changed).key() != _inline().key()
+
+
+def test_architectures_and_the_driver_are_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {_inline().key()}
+    for name in ("TORCH_CUDA_ARCH_LIST", "PYTORCH_ROCM_ARCH", "RULES_TORCH_KERNELS_DRIVER"):
+        monkeypatch.setenv(name, "9.0")
+        keys.add(_inline().key())
+    assert len(keys) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"name": "a-b"}, "`a-b` is no name of a module"),
+        ({"name": "größe"}, "is no name of a module"),
+        ({"sycl_sources": "x"}, "SYCL cannot be built"),
+        ({"with_sycl": True}, "SYCL cannot be built"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        cpp_extension.load_inline(**{"name": "m", "cpp_sources": "", **arguments})
+
+
+def test_what_load_refuses(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="programs cannot be built"):
+        cpp_extension.load("m", ["main.cpp"], is_standalone=True)
+    with pytest.raises(ValueError, match="`m` has no sources"):
+        cpp_extension.load("m", [])
+    with pytest.raises(FileNotFoundError, match=r"main\.cpp"):
+        cpp_extension.load("m", [tmp_path / "main.cpp"])
+    (tmp_path / "main.cpp").touch()
+    with pytest.raises(TypeError, match="options are a list, not the text '-O1'"):
+        cpp_extension.load("m", tmp_path / "main.cpp", extra_cflags="-O1")
+
+
+def test_files_of_a_module(tmp_path: Path) -> None:
+    for name in ("pkg/_c.py", "pkg/lib_c.so", "pkg/_cx.so", "one.cpython-311-x86_64-linux-gnu.so", "oneself.so"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert [file.name for file in files_of(tmp_path, "pkg._c")] == ["_c.py", "lib_c.so"]
+    assert [file.name for file in files_of(tmp_path, "one")] == ["one.cpython-311-x86_64-linux-gnu.so"]
+    with pytest.raises(FileNotFoundError, match=r"no module `pkg\.two`"):
+        files_of(tmp_path, "pkg.two")
+
+
+@pytest.mark.parametrize(
+    ("cell", "declared"),
+    [
+        ("torch::Tensor f(torch::Tensor x) {\n}", "torch::Tensor f(torch::Tensor x);"),
+        (
+            "static int g();\nstd::vector<at::Tensor> *f (int a,\n   int b)\n{",
+            "std::vector<at::Tensor> *f (int a,\n   int b);",
+        ),
+        ("void f();\nvoid f() {}", "void f();"),
+    ],
+)
+def test_a_cell_is_declared_by_its_definitions(cell: str, declared: str) -> None:
+    assert notebook.declaration(cell, "f") == declared
+
+
+@pytest.mark.parametrize("cell", ["", "int f();", "int ff() {", "  return f(1) {"])
+def test_a_cell_without_the_function_is_told(cell: str) -> None:
+    with pytest.raises(ValueError, match="the cell defines no function `f`"):
+        notebook.declaration(cell, "f")
+
+
+def test_a_message_names_the_files_of_the_user() -> None:
+    place = Path("/cache/inline/m-1")
+    said = "sources/home/sources/a.cpp:1: `sources/b.h` and /cache/inline/m-1/sources/c.h, not of/sources/d.h"
+    assert told(said, place) == "/home/sources/a.cpp:1: `/b.h` and /c.h, not of/sources/d.h"
+
+
+def test_directories_among_options(tmp_path: Path) -> None:
+    for header in ("torch/include/torch/extension.h", "cuda/include/cuda_runtime.h"):
+        _written(tmp_path, {header: ""})
+    own = [f"{tmp_path}/{name}" for name in ("a", "b", "c", "d")]
+    flags = [f"-I{own[0]} -DX=1", "-isystem", own[1], f"-I{tmp_path}/torch/include", f"-I{tmp_path}/cuda/include"]
+    found = cpp_extension.options(flags, ["-O2", "-I", own[2]], [own[3], own[0]])
+    assert found.flags == {"cxx": ["-DX=1"], "nvcc": ["-O2"]}
+    assert sorted(map(str, found.directories)) == own
+    assert cpp_extension.options(None, ["--include-path=/x"], None).directories == [Path("/x")]
+    with pytest.raises(ValueError, match="no directory follows `-I`"):
+        cpp_extension.options(["-O2", "-I"], None, None)
+
+
+def test_docs_are_texts_of_cpp() -> None:
+    docs = MappingProxyType({"f": 'a "quoted"\nline, \U0001f600 é'})
+    assert '  m.def("f", &f, "a \\"quoted\\"\\nline, \U0001f600 é");' in cpp_extension.binding(docs).splitlines()
+    assert '  m.def("g", &g, "g");' in cpp_extension.binding("g").splitlines()
