@@ -321,12 +321,18 @@ class Local(NamedTuple):
 
 
 def _installed(args: argparse.Namespace, output: Output, local: Local) -> InstalledExtension:
-    """The project of a command line, built for this machine."""
+    """The project of a command line, built for this machine, or as with torch for what the variables name."""
     from py_driver.authoring.extension_session import install_extension
+    from py_driver.authoring.local_variant import usable_archs
     from py_driver.cli.arguments import releases_of
 
+    machine, archs = local.machine(), local.archs
+    for variable, named in (getattr(args, "listed", None) or {}).items():
+        if machine.family != "cpu" and (usable := usable_archs(machine.torch, named)):
+            archs = usable
+            output.say(f"note: --archs {','.join(usable)} comes from {variable}")
     installed = install_extension(
-        args.directory, local.machine(), releases_of(args), output, local.choices, local.archs, args.binding
+        args.directory, machine, releases_of(args), output, local.choices, archs, args.binding
     )
     output.say(f"{installed.variant}: {counted(installed.ran, 'action')} ran")
     return installed

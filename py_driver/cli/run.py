@@ -57,7 +57,7 @@ def add_local(parser: Parser) -> None:
         metavar="LIST",
         type=archs_of,
         help="build device code for these GPU architectures, e.g. 9.0 (default: TORCH_CUDA_ARCH_LIST or "
-        "PYTORCH_ROCM_ARCH if there is a GPU, else the architectures of this machine's GPUs)",
+        "PYTORCH_ROCM_ARCH if there is a GPU or a setup.py, else the architectures of this machine's GPUs)",
     )
     add_matrix(select)
     add_how(parser)
