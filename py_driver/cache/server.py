@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import socket
 import stat
 import subprocess
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,7 @@ import tomli
 from py_driver.bazel.relay import relay
 from py_driver.bazel.remote import SOCKET_LENGTH
 from py_driver.bazel.sandbox import worker_files
+from py_driver.cache.stuck import waiting_children
 from py_driver.errors import Code, error
 from py_driver.fetch.entry import parse_entry
 from py_driver.fetch.fetcher import Fetcher
@@ -38,6 +40,8 @@ _SOCKET: Final = "socket"
 _LOCK: Final = "lock"
 _START_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
+_LOOK_SECONDS: Final = 10.0
+"""How often to look for children that wait for ever: longer than any that works needs a lock for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,10 +142,30 @@ def serve(serving: Serving, output: Output) -> int:
             try:
                 _wait(process, path)
                 output.say(_said(serving, path))
-                return process.wait()
+                return watch(process, output)
             finally:
                 process.terminate()
                 process.wait()
+
+
+def watch(process: subprocess.Popen[bytes], output: Output) -> int:
+    """Wait for the server's end, and end its children that would wait for ever; the server's exit code.
+
+    Args:
+        process: the server.
+        output: where each such child is told.
+    """
+    waiting: dict[int, int] = {}
+    while True:
+        try:
+            return process.wait(_LOOK_SECONDS)
+        except subprocess.TimeoutExpired:
+            before, waiting = waiting, waiting_children(process.pid)
+        for child, ticks in waiting.items():
+            if before.get(child) == ticks:
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+                output.say(f"note: process {child} of the server waited for a lock for ever and was ended")
 
 
 def _said(serving: Serving, path: Path) -> str:
