@@ -60,6 +60,8 @@ def judge(job: Mapping[str, Any], tell: Any) -> dict[str, Any]:  # noqa: ANN401 
     tell("call")
     got = function(*own)
     if device == "cuda":
+        # A launch that failed is told to the next one that asks: it is to be one of torch, here and not in a later stage.
+        torch.zeros(1, device=device)
         torch.cuda.synchronize()
     tell("reference")
     wanted = _named(check["reference"], "reference", device)(*others)
