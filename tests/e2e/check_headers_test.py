@@ -62,6 +62,7 @@ def one(project: Path, tmp_path: Path) -> Path:
     return one
 
 
+@pytest.mark.slow
 def test_smaller_headers_of_one_source_are_written(clone: Driver, one: Path) -> None:
     said = clone.run("check", one, "--headers", "--fix").stderr
     assert f"{one}/csrc/by_name.cpp:1: <torch/all.h> -> <ATen/core/Tensor.h>, <ATen/ops/mul.h>" in said

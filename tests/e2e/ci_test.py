@@ -66,6 +66,7 @@ def total(summary: str) -> list[str]:
     return row.split()
 
 
+@pytest.mark.slow
 def test_jobs_check_build_and_compare(runner: Runner) -> None:
     checked, outputs = on_its_own(runner, "check")
     assert (checked.failed, checked.said, checked.summary) == (None, [], "")

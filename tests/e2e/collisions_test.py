@@ -89,6 +89,7 @@ def twins(installed: Driver, alone: Built, base: Path) -> list[Path]:
     return projects
 
 
+@pytest.mark.slow
 def test_kernels_with_equal_names_do_not_meet(twins: list[Path], python: str) -> None:
     builds = [project / "build" for project in twins]
     assert _say(python, _OURS, *builds) == [(1, 101, 102), (2, 201, 202), (3, 301, 302)]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 
+@pytest.mark.slow
 def test_host_code_means_what_it_says(clone: Driver, base: Path, tmp_path: Path) -> None:
     project = copy_project(PROJECTS / "hip_std", base / "hip_std")
     clone.build(project, ROCM)

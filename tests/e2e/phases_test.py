@@ -116,6 +116,7 @@ def test_phases_of_every_nvcc_make_the_code_that_it_makes(phases: Built, variant
             assert halves == whole
 
 
+@pytest.mark.slow
 def test_device_debug_names_no_directory(phases: Built, base: Path) -> None:
     """An action works in another directory without a hermetic sandbox; debug sections do not tell."""
     clone = phases.driver
@@ -191,6 +192,7 @@ def test_a_further_torch_compiles_no_device_code(phases: Built, base: Path) -> N
     assert planned(result) == action_counts(result)
 
 
+@pytest.mark.slow
 def test_equal_text_is_compiled_once_though_torch_was_in_sight(phases: Built, tmp_path: Path) -> None:
     root = phases.driver.root / "examples" / "sighted"
     copy_project(PROJECTS / "phases", root)

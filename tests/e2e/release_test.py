@@ -79,6 +79,7 @@ def released(clone: Driver, checkout: Path) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_twice_the_same_bytes(clone: Driver, checkout: Path, released: Path) -> None:
     """From another clone, with other times and another umask."""
     other = checkout.parent / "other"

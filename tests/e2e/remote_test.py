@@ -77,6 +77,7 @@ def _remote(driver: Driver, project: Path, address: str, *variants: str) -> tupl
     return action_counts(json.loads(done.stdout))
 
 
+@pytest.mark.slow
 def test_an_executor_shares_what_it_ran(clone: Driver, serve: Callable[..., str], base: Path) -> None:
     """A second clone runs nothing of the same variant, and of a torch release more the binding alone."""
     address = serve("--execute", "--jobs=2")
