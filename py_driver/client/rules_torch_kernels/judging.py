@@ -14,17 +14,22 @@ import signal
 import sys
 import time
 import traceback
+from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from rules_torch_kernels.comparing import compare, wrong
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _CHUNK = 1 << 16
+_AHEAD = 4
+"""How many processes get ready at once, on half of the cores at most: each has half a gigabyte of a GPU's memory."""
+
 _LINES = 30
 """How many lines of a traceback are told."""
 
@@ -60,7 +65,7 @@ def judge(job: Mapping[str, Any], tell: Any) -> dict[str, Any]:  # noqa: ANN401 
     tell("call")
     got = function(*own)
     if device == "cuda":
-        # A launch that failed is told to the next one that asks: it is to be one of torch, here and not in a later stage.
+        # A launch that failed is told to the next one that asks: one of torch here, and none of a later stage.
         torch.zeros(1, device=device)
         torch.cuda.synchronize()
     tell("reference")
@@ -165,7 +170,7 @@ def _copied(value: Any) -> Any:  # noqa: ANN401
     return type(value)(map(_copied, value)) if type(value) in {list, tuple} else value
 
 
-def _child(job: Mapping[str, Any], pipe: int) -> None:
+def _child(job: Mapping[str, Any], pipe: int, gate: int) -> None:
     """Judge a candidate, in a process of its own, and write what is found to a pipe: a line for each stage, and one."""
     os.setpgid(0, 0)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -177,12 +182,18 @@ def _child(job: Mapping[str, Any], pipe: int) -> None:
 
     stage = ["load"]
 
-    def begin(name: str) -> None:
+    def enter(name: str) -> None:
         stage[0] = name
         tell(name)
 
+    if job["device"] == "cuda" and job["check"] and not _no_gpu():
+        from rules_torch_kernels.timing import get_ready
+
+        get_ready()
+    if not os.read(gate, 1):
+        return
     try:
-        result = judge(job, begin)
+        result = judge(job, enter)
     except BaseException as problem:  # noqa: BLE001  (also SystemExit of the candidate)
         lines = _told(problem)
         text = "".join(lines).splitlines()[-_LINES:]
@@ -200,39 +211,111 @@ def _told(problem: BaseException) -> list[str]:
     return [*told.format()]
 
 
-def run(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Judge a candidate in a process of its own, for so long as it may take.
+class Begun(NamedTuple):
+    """A process for a candidate, which has got ready and waits to be told to judge it.
+
+    Attributes:
+        job: the candidate.
+        pid: of the process, which leads a group.
+        reading: where its stages and its answer come from.
+        gate: what it waits at: it begins with the first byte, and ends itself if the gate is closed without one.
+    """
+
+    job: Mapping[str, Any]
+    pid: int
+    reading: int
+    gate: int
+
+    def open(self) -> None:
+        """Let it judge the candidate."""
+        with suppress(BrokenPipeError):  # it has ended already, and its answer says so
+            os.write(self.gate, b"1")
+
+    def end(self) -> None:
+        """End it, whatever it does."""
+        os.close(self.gate)
+        os.close(self.reading)
+        _ended(self.pid, 0.0)
+
+
+def begin(job: Mapping[str, Any], beside: Sequence[Begun] = ()) -> Begun:
+    """Start a process for a candidate.
+
+    On a GPU it gets ready at once: CUPTI takes seconds to start, in each process anew (7 s of one core on an H100).
 
     Args:
         job: the candidate.
+        beside: processes that wait: the new one closes their pipes, so that they see when this process has ended.
     """
-    start = time.monotonic()
     reading, writing = os.pipe()
+    waiting, gate = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            os.close(reading)
-            _child(job, writing)
+            for other in (reading, gate, *(end for begun in beside for end in (begun.reading, begun.gate))):
+                os.close(other)
+            _child(job, writing, waiting)
         finally:
             os._exit(0)
     os.close(writing)
-    written, end, wait = b"", start + job["timeout"], 0.0
+    os.close(waiting)
+    return Begun(job, pid, reading, gate)
+
+
+def run(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Judge a candidate in a process of its own, for so long as it may take; see `judged`."""
+    return judged(begin(job))
+
+
+def judged(begun: Begun) -> dict[str, Any]:
+    """Let a process judge its candidate, for so long as that may take.
+
+    Args:
+        begun: the process, which has ended afterwards.
+    """
+    job, written, wait = begun.job, b"", 0.0
+    start = time.monotonic()
+    end = start + job["timeout"]
+    begun.open()
     try:
         while (left := end - time.monotonic()) > 0:
-            if not select.select([reading], [], [], left)[0]:
+            if not select.select([begun.reading], [], [], left)[0]:
                 break
-            chunk = os.read(reading, _CHUNK)
+            chunk = os.read(begun.reading, _CHUNK)
             written += chunk
             if not chunk or _answer(written) is not None:
                 break
         result, stage = _answer(written), _stage(written)
         wait = min(max(end - time.monotonic(), 0.0), 1.0) if result is None else 0.0
     finally:
-        ended = _ended(pid, wait)
-        os.close(reading)
+        ended = _ended(begun.pid, wait)
+        os.close(begun.reading)
+        os.close(begun.gate)
     if result is None:
         result = {"status": "failed", "stage": stage, "errors": [{"message": _why(ended, stage, job["timeout"])}]}
     return {"id": job["id"], **result, "seconds": round(time.monotonic() - start, 3)}
+
+
+def judged_in_turn(jobs: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Judge candidates one after another; on a GPU the processes of the next ones get ready meanwhile.
+
+    Args:
+        jobs: the candidates.
+    """
+    on_gpu = any(job["device"] == "cuda" for job in jobs)
+    ahead = min(_AHEAD, len(os.sched_getaffinity(0)) // 2) if on_gpu else 0
+    left = iter(jobs)
+    waiting: deque[Begun] = deque()
+    try:
+        while True:
+            for job in islice(left, ahead + 1 - len(waiting)):
+                waiting.append(begin(job, waiting))
+            if not waiting:
+                return
+            yield judged(waiting.popleft())
+    finally:
+        for begun in waiting:
+            begun.end()
 
 
 def _ended(pid: int, wait: float) -> int | None:
@@ -280,8 +363,8 @@ def _stage(written: bytes) -> str:
 def main() -> None:
     """Judge the candidates of stdin; a signal to end ends the process of a candidate, too."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    for job in json.load(sys.stdin):
-        sys.stdout.write(json.dumps(run(job)) + "\n")
+    for answer in judged_in_turn(json.load(sys.stdin)):
+        sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -102,6 +103,15 @@ def measure(calls: Sequence[Callable[[], Any]], device: str) -> list[Times]:
         enough = all(time.known for time in times) or len(samples[0]) >= _MOST
         if enough or (time.monotonic() - start > _SECONDS and len(samples[0]) >= _LEAST):
             return times
+
+
+def get_ready() -> None:
+    """Do on a GPU what the first measurement of a process would have to wait for, if it can be done."""
+    import torch
+
+    with suppress(RuntimeError, ValueError, AttributeError):
+        values = torch.zeros(1, device="cuda")
+        _by_cupti([lambda: values.add_(1)], values, 1)
 
 
 def host_time(call: Callable[[], Any]) -> float:

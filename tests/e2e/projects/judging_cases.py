@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import torch
 from rules_torch_kernels.comparing import compare
-from rules_torch_kernels.judging import make_inputs, run
+from rules_torch_kernels.judging import judged_in_turn, make_inputs, run
 
 NAN, INFINITE = math.nan, math.inf
 BIG = 2**60
@@ -114,7 +115,26 @@ def processes() -> None:
     assert "judging.py" not in found["errors"][0]["text"], found
 
 
+def several() -> None:
+    """Those that wait while others are judged, for a GPU as if there were one: in order, and none is left."""
+    check = {"call": "dumps", "inputs": "inputs = [1]", "reference": "reference = lambda x: '1'"}
+    job = {"path": "/nowhere", "library": "", "timeout": 9.0, "module": "json", "check": check}
+    devices = ["cuda", "cpu", "cuda", "cpu", "cuda", "cpu", "cuda"]
+    jobs = [{**job, "id": str(number), "device": device} for number, device in enumerate(devices)]
+    statuses = {"cuda": "right" if torch.cuda.is_available() else "built", "cpu": "right"}
+    found = [(answer["id"], answer["status"]) for answer in judged_in_turn(jobs)]
+    assert found == [(str(number), statuses[device]) for number, device in enumerate(devices)], found
+    answers = judged_in_turn(jobs)
+    assert next(answers)["id"] == "0"
+    answers.close()
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return
+    raise AssertionError("a process is left")
+
+
 if __name__ == "__main__":
-    for case in (comparisons, worst_elements, inputs, processes):
+    for case in (comparisons, worst_elements, inputs, processes, several):
         case()
     print("right")  # noqa: T201
