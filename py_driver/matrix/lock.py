@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from py_driver.fetch.entry import parse_entry
 from py_driver.matrix.backends import TOOLKITS, backend_of
 from py_driver.matrix.configurations import USUAL_CPU
-from py_driver.matrix.matrix import CPYTHON_PART, MACHINES_PART, TVM_FFI_PART
+from py_driver.matrix.matrix import CPYTHON_PART, MACHINES_PART, TRITON_PART, TVM_FFI_PART
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PARTS = tuple(
     sorted(
         {
-            *("cc", CPYTHON_PART, "cutlass", "gcc", "library", MACHINES_PART, "python", "torch", TVM_FFI_PART),
+            *("cc", CPYTHON_PART, "cutlass", "gcc", "library", MACHINES_PART, "python", "torch", TRITON_PART, TVM_FFI_PART),
             *(part for backend in TOOLKITS for part in (backend.family, *backend.shared)),
         }
     )

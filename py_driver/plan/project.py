@@ -12,6 +12,7 @@ from py_driver.manifest.model import TORCH
 from py_driver.manifest.reader import read
 from py_driver.manifest.text import SIZE_LIMIT, check_size
 from py_driver.matrix.backends import BUILT
+from py_driver.plan.ahead import triton_targets
 from py_driver.plan.checks import check
 from py_driver.plan.cpus import note_cpus
 from py_driver.plan.file_checks import FileChecker
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from py_driver.errors import Note
     from py_driver.manifest.model import Manifest
     from py_driver.matrix.releases import Releases
+    from py_driver.plan.ahead import TritonTarget
     from py_driver.plan.header_checks import Reach
 
 MANIFEST = "build.toml"
@@ -50,6 +52,7 @@ class Project(NamedTuple):
         python: the files of the package, relative to the project's directory, sorted.
         reach: what the bindings and sections that are compiled include, by the names of their targets.
         notes: what is worth knowing and no error, in the order of build.toml.
+        triton: what Triton compiles ahead of time, by backend.
     """
 
     directory: Path
@@ -58,6 +61,7 @@ class Project(NamedTuple):
     python: tuple[str, ...]
     reach: Mapping[str, Reach]
     notes: tuple[Note, ...]
+    triton: tuple[TritonTarget, ...] = ()
 
     @property
     def doubts(self) -> list[Diagnostic]:
@@ -115,6 +119,7 @@ def load(directory: Path, releases: Releases) -> Project:
         python=python,
         reach=reach,
         notes=findings.notes(),
+        triton=triton_targets(manifest, releases.matrix, python, links),
     )
 
 

@@ -24,6 +24,13 @@ KernelObjectsInfo = provider(
     },
 )
 
+KernelTritonInfo = provider(
+    doc = "Functions in Triton that were compiled, and what launches them.",
+    fields = {
+        "files": "dict of File; machine code, facts and the launcher, by their paths in the variant directory",
+    },
+)
+
 KernelVariantInfo = provider(
     doc = "One built variant.",
     fields = {

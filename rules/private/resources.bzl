@@ -46,6 +46,17 @@ _RESOURCES = {mnemonic: _functions(mnemonic, 0) for mnemonic in PHASES}
 # Of sources of a section that depends on CUTLASS.
 _TEMPLATES = {mnemonic: _functions(mnemonic, phase.get("templates", {}).get("memory", 0)) for mnemonic, phase in PHASES.items()}
 
+def memory(megabytes):
+    """The `resource_set` of an action of no phase.
+
+    Args:
+        megabytes: int, what it takes.
+
+    Returns:
+        function of the operating system and the number of inputs.
+    """
+    return _FUNCTIONS[megabytes]
+
 def resources(mnemonic, job):
     """The `resource_set` of an action that compiles.
 

@@ -7,35 +7,15 @@ import json
 from pathlib import Path
 
 import torch
-import triton
-import triton.language as tl
 
 from ._ops import add_op_namespace_prefix
 
+try:
+    from ._aot import kernels  # machine code of what aot.toml lists: no Triton is imported, nothing is compiled here
+except ImportError:  # built by a builder that does not know aot.toml
+    from . import kernels
+
 _DEFAULT = {"BLOCK": 1024, "num_warps": 4}
-
-
-@triton.jit
-def _swiglu(out, gate, up, count, BLOCK: tl.constexpr):
-    # 64 bits, so that tensors of more than 2^31 elements have room.
-    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = place < count
-    x = tl.load(gate + place, mask=inside).to(tl.float32)
-    y = tl.load(up + place, mask=inside).to(tl.float32)
-    tl.store(out + place, (x / (1.0 + tl.exp(-x)) * y).to(out.dtype.element_ty), mask=inside)
-
-
-@triton.jit
-def _swiglu_backward(of_gate, of_up, grad, gate, up, count, BLOCK: tl.constexpr):
-    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = place < count
-    g = tl.load(grad + place, mask=inside).to(tl.float32)
-    x = tl.load(gate + place, mask=inside).to(tl.float32)
-    y = tl.load(up + place, mask=inside).to(tl.float32)
-    sigmoid = 1.0 / (1.0 + tl.exp(-x))
-    slope = sigmoid * (1.0 + x * (1.0 - sigmoid))
-    tl.store(of_gate + place, (g * y * slope).to(of_gate.dtype.element_ty), mask=inside)
-    tl.store(of_up + place, (g * x * sigmoid).to(of_up.dtype.element_ty), mask=inside)
 
 
 @functools.cache
@@ -59,7 +39,7 @@ def _launch(kernel, outputs, inputs, config: dict[str, int] | None = None) -> No
         return
     with torch.cuda.device(first.device):
         config = config or _config(first.numel(), first.device.index)
-        blocks = (triton.cdiv(first.numel(), config["BLOCK"]),)
+        blocks = (-(-first.numel() // config["BLOCK"]),)
         kernel[blocks](*outputs, *(tensor.contiguous() for tensor in inputs), first.numel(), **config)
 
 
@@ -84,7 +64,7 @@ def _like(tensor: torch.Tensor) -> torch.Tensor:
 def _forward(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     _check(gate, up)
     out = _like(gate)
-    _launch(_swiglu, [out], [gate, up])
+    _launch(kernels.swiglu, [out], [gate, up])
     return out
 
 
@@ -102,7 +82,7 @@ def _(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
 )
 def _gradients(grad: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     outputs = _like(gate), _like(up)
-    _launch(_swiglu_backward, outputs, [grad, gate, up])
+    _launch(kernels.swiglu_backward, outputs, [grad, gate, up])
     return outputs
 
 
@@ -149,7 +129,7 @@ def [[ module ]](
             "[[ module ]]: there is no backward with `out` or `config`, but a tensor requires grad: call it under "
             "torch.no_grad(), pass tensor.detach(), or leave both out"
         )
-    _launch(_swiglu, [out], [gate, up], config)
+    _launch(kernels.swiglu, [out], [gate, up], config)
     return out
 
 
