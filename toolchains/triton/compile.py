@@ -19,6 +19,7 @@ import importlib.abc
 import importlib.machinery
 import json
 import os
+import re
 import shutil
 import sys
 import traceback
@@ -37,6 +38,9 @@ _FIXED = {"1": 1, "None": None}
 
 _WAVE64 = "gfx9"
 """How names of AMD architectures begin that have 64 lanes (triton.backends.amd.driver)."""
+
+_PTX_PARAMETER = re.compile(r"^\s*\.param\s", re.MULTILINE)
+"""A parameter of a kernel in PTX: Triton has more than the function, pointers to memory of its own."""
 
 _TEXTS = {"cuda": ("cubin", "ptx"), "hip": ("hsaco", "amdgcn")}
 """What Triton calls the machine code and its text, by backend."""
@@ -180,13 +184,15 @@ def _compile(request: Mapping[str, Any], out: Path) -> None:
     code, text = _TEXTS[backend]
     out.with_suffix(".bin").write_bytes(compiled.asm[code])
     out.with_suffix(".txt").write_text(compiled.asm[text], encoding="utf-8")
+    parameters = [[name, type_] for name, type_ in types.items() if type_ != "constexpr"]
     facts = {
         "cooperative": about.launch_cooperative_grid,
         "ctas": about.num_ctas,
+        "hidden": len(_PTX_PARAMETER.findall(compiled.asm[text])) - len(parameters) if backend == "cuda" else 0,
         "name": about.name,
-        "parameters": [[name, type_] for name, type_ in types.items() if type_ != "constexpr"],
+        "parameters": parameters,
         "pdl": getattr(about, "launch_pdl", False),
-        "scratch": [about.global_scratch_size, about.global_scratch_align],
+        "scratch": getattr(about, "global_scratch_size", 0),
         "shared": about.shared,
         "threads": about.num_warps * target.warp_size,
     }

@@ -78,7 +78,7 @@ def load(device: int, code: bytes, facts: Mapping[str, Any], names: Sequence[str
     Raises:
         RuntimeError: the driver does not take the code.
     """
-    if facts["ctas"] != 1 or facts["cooperative"] or facts["pdl"] or facts["scratch"][0]:
+    if facts["ctas"] != 1 or facts["cooperative"] or facts["pdl"] or facts["scratch"]:
         return "a launch that needs Triton: a cluster, a cooperative grid, dependent launches or scratch memory"
     library = _library()
     _use_context(device)
@@ -97,8 +97,8 @@ def _launcher(
     device: int, function: ctypes.c_void_p, facts: Mapping[str, Any], names: Sequence[str]
 ) -> Callable[..., None]:
     """A function of a grid, a stream and the values, written for the types of the arguments."""
-    # Triton adds two pointers to memory that this code does not use.
-    types = [*(type_ for _, type_ in facts["parameters"]), "*global_scratch", "*profile_scratch"]
+    # Triton adds pointers to memory that this code does not use.
+    types = [*(type_ for _, type_ in facts["parameters"]), *["*scratch"] * facts["hidden"]]
     formats = [_CONFIG]
     offsets = []
     for type_ in types:
@@ -114,7 +114,7 @@ def _launcher(
         return _Slot(buffer, ctypes.c_void_p(start), pointers)
 
     positions = {name: f"v{index}" for index, name in enumerate(names)}
-    values = ", ".join(positions[name] for name, _ in facts["parameters"])
+    values = ", ".join([*(positions[name] for name, _ in facts["parameters"]), *["0"] * facts["hidden"]])
     # A slot is of one launch at a time: it is taken from the list and put back, also if another thread, or what the garbage
     # collector runs, launches meanwhile.
     text = f"""
@@ -130,7 +130,7 @@ def launch(grid, stream, {", ".join(positions.values())}):
     except IndexError:
         free = slot()
     buffer, config, parameters = free
-    pack_into(buffer, 0, x, y, z, {facts["threads"]}, 1, 1, {facts["shared"]}, stream, 0, 0, {values + ", " if values else ""}0, 0)
+    pack_into(buffer, 0, x, y, z, {facts["threads"]}, 1, 1, {facts["shared"]}, stream, 0, 0, {values})
     code = start(config, function, parameters, None)
     if code:
         retry(code, config, parameters)
