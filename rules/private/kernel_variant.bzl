@@ -162,8 +162,9 @@ def _kernel_variant_impl(ctx):
 
     directory = ctx.actions.declare_directory(name)
     files = (_module_files if ctx.attr.module else _package_files)(ctx, extension)
-    for target in ctx.attr.triton:
-        files.update(target[KernelTritonInfo].files)
+    ahead = [target[KernelTritonInfo] for target in ctx.attr.triton]
+    for functions in ahead:
+        files.update(functions.files)
     arguments = ctx.actions.args()
     arguments.use_param_file("@%s")
     arguments.set_param_file_format("multiline")
@@ -189,7 +190,7 @@ def _kernel_variant_impl(ctx):
     steps = ctx.actions.declare_file(name + ".steps.json")
     ctx.actions.write(steps, json.encode({
         "directory": directory.path,
-        "steps": [step.path for one in compiled for step in one.steps],
+        "steps": [step.path for one in compiled + ahead for step in one.steps],
         "variant": name,
     }))
     return [

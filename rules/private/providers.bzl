@@ -28,6 +28,7 @@ KernelTritonInfo = provider(
     doc = "Functions in Triton that were compiled, and what launches them.",
     fields = {
         "files": "dict of File; machine code, facts and the launcher, by their paths in the variant directory",
+        "steps": "list of File; the first output of each action that compiles",
     },
 )
 

@@ -46,16 +46,16 @@ _RESOURCES = {mnemonic: _functions(mnemonic, 0) for mnemonic in PHASES}
 # Of sources of a section that depends on CUTLASS.
 _TEMPLATES = {mnemonic: _functions(mnemonic, phase.get("templates", {}).get("memory", 0)) for mnemonic, phase in PHASES.items()}
 
-def memory(megabytes):
-    """The `resource_set` of an action of no phase.
+def plain_resources(mnemonic):
+    """The `resource_set` of an action that compiles what includes nothing.
 
     Args:
-        megabytes: int, what it takes.
+        mnemonic: string, of the action.
 
     Returns:
         function of the operating system and the number of inputs.
     """
-    return _FUNCTIONS[megabytes]
+    return _RESOURCES[mnemonic][0]
 
 def resources(mnemonic, job):
     """The `resource_set` of an action that compiles.

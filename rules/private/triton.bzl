@@ -3,10 +3,11 @@
 load("@torch_kernels_toolchains//:libraries.bzl", "TRITON")
 load("//rules/facts:backends.bzl", "BACKENDS")
 load("//toolchains/triton:sdk.bzl", "TritonSdkInfo")
+load("//rules/facts:phases.bzl", "PHASES")
 load(":actions.bzl", "ACTION", "package_path")
 load(":errors.bzl", "fail_with")
 load(":providers.bzl", "KernelTritonInfo")
-load(":resources.bzl", "memory")
+load(":resources.bzl", "plain_resources")
 load(":transitions.bzl", "neutral_transition")
 
 # What Triton calls the backends, and the end of the names of their machine code.
@@ -15,8 +16,7 @@ _BACKENDS = {
     "rocm": struct(code = "hsaco", target = "hip"),
 }
 
-# Megabytes of a compile: 640 MiB were measured with Triton 3.9, of which its library is most.
-_MEMORY = 800
+_MNEMONIC = "TritonCompile"
 
 def _triton(release):
     """The compiler of a release; only that is ever fetched."""
@@ -32,9 +32,10 @@ def _module_path(ctx, file):
 
 def _compile(ctx, sdk, name, request, arch):
     """Compiles a function for an architecture; the files that come of it."""
-    stem = "%s.code/%s/%s" % (ctx.label.name, arch, name)
+    label = arch if ctx.attr.backend == "rocm" else "sm_" + arch.replace(".", "")
+    stem = "%s.objects/%s.phases/%s/%s" % (ctx.label.name, name, label, PHASES[_MNEMONIC]["makes"]["arch"])
     files = struct(
-        code = ctx.actions.declare_file(stem + ".bin"),
+        code = ctx.actions.declare_file(stem),
         facts = ctx.actions.declare_file(stem + ".json"),
         text = ctx.actions.declare_file(stem + ".txt"),
     )
@@ -58,9 +59,9 @@ def _compile(ctx, sdk, name, request, arch):
         arguments = [arguments],
         inputs = depset(ctx.files.srcs + [sdk.python], transitive = [sdk.files]),
         outputs = [files.code, files.facts, files.text],
-        mnemonic = "TritonCompile",
+        mnemonic = _MNEMONIC,
         progress_message = "Compiling %s for %s of %%{label}" % (request["function"], arch),
-        resource_set = memory(_MEMORY),
+        resource_set = plain_resources(_MNEMONIC),
         **ACTION
     )
     return files
@@ -83,7 +84,7 @@ def _kernel_triton_impl(ctx):
             names[place + "json"] = files.facts
             codes.append(files.code)
             texts.append(files.text)
-    index = ctx.actions.declare_file(ctx.label.name + ".code/index.json")
+    index = ctx.actions.declare_file(ctx.label.name + ".objects/index.json")
     ctx.actions.write(index, json.encode({
         "archs": ctx.attr.archs,
         "backend": ctx.attr.backend,
@@ -95,7 +96,7 @@ def _kernel_triton_impl(ctx):
     names["_aot/index.json"] = index
     return [
         DefaultInfo(files = depset(names.values())),
-        KernelTritonInfo(files = names),
+        KernelTritonInfo(files = names, steps = codes),
         OutputGroupInfo(codes = depset(codes), texts = depset(texts)),
     ]
 

@@ -4,8 +4,8 @@
 
 SITE is the directory with the package `triton`. REQUEST is JSON: `function`, e.g. `swiglu.kernels.forward`; `signature`,
 the type of each argument as rules/private/triton.bzl describes it; `constants` and `options` of Triton; `backend` and
-`arch`. Each FILE is a module of the kernel's Python package under its NAME in that, e.g. `swiglu/kernels.py`. OUT.json
-becomes what a launcher needs to know, OUT.bin the machine code and OUT.txt the PTX or the AMD assembly.
+`arch`. Each FILE is a module of the kernel's Python package under its NAME in that, e.g. `swiglu/kernels.py`. OUT
+becomes the machine code, OUT.json what a launcher needs to know, and OUT.txt the PTX or the AMD assembly.
 
 The module is imported without a torch, and without the `__init__.py` of its package: other packages than Triton have
 stand-ins, so that a module whose launching code needs them can be read.
@@ -182,8 +182,8 @@ def _compile(request: Mapping[str, Any], out: Path) -> None:
     compiled = triton.compile(source, target=target, options=dict(request["options"]))
     about = compiled.metadata
     code, text = _TEXTS[backend]
-    out.with_suffix(".bin").write_bytes(compiled.asm[code])
-    out.with_suffix(".txt").write_text(compiled.asm[text], encoding="utf-8")
+    out.write_bytes(compiled.asm[code])
+    Path(f"{out}.txt").write_text(compiled.asm[text], encoding="utf-8")
     parameters = [[name, type_] for name, type_ in types.items() if type_ != "constexpr"]
     facts = {
         "cooperative": about.launch_cooperative_grid,
@@ -196,7 +196,7 @@ def _compile(request: Mapping[str, Any], out: Path) -> None:
         "shared": about.shared,
         "threads": about.num_warps * target.warp_size,
     }
-    out.with_suffix(".json").write_text(json.dumps(facts, sort_keys=True) + "\n", encoding="utf-8")
+    Path(f"{out}.json").write_text(json.dumps(facts, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def main(arguments: Sequence[str]) -> int:
