@@ -36,7 +36,7 @@ TYPE = re.compile(
     r"|[iu](?:8|16|32|64)(?::16)?|[iu]1|fp(?:32|64)|1|None",
     re.ASCII,
 )
-"""The type of an argument: a pointer or a number as Triton spells it, with `:16` if it is divisible by 16; `1` or `None`."""
+"""The type of an argument: a pointer or a number as Triton spells it, `:16` behind one divisible by 16; `1`; `None`."""
 
 _FUNCTION = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+"
 _TOP = Table(
@@ -62,7 +62,7 @@ _TOP = Table(
             kind=Kind.TEXTS,
             pattern=GFX,
             noun="an AMD architecture",
-            doc="The AMD architectures to compile for.",
+            doc="The AMD architectures to compile for; none where absent.",
             example='["gfx942"]',
         ),
         Key(
@@ -187,7 +187,7 @@ def _kernels(top: Section, table: Mapping[str, Any], findings: Findings) -> Iter
     """What `[kernel.NAME]` say."""
     found = table.get("kernel")
     if not isinstance(found, dict) or not found:
-        advice = 'add [kernel.NAME] with `function` and `signatures`, or record them with `driver trace`'
+        advice = "add [kernel.NAME] with `function` and `signatures`, or record them with `driver trace`"
         findings.add(Code.MISSING_KEY, "there is no [kernel.NAME] table", findings.value(("kernel",)), advice=advice)
         return
     for name, values in found.items():
@@ -241,7 +241,9 @@ def _check_types(signature: Values, section: Section, findings: Findings) -> Non
             findings.add(Code.WRONG_TYPE, message, signature.spans[name])
         elif not TYPE.fullmatch(value):
             message = f"`{value}` is no type of Triton's for the argument `{name}`"
-            advice = 'write a pointer like "*fp16", a number like "i32", "1" or "None"; behind one divisible by 16 ":16"'
+            advice = (
+                'write a pointer like "*fp16", a number like "i32", "1" or "None"; behind one divisible by 16 ":16"'
+            )
             findings.add(Code.BAD_VALUE, message, signature.spans[name], advice=advice)
 
 
@@ -281,5 +283,3 @@ def check_names(compiled: Compiled, parameters: Mapping[str, bool], findings: Fi
                 message = f"{compiled.title} has no type or value for `{'`, `'.join(missing)}`"
                 advice = "add a type to `signatures`, or a value of a constexpr to `configs`"
                 findings.add(Code.MISSING_KEY, message, signature.span, advice=advice)
-
-

@@ -20,7 +20,18 @@ if TYPE_CHECKING:
 PARTS = tuple(
     sorted(
         {
-            *("cc", CPYTHON_PART, "cutlass", "gcc", "library", MACHINES_PART, "python", "torch", TRITON_PART, TVM_FFI_PART),
+            *(
+                "cc",
+                CPYTHON_PART,
+                "cutlass",
+                "gcc",
+                "library",
+                MACHINES_PART,
+                "python",
+                "torch",
+                TRITON_PART,
+                TVM_FFI_PART,
+            ),
             *(part for backend in TOOLKITS for part in (backend.family, *backend.shared)),
         }
     )

@@ -74,12 +74,10 @@ class Triton(NamedTuple):
     Attributes:
         version: major and minor, e.g. `3.9`.
         capabilities: of CUDA that are compiled for where an aot.toml does not say.
-        rocm_archs: likewise of AMD.
     """
 
     version: str
     capabilities: tuple[str, ...]
-    rocm_archs: tuple[str, ...]
 
 
 class Matrix(NamedTuple):
@@ -202,7 +200,6 @@ def make_matrix(table: Mapping[str, Any]) -> Matrix:
             Triton(
                 version=release["version"],
                 capabilities=tuple(release["capabilities"]),
-                rocm_archs=tuple(release["rocm-archs"]),
             )
             for release in table["triton"]
         ),

@@ -1,4 +1,4 @@
-"""What Triton compiles ahead of time of a project: aot.toml with the functions that it names, as they are in the sources."""
+"""What Triton compiles ahead of time: aot.toml with the functions that it names, as they are in the sources."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from py_driver.errors import Code, DriverError
 from py_driver.manifest.ahead import AHEAD, OPTIONS, check_names, read_ahead
 from py_driver.manifest.model import values
 from py_driver.matrix.backends import BUILT
-from py_driver.plan.identity import canonical
 from py_driver.plan.staging import staged
 from py_driver.spelling import did_you_mean
 from py_driver.system.files import sha256
@@ -91,7 +90,7 @@ class TritonTarget(NamedTuple):
 
 
 def triton_targets(manifest: Manifest, matrix: Matrix, python: Sequence[str], links: Links) -> tuple[TritonTarget, ...]:
-    """What is compiled ahead of time, for each backend of the project that Triton compiles for; nothing without aot.toml.
+    """What is compiled ahead of time, for each backend of a project that Triton compiles for; nothing without aot.toml.
 
     Args:
         manifest: the build.toml.
@@ -125,7 +124,7 @@ def triton_targets(manifest: Manifest, matrix: Matrix, python: Sequence[str], li
     targets = []
     for family in FAMILIES:
         archs = _archs(ahead, family, release, matrix, findings)
-        if family in manifest.built:
+        if family in manifest.built and archs:
             targets.append(
                 TritonTarget(
                     name=f"triton_{family}",
@@ -138,9 +137,6 @@ def triton_targets(manifest: Manifest, matrix: Matrix, python: Sequence[str], li
                     sources=modules.closure(functions),
                 )
             )
-    if not targets:
-        message = "nothing is compiled ahead of time: build.toml names neither cuda nor rocm in `backends`"
-        findings.add(Code.UNSUPPORTED, message, None, advice=f"add one, or remove {AHEAD}")
     if findings.has_errors:
         raise DriverError(findings.diagnostics())
     return tuple(targets)
@@ -152,22 +148,22 @@ def _requests(ahead: Ahead, functions: Mapping[str, Sequence[Parameter]]) -> Ite
         function = compiled.function.value
         for signature in compiled.signatures:
             for config in compiled.configs:
-                given = {**signature.values, **config.values}
+                chosen = {**signature.values, **config.values}
                 request = {
                     "constants": {
-                        known.name: given[known.name]
+                        known.name: chosen[known.name]
                         for known in functions[function]
-                        if known.is_constant and known.name in given
+                        if known.is_constant and known.name in chosen
                     },
                     "function": function,
                     "options": {name: config.values[name] for name in OPTIONS if name in config.values},
                     "signature": {
-                        known.name: given.get(known.name, "None")
+                        known.name: chosen.get(known.name, "None")
                         for known in functions[function]
                         if not known.is_constant
                     },
                 }
-                digest = sha256(canonical(request).encode("ascii"))[:_DIGITS]
+                digest = sha256(json.dumps(request, sort_keys=True).encode("ascii"))[:_DIGITS]
                 yield f"{function.rpartition('.')[2]}-{digest}", request
 
 
@@ -189,11 +185,15 @@ def _archs(ahead: Ahead, family: str, release: str, matrix: Matrix, findings: Fi
     """The architectures of a backend."""
     asked = ahead.capabilities if family == "cuda" else ahead.rocm_archs
     if asked is None:
-        found = next(known for known in matrix.triton if known.version == release)
-        return found.capabilities if family == "cuda" else found.rocm_archs
+        # For AMD only on request: the launcher leaves its GPUs to Triton.
+        defaults = {known.version: known.capabilities for known in matrix.triton}
+        return defaults[release] if family == "cuda" else ()
     known = matrix.known[family].archs
     for arch in asked:
-        if arch.value not in known or BUILT[family].plain(arch.value) != arch.value or not arch.value[-1].isalnum():
+        has_suffix = BUILT[family].plain(arch.value) != arch.value or (
+            family == "cuda" and not arch.value[-1].isdigit()
+        )
+        if arch.value not in known or has_suffix:
             label = did_you_mean(arch.value, known)
             findings.add(Code.UNKNOWN_ARCH, f"Triton compiles for no `{arch.value}`", arch.span, label=label)
     return tuple(dict.fromkeys(values(asked)))

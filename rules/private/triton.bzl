@@ -1,9 +1,8 @@
 """kernel_triton: the functions of an aot.toml, compiled by Triton for some architectures."""
 
 load("@torch_kernels_toolchains//:libraries.bzl", "TRITON")
-load("//rules/facts:backends.bzl", "BACKENDS")
-load("//toolchains/triton:sdk.bzl", "TritonSdkInfo")
 load("//rules/facts:phases.bzl", "PHASES")
+load("//toolchains/triton:sdk.bzl", "TritonSdkInfo")
 load(":actions.bzl", "ACTION", "package_path")
 load(":errors.bzl", "fail_with")
 load(":providers.bzl", "KernelTritonInfo")

@@ -2,10 +2,11 @@
 
     python3 -I -S -B compile.py SITE REQUEST OUT [-f NAME FILE]...
 
-SITE is the directory with the package `triton`. REQUEST is JSON: `function`, e.g. `swiglu.kernels.forward`; `signature`,
-the type of each argument as rules/private/triton.bzl describes it; `constants` and `options` of Triton; `backend` and
-`arch`. Each FILE is a module of the kernel's Python package under its NAME in that, e.g. `swiglu/kernels.py`. OUT
-becomes the machine code, OUT.json what a launcher needs to know, and OUT.txt the PTX or the AMD assembly.
+SITE is the directory with the package `triton`. REQUEST is JSON: `function`, e.g. `swiglu.kernels.forward`;
+`signature`, the type of each argument as rules/private/triton.bzl describes it; `constants` and `options` of Triton;
+`backend` and `arch`. Each FILE is a module of the kernel's Python package under its NAME in that, e.g.
+`swiglu/kernels.py`. OUT becomes the machine code, OUT.json what a launcher needs to know, and OUT.txt the PTX or AMD's
+assembly.
 
 The module is imported without a torch, and without the `__init__.py` of its package: other packages than Triton have
 stand-ins, so that a module whose launching code needs them can be read.
@@ -206,7 +207,10 @@ def main(arguments: Sequence[str]) -> int:
     scratch = Path(f"{out}.scratch").absolute()
     scratch.mkdir()
     # Triton 3.9 asks for the choice; its default is what a user's JIT does as well.
-    os.environ.update(HOME=str(scratch), TMPDIR=str(scratch), TRITON_CACHE_DIR=str(scratch), TRITON_DEFAULT_FP_FUSION="1")
+    os.environ |= {
+        **dict.fromkeys(("HOME", "TMPDIR", "TRITON_CACHE_DIR"), str(scratch)),
+        "TRITON_DEFAULT_FP_FUSION": "1",
+    }
     sys.path.insert(0, str(Path(site).absolute()))
     sys.meta_path.insert(0, _Files(files))
     sys.meta_path.append(_StandIns())

@@ -1,8 +1,8 @@
 """The kernels of this package whose machine code was made ahead of time; Triton is not imported for them.
 
 `from ._aot import kernels` has the functions of the module `kernels`, to be launched as Triton's are:
-`kernels.forward[grid](...)`. What no machine code fits is left to Triton, with a warning, or is an error if aot.toml says
-`strict` or RULES_TORCH_KERNELS_TRITON is `strict`; `jit` in that variable leaves everything to Triton.
+`kernels.forward[grid](...)`. What no machine code fits is left to Triton, with a warning. It is an error if aot.toml
+says `strict` or RULES_TORCH_KERNELS_TRITON is `strict`; `jit` in that variable leaves everything to Triton.
 """
 
 from __future__ import annotations

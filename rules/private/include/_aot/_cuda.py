@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,9 +20,8 @@ _USUAL_SHARED = 48 * 1024
 _CONFIG = "@IIIIIIIPPI"
 """CUlaunchConfig: grid, block, bytes of shared memory, stream, attributes and how many there are."""
 
-_FORMATS = {
-    **dict(i1="b", i8="b", i16="h", i32="i", i64="q", u1="B", u8="B", u16="H", u32="I", u64="Q", fp32="f", fp64="d"),
-}
+_CODES = "i1=b i8=b i16=h i32=i i64=q u1=B u8=B u16=H u32=I u64=Q fp32=f fp64=d"
+_FORMATS = dict(code.split("=") for code in _CODES.split())
 """How `struct` spells Triton's types; those of pointers begin with `*`."""
 
 
@@ -115,8 +114,8 @@ def _launcher(
 
     positions = {name: f"v{index}" for index, name in enumerate(names)}
     values = ", ".join([*(positions[name] for name, _ in facts["parameters"]), *["0"] * facts["hidden"]])
-    # A slot is of one launch at a time: it is taken from the list and put back, also if another thread, or what the garbage
-    # collector runs, launches meanwhile.
+    # A slot is of one launch at a time: it is taken from the list and put back, also if another thread, or what the
+    # garbage collector runs, launches meanwhile.
     text = f"""
 def launch(grid, stream, {", ".join(positions.values())}):
     dimensions = len(grid)
@@ -156,5 +155,4 @@ def launch(grid, stream, {", ".join(positions.values())}):
         "take": slots.pop,
     }
     exec(text, scope)  # noqa: S102  (names of parameters)
-    launch: Callable[..., None] = scope["launch"]
-    return launch
+    return cast("Callable[..., None]", scope["launch"])

@@ -115,7 +115,11 @@ class Kernel:
                 lines.append(f"{value} = 0 if {name} is None else {name}.data_ptr()")
                 keys += [f"None if {name} is None else {name}.dtype", f"not {value} & 15"]
             elif kind == "integer":
-                keys += [f"{name}.__class__", f"2 if {name} == 1 else not {name} & 15", f"{_LEAST} <= {name} <= {_MOST}"]
+                keys += [
+                    f"{name}.__class__",
+                    f"2 if {name} == 1 else not {name} & 15",
+                    f"{_LEAST} <= {name} <= {_MOST}",
+                ]
             else:
                 keys.append(f"{name}.__class__" if kind == "float" else name)
             values.append(value)
@@ -229,7 +233,7 @@ def launch(grid, {", ".join([*words, *(f"{name}=None" for name in options)])}, *
         return function[grid](**named, **given)
 
 
-def _fits(value: Any, type_: str) -> int | None:  # noqa: ANN401
+def _fits(value: Any, type_: str) -> int | None:  # noqa: ANN401, PLR0911  (a case for each kind of argument)
     """How much of a type is special and fits an argument: 0 to 1; None if it does not fit."""
     if value is None or type_ == "None":
         return 1 if value is None and type_ == "None" else None
@@ -238,16 +242,12 @@ def _fits(value: Any, type_: str) -> int | None:  # noqa: ANN401
         if plain[1:] != _TYPES.get(str(getattr(value, "dtype", "")).removeprefix("torch.")):
             return None
         return _aligned(value.data_ptr(), special)
-    if isinstance(value, bool):
-        return 0 if plain in ("u1", "i1") else None
-    if isinstance(value, float):
-        return 0 if plain in ("fp32", "fp64") else None
-    if type(value) is not int:
+    if isinstance(value, bool | float):
+        return 0 if plain in (("u1", "i1") if isinstance(value, bool) else ("fp32", "fp64")) else None
+    if type(value) is not int or plain in ("u1", "i1", "fp32", "fp64"):
         return None
     if type_ == "1":
         return 1 if value == 1 else None
-    if plain[0] not in "iu" or plain[1:] == "1":
-        return None
     bits = int(plain[1:])
     low, high = (0, (1 << bits) - 1) if plain[0] == "u" else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
     return _aligned(value, special) if low <= value <= high else None
