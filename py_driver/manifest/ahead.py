@@ -16,7 +16,7 @@ from py_driver.manifest.section import Findings, Section, kind
 from py_driver.manifest.text import parse
 from py_driver.matrix.backends.cuda import CAPABILITY
 from py_driver.matrix.backends.rocm import GFX
-from py_driver.spelling import did_you_mean
+from py_driver.spelling import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -265,21 +265,25 @@ def check_names(compiled: Compiled, parameters: Mapping[str, bool], findings: Fi
         parameters: of it, with whether each has a default or may be left out.
         findings: gets UNKNOWN_KEY and MISSING_KEY.
     """
-    known = list(parameters)
+    unknown = set()
+    for is_config, tables in ((False, compiled.signatures), (True, compiled.configs)):
+        known = (*parameters, *(OPTIONS if is_config else ()))
+        for values in tables:
+            for name in values.values:
+                if name not in known:
+                    message = f"`{compiled.function.value}` has no argument `{name}`"
+                    label = did_you_mean(name, known)
+                    findings.add(Code.UNKNOWN_KEY, message, values.spans[name], label=label)
+                    unknown.add(nearest(name, known))
     for signature in compiled.signatures:
-        for config in compiled.configs:
-            for values in (signature, config):
-                for name in values.values:
-                    if name not in parameters and not (values is config and name in OPTIONS):
-                        message = f"`{compiled.function.value}` has no argument `{name}`"
-                        label = did_you_mean(name, [*known, *(OPTIONS if values is config else ())])
-                        findings.add(Code.UNKNOWN_KEY, message, values.spans[name], label=label)
-            missing = [
-                name
-                for name, is_optional in parameters.items()
-                if not is_optional and name not in signature.values and name not in config.values
-            ]
-            if missing:
-                message = f"{compiled.title} has no type or value for `{'`, `'.join(missing)}`"
-                advice = "add a type to `signatures`, or a value of a constexpr to `configs`"
-                findings.add(Code.MISSING_KEY, message, signature.span, advice=advice)
+        missing = [
+            name
+            for name, is_optional in parameters.items()
+            if not is_optional
+            and name not in unknown | signature.values.keys()
+            and any(name not in config.values for config in compiled.configs)
+        ]
+        if missing:
+            message = f"{compiled.title} has no type or value for `{'`, `'.join(missing)}`"
+            advice = "add a type to `signatures`, or a value of a constexpr to `configs`"
+            findings.add(Code.MISSING_KEY, message, signature.span, advice=advice)
