@@ -200,6 +200,29 @@ def _compile(request: Mapping[str, Any], out: Path) -> None:
     Path(f"{out}.json").write_text(json.dumps(facts, sort_keys=True) + "\n", encoding="utf-8")
 
 
+def _shown(problem: BaseException, files: Mapping[str, Path]) -> str:
+    """What is wrong, as compilers say it: at the place in the file that Triton or Python name, if that is the kernel's."""
+    cause: BaseException | None = problem
+    place = ""
+    message = f"{type(problem).__name__}: {problem}"
+    while cause is not None:
+        node, source = getattr(cause, "node", None), getattr(cause, "src", None)
+        if node is not None and source:
+            # Triton counts lines from the beginning of the function.
+            own = ((path, path.read_text(encoding="utf-8").partition(source)) for path in files.values())
+            found = next(((path, before) for path, (before, same, _) in own if same), None)
+            if found:
+                place = f"{found[0]}:{found[1].count(chr(10)) + node.lineno}:{node.col_offset + 1}: "
+            message = str(getattr(cause, "error_message", None) or cause)
+        elif place:
+            message = f"{type(cause).__name__}: {cause}"
+        cause = cause.__cause__
+    if not place:
+        frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if frame.filename in files]
+        place = f"{files[frames[-1].filename]}:{frames[-1].lineno}:1: " if frames else ""
+    return f"{place}error: {message}\n"
+
+
 def main(arguments: Sequence[str]) -> int:
     """Compile; what is wrong with the function goes to stderr."""
     site, request, out, *rest = arguments
@@ -217,10 +240,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         _compile(json.loads(request), Path(out))
     except Exception as problem:  # noqa: BLE001  (of the author's code, or Triton's of it)
-        inner = problem.__cause__ or problem
-        frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if frame.filename in files]
-        place = f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else ""
-        sys.stderr.write(f"{place}error: {type(inner).__name__}: {problem}\n")
+        sys.stderr.write(_shown(problem, files))
         return 1
     finally:
         with contextlib.suppress(OSError):
