@@ -109,7 +109,7 @@ def triton_targets(manifest: Manifest, matrix: Matrix, python: Sequence[str], li
     ahead, findings = read_ahead(path.read_bytes(), str(path))
     if findings.has_errors:
         raise DriverError(findings.diagnostics())
-    modules = _Modules(manifest, python, links.directory)
+    modules = Modules(manifest, python, links.directory)
     release = _release(ahead, matrix, findings)
     functions = {}
     for compiled in ahead.kernels:
@@ -213,8 +213,14 @@ def _check_kinds(compiled: Compiled, parameters: Sequence[Parameter], findings: 
                 findings.add(Code.BAD_VALUE, message, config.spans[name], advice="move it to `signatures`")
 
 
-class _Modules:
-    """The modules of a Python package, each parsed once."""
+class Modules:
+    """The modules of a Python package, each parsed once.
+
+    Args:
+        manifest: the project's build.toml.
+        python: the files of the package.
+        directory: the project's.
+    """
 
     def __init__(self, manifest: Manifest, python: Sequence[str], directory: Path) -> None:
         self._package = manifest.module
@@ -244,13 +250,32 @@ class _Modules:
             label = did_you_mean(module, sorted(self._files))
             findings.add(Code.FILE_MISSING, message, compiled.function.span, label=label)
             return ()
-        functions = {node.name: node for node in ast.walk(self._tree(module)) if isinstance(node, ast.FunctionDef)}
+        functions = self._functions(module)
         if name not in functions:
             message = f"{self._files[module]} has no function `{name}`"
             label = did_you_mean(name, sorted(functions))
             findings.add(Code.BAD_VALUE, message, compiled.function.span, label=label)
             return ()
         return tuple(_parameters(functions[name].args))
+
+    def _functions(self, module: str) -> dict[str, ast.FunctionDef]:
+        """The functions of a module."""
+        return {node.name: node for node in ast.walk(self._tree(module)) if isinstance(node, ast.FunctionDef)}
+
+    def parameters_of(self, function: str) -> tuple[Parameter, ...]:
+        """The parameters of a function, e.g. `kernels.forward`; empty if there is no such function."""
+        module, _, name = function.rpartition(".")
+        node = self._functions(module).get(name) if module in self._files else None
+        return tuple(_parameters(node.args)) if node else ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The modules, as they are imported from the package."""
+        return tuple(self._files)
+
+    def text(self, module: str) -> bytes:
+        """The content of a module."""
+        return (self._directory / self._files[module]).read_bytes()
 
     def closure(self, functions: Mapping[str, object]) -> tuple[str, ...]:
         """The files of the modules with some functions, and of those of the package that they import."""
