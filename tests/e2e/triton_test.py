@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from clone import PROJECTS
@@ -12,12 +14,35 @@ from elftools.elf.elffile import ELFFile
 
 from py_driver import __main__
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pytestmark = pytest.mark.e2e
 
 _KERNELS = "torch-ext/triton_ahead"
+_LAUNCH = """
+import sys
+import types
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+
+class Driver:
+    get_current_target = staticmethod(lambda: GPUTarget("cuda", 90, 32))
+    get_current_device = get_current_stream = staticmethod(lambda *_: 0)
+
+class Type:
+    __str__ = __repr__ = lambda self: "torch.float32"
+
+class Tensor:
+    dtype = Type()
+    data_ptr = staticmethod(lambda: 64)
+
+torch = sys.modules["torch"] = types.ModuleType("torch")
+torch.Tensor, torch.autograd = Tensor, types.SimpleNamespace(Function=object)
+driver.set_active(Driver())
+sys.path.insert(0, sys.argv[1])
+from triton_ahead import kernels
+x = Tensor()
+kernels.scale.fn.warmup(x, x, 4096, 2.0, BLOCK=128, num_warps=8, grid=(1,))
+kernels.scale.fn.warmup(x, x, 4095, 2.0, BLOCK=64, grid=(1,))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +107,36 @@ def test_a_mistake_in_a_kernel_is_shown_at_its_place(project: Path, capsys: pyte
     line = 1 + text[: text.index("tl.load(")].count("\n")
     assert (found["file"], found["line"]) == (str(kernels), line)
     assert "laod" in found["message"]
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the locked Triton is for Python 3.11")
+def test_what_triton_compiles_is_recorded(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A GPU has its place taken by the name of one: Triton compiles for it and launches nothing."""
+    project = shutil.copytree(PROJECTS / "triton_ahead", base / "traced")
+    manifest = project / "build.toml"
+    manifest.write_text(manifest.read_text(encoding="utf-8").replace('["cuda"', '["cpu", "cuda"'), encoding="utf-8")
+    (project / _KERNELS / "__init__.py").write_text("", encoding="utf-8")
+    (base / "launch.py").write_text(_LAUNCH, encoding="utf-8")
+    __main__.main(["bazel", "--", "info", "output_base"])
+    output_base = Path(capsys.readouterr().out.strip().splitlines()[-1])
+    [site] = output_base.glob("external/*torch_kernels_triton_3_9/site")
+    words = [
+        "env",
+        f"TRITON_CACHE_DIR={base / 'triton'}",
+        "sh",
+        "-c",
+        'PYTHONPATH="$PYTHONPATH:$0" exec "$@"',
+        str(site),
+    ]
+    command = [*words, sys.executable, str(base / "launch.py"), str(project / "torch-ext")]
+    local = ["trace", str(project), "--torch", "2.13", "--backend", "cpu"]
+    assert __main__.main([*local, "--json", "--", *command]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [call["config"] for call in found["calls"]] == [
+        {"BLOCK": 128, "num_warps": 8},
+        {"BLOCK": 64, "num_warps": 4},
+    ]
+    assert [call["signature"]["count"] for call in found["calls"]] == ["i32:16", "i32"]
+    assert [call["new"] for call in found["calls"]] == [True, False]
+    assert __main__.main(["check", str(project)]) == 0
+    assert (project / "aot.toml").read_text(encoding="utf-8").count("signatures") == 2

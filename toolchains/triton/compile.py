@@ -201,7 +201,7 @@ def _compile(request: Mapping[str, Any], out: Path) -> None:
 
 
 def _shown(problem: BaseException, files: Mapping[str, Path]) -> str:
-    """What is wrong, as compilers say it: at the place that Triton or Python name, if that is in a file of the kernel."""
+    """What is wrong, as compilers say it: at the place that Triton or Python name, if it is in a file of the kernel."""
     cause: BaseException | None = problem
     place = ""
     message = f"{type(problem).__name__}: {problem}"

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from tree import write_files
 
+from py_driver.__main__ import main
 from py_driver.authoring.triton_trace import RECORDER, Call, ahead_text, listed, read_trace, recording
 from py_driver.matrix.releases import Releases
 from py_driver.plan.project import Project, load
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 BUILD = """[general]
 name = "kernel-of-mine"
@@ -124,6 +127,12 @@ def test_what_the_file_says_besides_is_kept(tmp_path: Path) -> None:
     text = ahead_text(listed(project), project)
     again = _project(tmp_path, aot=text)
     assert again.triton == project.triton
+
+
+def test_there_is_something_to_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _project(tmp_path)
+    assert main(["trace", str(tmp_path)]) == 2
+    assert "there is no command to record" in capsys.readouterr().err
 
 
 def test_python_records_only_if_asked_and_runs_another_module_of_the_name(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from py_driver.actions.expected import Settings, expected_actions
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.releases import Releases
 from py_driver.plan.buildfile import render
+from py_driver.plan.narrow import narrowed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,6 +127,13 @@ def test_only_variants_of_the_backend_have_it(tmp_path: Path) -> None:
     text = render(plan, "")
     assert text.count("kernel_triton(") == 1
     assert text.count('triton = [":triton_cuda"]') == sum(bool(variant.triton) for variant in plan.variants)
+
+
+@pytest.mark.parametrize(("archs", "kept"), [(["9.0"], ("9.0",)), (["8.6"], ("8.0",)), (["12.0"], ("8.0",))], ids=str)
+def test_a_build_for_one_gpu_compiles_for_that_alone(tmp_path: Path, archs: list[str], kept: tuple[str, ...]) -> None:
+    text = TEXT.replace("[torch]", "[torch-noarch]").partition("[torch-noarch]")[0] + "[torch-noarch]\n"
+    [target] = narrowed(_plan(tmp_path, text=text), archs).triton
+    assert target.archs == kept
 
 
 def test_the_list_is_a_part_of_the_id(tmp_path: Path) -> None:
