@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from ._ops import add_op_namespace_prefix
+from . import _ops
 
 try:
     from ._aot import kernels  # machine code of what aot.toml lists: no Triton is imported, nothing is compiled here
@@ -54,13 +54,6 @@ def _like(tensor: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(tensor, memory_format=torch.contiguous_format)
 
 
-# torch calls the GPUs of ROCm `cuda` too.
-@torch.library.custom_op(
-    add_op_namespace_prefix("[[ module ]]"),
-    mutates_args=(),
-    device_types="cuda",
-    schema="(Tensor gate, Tensor up) -> Tensor",
-)
 def _forward(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     _check(gate, up)
     out = _like(gate)
@@ -68,28 +61,10 @@ def _forward(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@_forward.register_fake
-def _(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-    """What torch.compile runs in the place of the kernel: it knows the output's shape and type alone."""
-    return _like(gate)
-
-
-@torch.library.custom_op(
-    add_op_namespace_prefix("[[ module ]]_backward"),
-    mutates_args=(),
-    device_types="cuda",
-    schema="(Tensor grad, Tensor gate, Tensor up) -> (Tensor, Tensor)",
-)
 def _gradients(grad: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     outputs = _like(gate), _like(up)
     _launch(kernels.swiglu_backward, outputs, [grad, gate, up])
     return outputs
-
-
-@_gradients.register_fake
-def _(grad: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same for the gradients."""
-    return _like(gate), _like(up)
 
 
 def _save(ctx, inputs, output):
@@ -99,10 +74,22 @@ def _save(ctx, inputs, output):
 
 def _backward(ctx, grad):
     """The gradients of gate and up, by a kernel. It has no backward itself, so torch refuses second derivatives."""
-    return _gradients(grad, *ctx.saved_tensors)
+    return _ops.ops.[[ module ]]_backward(grad, *ctx.saved_tensors)
 
 
-_forward.register_autograd(_backward, setup_context=_save)
+# Not by torch.library.custom_op: its first call loads all of torch.compile, which takes seconds. A fake is what
+# torch.compile runs in the place of a kernel: it knows the shape and the type of an output alone. torch calls the
+# GPUs of ROCm `cuda` too.
+_OP = _ops.add_op_namespace_prefix("[[ module ]]")
+torch.library.define(_OP, "(Tensor gate, Tensor up) -> Tensor")
+torch.library.impl(_OP, "cuda", _forward)
+torch.library.register_fake(_OP, lambda gate, up: _like(gate))
+torch.library.register_autograd(_OP, _backward, setup_context=_save)
+
+_OP_BACKWARD = _ops.add_op_namespace_prefix("[[ module ]]_backward")
+torch.library.define(_OP_BACKWARD, "(Tensor grad, Tensor gate, Tensor up) -> (Tensor, Tensor)")
+torch.library.impl(_OP_BACKWARD, "cuda", _gradients)
+torch.library.register_fake(_OP_BACKWARD, lambda grad, gate, up: (_like(gate), _like(up)))
 
 
 def [[ module ]](
@@ -121,7 +108,7 @@ def [[ module ]](
         `out`.
     """
     if out is None and config is None:
-        return _forward(gate, up)
+        return _ops.ops.[[ module ]](gate, up)
     _check(gate, up)
     out = _like(gate) if out is None else out
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (out, gate, up)):
