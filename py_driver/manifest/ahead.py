@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 AHEAD = "aot.toml"
 """The name of the file."""
 
+FAMILIES = ("cuda", "rocm")
+"""The backends that Triton compiles for."""
+
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """The words of a configuration that are no constants of the function, as `triton.Config` has them."""
 

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code, DriverError
-from py_driver.manifest.ahead import AHEAD, OPTIONS, check_names, read_ahead
+from py_driver.manifest.ahead import AHEAD, FAMILIES, OPTIONS, check_names, read_ahead
 from py_driver.manifest.model import values
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.staging import staged
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from py_driver.manifest.section import Findings
     from py_driver.matrix.matrix import Matrix
     from py_driver.plan.links import Links
-
-FAMILIES = ("cuda", "rocm")
-"""The backends that Triton compiles for."""
 
 _DIGITS = 10
 """Of the digest in the name of what is compiled."""
@@ -90,7 +87,7 @@ class TritonTarget(NamedTuple):
 
 
 def triton_targets(manifest: Manifest, matrix: Matrix, python: Sequence[str], links: Links) -> tuple[TritonTarget, ...]:
-    """What is compiled ahead of time, for each backend of a project that Triton compiles for; nothing without aot.toml.
+    """What is compiled ahead of time, for each backend of a project with an aot.toml that Triton compiles for.
 
     Args:
         manifest: the build.toml.
@@ -103,8 +100,6 @@ def triton_targets(manifest: Manifest, matrix: Matrix, python: Sequence[str], li
             FILE_MISSING, UNSUPPORTED, UNKNOWN_ARCH; PATH_ESCAPES.
     """
     path = links.directory / AHEAD
-    if not path.is_file():
-        return ()
     links.check(AHEAD)
     ahead, findings = read_ahead(path.read_bytes(), str(path))
     if findings.has_errors:

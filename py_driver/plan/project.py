@@ -8,11 +8,11 @@ import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.errors import Code, Diagnostic, DriverError, error
+from py_driver.manifest.ahead import AHEAD
 from py_driver.manifest.model import TORCH
 from py_driver.manifest.reader import read
 from py_driver.manifest.text import SIZE_LIMIT, check_size
 from py_driver.matrix.backends import BUILT
-from py_driver.plan.ahead import triton_targets
 from py_driver.plan.checks import check
 from py_driver.plan.cpus import note_cpus
 from py_driver.plan.file_checks import FileChecker
@@ -23,7 +23,7 @@ from py_driver.plan.package_files import package_files
 from py_driver.plan.patterns import with_files
 from py_driver.plan.present_files import PresentFiles
 from py_driver.spelling import nearest
-from py_driver.system.files import is_directory
+from py_driver.system.files import is_directory, is_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,8 +119,21 @@ def load(directory: Path, releases: Releases) -> Project:
         python=python,
         reach=reach,
         notes=findings.notes(),
-        triton=triton_targets(manifest, releases.matrix, python, links),
+        triton=_ahead(manifest, releases, python, links),
     )
+
+
+def _ahead(manifest: Manifest, releases: Releases, python: tuple[str, ...], links: Links) -> tuple[TritonTarget, ...]:
+    """What Triton compiles ahead of time, by backend; nothing without an aot.toml.
+
+    Raises:
+        DriverError: see `triton_targets`.
+    """
+    if not is_file(links.directory / AHEAD):
+        return ()
+    from py_driver.plan.ahead import triton_targets  # noqa: PLC0415  (most projects need no parser of Python)
+
+    return triton_targets(manifest, releases.matrix, python, links)
 
 
 def read_manifest(directory: Path) -> bytes:

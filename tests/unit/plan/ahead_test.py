@@ -12,7 +12,9 @@ from py_driver.actions.expected import Settings, expected_actions
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.releases import Releases
 from py_driver.plan.buildfile import render
+from py_driver.plan.jit_notes import jit_notes
 from py_driver.plan.narrow import narrowed
+from py_driver.plan.project import load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -195,6 +197,19 @@ def test_a_mistake_is_told_with_its_place(  # noqa: PLR0913  (a table of mistake
     assert (first.code, first.span and first.span.line) == (code, line)
     assert first.span
     assert first.span.file.endswith("aot.toml")
+
+
+def test_kernels_that_are_compiled_where_they_run_are_told_of(tmp_path: Path) -> None:
+    more = "\n\n@triton.jit\ndef helper(x):\n    return x\n\n\n@triton.jit(debug=True)\ndef other(x):\n    helper(x)\n"
+    _plan(tmp_path, kernels=KERNELS + more)
+    [note] = jit_notes(load(tmp_path, Releases()))
+    assert note.message.startswith("Triton compiles `other` at a user's first call")
+    assert (note.span.line, note.span.text) == (KERNELS.count("\n") + 9, "def other(x):")
+    (tmp_path / "aot.toml").unlink()
+    [note] = jit_notes(load(tmp_path, Releases()))
+    assert note.message.startswith("Triton compiles `forward`, `other` at")
+    _plan(tmp_path)
+    assert jit_notes(load(tmp_path, Releases())) == []
 
 
 def test_the_name_of_the_generated_package_is_taken(tmp_path: Path) -> None:
