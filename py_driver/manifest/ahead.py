@@ -103,6 +103,12 @@ _KERNEL = Table(
             doc="Values of constants, and `num_warps`, `num_stages`, `num_ctas` and `maxnreg`, as of `triton.Config`.",
             example="[{ BLOCK = 1024, num_warps = 4 }]",
         ),
+        Key(
+            name="tuned",
+            kind=Kind.TEXT,
+            doc="A directory with files of `driver tune --apply`, whose configurations are compiled too.",
+            example='"torch-ext/swiglu/configs"',
+        ),
     ),
 )
 TABLES = (_TOP, _KERNEL)
@@ -131,12 +137,14 @@ class Compiled(NamedTuple):
         function: the module and the function.
         signatures: types by argument.
         configs: constants and options.
+        tuned: a directory with further ones, relative to the project; it need not be there.
     """
 
     title: str
     function: Text
     signatures: tuple[Values, ...]
     configs: tuple[Values, ...]
+    tuned: Text | None = None
 
 
 class Ahead(NamedTuple):
@@ -203,6 +211,7 @@ def _kernels(top: Section, table: Mapping[str, Any], findings: Findings) -> Iter
         function = section.text("function")
         signatures = tuple(_tables(section, "signatures", values, findings))
         configs = tuple(_tables(section, "configs", values, findings)) or (_nothing(section),)
+        tuned = section.text("tuned")
         section.finish()
         for signature in signatures:
             _check_types(signature, section, findings)
@@ -212,7 +221,7 @@ def _kernels(top: Section, table: Mapping[str, Any], findings: Findings) -> Iter
             advice = 'add `signatures`: the types of the arguments, e.g. [{ out = "*fp16:16", count = "i32" }]'
             findings.add(Code.MISSING_KEY, f"{section.title} has no `signatures`", section.span, advice=advice)
         if function and signatures:
-            yield Compiled(section.title, function, signatures, configs)
+            yield Compiled(section.title, function, signatures, configs, tuned)
 
 
 def _nothing(section: Section) -> Values:

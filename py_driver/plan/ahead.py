@@ -7,8 +7,9 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code, DriverError
-from py_driver.manifest.ahead import AHEAD, FAMILIES, OPTIONS, check_names, read_ahead
+from py_driver.manifest.ahead import AHEAD, FAMILIES, OPTIONS, Values, check_names, read_ahead
 from py_driver.manifest.model import values
+from py_driver.manifest.paths import path_problem
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.staging import staged
 from py_driver.spelling import did_you_mean
@@ -107,6 +108,7 @@ def triton_targets(manifest: Manifest, matrix: Matrix, python: Sequence[str], li
     modules = Modules(manifest, python, links.directory)
     release = _release(ahead, matrix, findings)
     functions = {}
+    ahead = ahead._replace(kernels=tuple(_with_tuned(kernel, links, findings) for kernel in ahead.kernels))
     for compiled in ahead.kernels:
         if parameters := modules.parameters(compiled, findings):
             functions[compiled.function.value] = parameters
@@ -135,6 +137,30 @@ def triton_targets(manifest: Manifest, matrix: Matrix, python: Sequence[str], li
     if findings.has_errors:
         raise DriverError(findings.diagnostics())
     return tuple(targets)
+
+
+def _with_tuned(compiled: Compiled, links: Links, findings: Findings) -> Compiled:
+    """A function with the configurations that `driver tune --apply` wrote for it, each once."""
+    tuned = compiled.tuned
+    if tuned is None:
+        return compiled
+    directory = links.directory / tuned.value
+    if problem := path_problem(tuned.value) or (directory.exists() and links.problem(tuned.value)):
+        findings.add(Code.PATH_ESCAPES, f"`{tuned.value}` {problem}", tuned.span)
+        return compiled
+    configs = [*compiled.configs]
+    for path in sorted(directory.glob("*.json")):
+        try:
+            chosen = json.loads(path.read_bytes())
+            found = [{**config} for config in chosen.values()]
+        except (AttributeError, OSError, RecursionError, TypeError, ValueError):
+            message = f"{path} is no file of `driver tune --apply`: it has no configurations"
+            findings.add(Code.BAD_VALUE, message, tuned.span)
+            continue
+        for config in found:
+            if config not in [known.values for known in configs]:
+                configs.append(Values(config, dict.fromkeys(config, tuned.span), tuned.span))
+    return compiled._replace(configs=tuple(configs))
 
 
 def _requests(ahead: Ahead, functions: Mapping[str, Sequence[Parameter]]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -118,6 +119,21 @@ def test_a_further_torch_release_needs_no_further_action(tmp_path: Path) -> None
     }
     assert len(found[cuda[0].name]) == 2 * 2
     assert all(actions == found[cuda[0].name] for actions in found.values())
+
+
+def test_what_was_tuned_is_compiled_too(tmp_path: Path) -> None:
+    aot = AOT + 'tuned = "torch-ext/re_lu/configs"\n'
+    assert len(_plan(tmp_path, aot).triton[0].requests) == 2
+    chosen = {"64": {"BLOCK": 2048, "num_warps": 8}, "128": {"BLOCK": 1024, "num_warps": 4}}
+    write_files(tmp_path, {"torch-ext/re_lu/configs/device_name=NVIDIA_H200.json": json.dumps(chosen)})
+    requests = _plan(tmp_path, aot).triton[0].requests.values()
+    assert [(request["constants"]["BLOCK"], request["options"]["num_warps"]) for request in requests] == [
+        (1024, 4),
+        (2048, 8),
+    ] * 2
+    write_files(tmp_path, {"torch-ext/re_lu/configs/broken.json": "[1]"})
+    with pytest.raises(DriverError, match="no file of `driver tune --apply`"):
+        _plan(tmp_path, aot)
 
 
 def test_only_variants_of_the_backend_have_it(tmp_path: Path) -> None:
