@@ -58,6 +58,7 @@ _ATTRIBUTE_TYPES = {
     "label": "label",
     "label_list": "list of labels",
     "string": "string",
+    "string_dict": "dictionary of strings",
     "string_list": "list of strings",
     "string_list_dict": "dictionary of lists of strings",
 }

@@ -10,6 +10,7 @@ load("//toolchains/library:repository.bzl", "library_repository")
 load("//toolchains/python:repository.bzl", "python_repository")
 load("//toolchains/rocm:repository.bzl", "rocm_sdk_repository")
 load("//toolchains/torch:repository.bzl", "torch_sdk_repository")
+load("//toolchains/triton:repository.bzl", "triton_repository")
 load("//toolchains/tvm_ffi:repository.bzl", "tvm_ffi_repository")
 load(":declare.bzl", "cc_repository")
 load(":gpus.bzl", "GPUS", "repository_name")
@@ -40,6 +41,10 @@ TVM_FFI = Label("@torch_kernels_tvm_ffi//:link")
 # What the one Python defines that a variant is for.
 CPYTHON_SYMBOLS = Label("//:cpython_symbols")
 
+# The compilers of kernels in Triton, by release.
+TRITON = {{
+{triton}}}
+
 LIBRARIES = {{
     "cpython": Label("//:cpython"),
 {entries}}}
@@ -65,6 +70,9 @@ def _hub_impl(rctx):
     rctx.file("libraries.bzl", _LIBRARIES.format(entries = "".join([
         "    \"%s\": Label(\"@%s//:sdk\"),\n" % (name, repository)
         for name, repository in sorted(rctx.attr.libraries.items())
+    ]), triton = "".join([
+        "    \"%s\": Label(\"@%s//:sdk\"),\n" % (version, repository_name("triton", version))
+        for version in rctx.attr.triton
     ])))
 
 _hub_repository = repository_rule(
@@ -76,6 +84,7 @@ _hub_repository = repository_rule(
         "libraries": attr.string_dict(mandatory = True, doc = "What `depends` may name, e.g. `cutlass_3_6`, with its repository."),
         "machine": attr.string(mandatory = True, doc = "The CPU of the machine that makes repositories."),
         "torch": attr.string_list(mandatory = True, doc = "Torch versions, e.g. `2.13`."),
+        "triton": attr.string_list(mandatory = True, doc = "Releases of Triton, e.g. `3.9`."),
     },
     doc = "Declares every toolchain without fetching any.",
 )
@@ -213,7 +222,7 @@ def _gpu_compilers(machine, kind, lock, symbols, zig):
 def _toolchains_impl(mctx):
     lock = {
         kind: json.decode(mctx.read(Label("//toolchains/lock:%s.json" % kind)))
-        for kind in ["cc", "cpython", "gcc", "hipify", "machines", "python", "tvm_ffi"] + _EXTENSIBLE
+        for kind in ["cc", "cpython", "gcc", "hipify", "machines", "python", "triton", "tvm_ffi"] + _EXTENSIBLE
     }
     symbols = {
         (kind, version): _symbols(kind, version, entry)
@@ -272,6 +281,13 @@ def _toolchains_impl(mctx):
             symbols = _symbols("tvm_ffi", version, entry),
             zig = zig,
         )
+    for version, entry in lock["triton"].items():
+        triton_repository(
+            name = repository_name("triton", version),
+            cpu = CPU,
+            lock = json.encode(entry),
+            python = json.encode(lock["hipify"]["python"]),
+        )
     _hub_repository(
         name = "torch_kernels_toolchains",
         cpython = _cpythons(mctx, lock["cpython"]),
@@ -284,6 +300,7 @@ def _toolchains_impl(mctx):
         libraries = libraries,
         machine = here,
         torch = lock["torch"].keys(),
+        triton = lock["triton"].keys(),
     )
     return mctx.extension_metadata(reproducible = True)
 

@@ -196,7 +196,7 @@ def place_of(action: VariantAction, directory: str, paths: Container[str]) -> Pl
         source=source,
         section=section,
         mnemonic=named or mnemonic,
-        arch=backend.arch_of_directory(arch) if backend and arch else None,
+        arch=backend.arch_of_directory(arch) if backend and arch else arch,
     )
 
 

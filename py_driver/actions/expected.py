@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from py_driver.actions.phases import LINK, LINKED_CODE, TorchHeaders, last_of, phases, way_of
+from py_driver.actions.phases import LINK, LINKED_CODE, TRITON, TorchHeaders, last_of, phases, way_of
 from py_driver.manifest.linking import linking_of
 from py_driver.manifest.model import TORCH
 from py_driver.manifest.paths import OTHER_SOURCES
@@ -100,6 +100,7 @@ def expected_actions(
     for variant in chosen:
         own = [action for name in variant.groups for action in _actions(variant, groups[name], contents, settings)]
         found += own
+        found += _ahead(variant, plan, contents, settings)
         if link := links.get(variant.name):
             found += _of_device_link(variant, link, own, settings)
     return found
@@ -111,7 +112,8 @@ def compiled_sources(plan: Plan) -> set[tuple[str, str]]:
     Args:
         plan: of the project.
     """
-    return plan.sources | {(link.name, LINKED_CODE) for link in plan.device_links.values()}
+    linked = {(link.name, LINKED_CODE) for link in plan.device_links.values()}
+    return plan.sources | linked | {(target.name, name) for target in plan.triton for name in target.requests}
 
 
 class _Content(NamedTuple):
@@ -142,6 +144,7 @@ class _Contents:
             identity.name: _digest([identity.config, [[name, digests.get(name, "")] for name in identity.files]])
             for identity in plan.identities
         }
+        self._digests = digests
         self._bare: dict[str, str] = {}
         self._includes: dict[str, tuple[str, ...] | None] = {}
         self._known: dict[tuple[str, str], _Content] = {}
@@ -162,6 +165,10 @@ class _Contents:
                 gpu=any("cuda" in path.lower() or "hip" in path.lower() for path in includes),
             )
         return self._known[key]
+
+    def whole(self, names: Sequence[str]) -> str:
+        """Digest of files as they are."""
+        return _digest([[name, self._digests.get(name, "")] for name in names])
 
     def identity_of(self, group: Group) -> str:
         """Digest of what the id of the kernel is made from; empty if the group does not see that."""
@@ -256,6 +263,27 @@ def _actions(variant: Variant, group: Group, contents: _Contents, settings: Sett
                 headers=seen,
                 templates=content.templates and not host,
             )
+
+
+def _ahead(variant: Variant, plan: Plan, contents: _Contents, settings: Settings) -> Iterator[ExpectedAction]:
+    """The actions of functions in Triton, for a variant; they depend on nothing of it."""
+    for target in plan.triton:
+        if target.name != variant.triton:
+            continue
+        part = f"triton {target.release}"
+        used = [settings.rules, settings.toolchains.get(part), contents.whole(target.sources)]
+        for name, request in target.requests.items():
+            for arch in map(BUILT[target.family].label, target.archs):
+                yield ExpectedAction(
+                    variant=variant.name,
+                    section=target.name,
+                    source=name,
+                    mnemonic=TRITON,
+                    arch=arch,
+                    part=part,
+                    reads=_digest([target.name, request, arch, used]),
+                    headers=TorchHeaders.NONE,
+                )
 
 
 def _of_device_link(

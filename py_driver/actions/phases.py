@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 LINK: Final = "cuda-link"
 """The way in which the device code of several sources is linked."""
 
+TRITON: Final = "TritonCompile"
+"""The kind of action that compiles a function of an aot.toml."""
+
 LINKED_CODE: Final = str(facts("phases")["LINKED_CODE"])
 """What is named as the source of the actions that do so."""
 

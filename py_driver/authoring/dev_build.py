@@ -368,7 +368,7 @@ def _made(directory: Path, project: Project, plan: Plan, built: Built, seconds: 
 def _has_device_code(plan: Plan, variant: Variant) -> bool:
     """Whether a variant is compiled for GPUs; one of Python files only is not."""
     groups = {group.name: group for group in plan.groups}
-    return any(groups[name].archs.get(variant.configuration.backend) for name in variant.groups)
+    return bool(variant.triton) or any(groups[name].archs.get(variant.configuration.backend) for name in variant.groups)
 
 
 def _repositories(manifest: Manifest) -> tuple[str, ...]:

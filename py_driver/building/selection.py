@@ -116,6 +116,8 @@ def archives(
     depends = [name for group in linked for name in group.depends]
     found = [*lock.entries_for((variant.needs for variant in chosen), read=read), *lock.library_entries(depends)]
     found += lock.cpython_entries(variant.python.key for variant in chosen if variant.python)
+    ahead = {variant.triton for variant in chosen}
+    found += lock.triton_entries(target.release for target in plan.triton if target.name in ahead)
     if linked and (gcc or any(group.openmp for group in linked)):
         found += lock.gcc_entries({variant.configuration.cpu or USUAL_CPU for variant in chosen})
     return list({entry.key: entry for entry in found}.values())

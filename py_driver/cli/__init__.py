@@ -46,6 +46,7 @@ GROUPS: Final = {
         "batch": "build many candidates of a kernel at once, check their results, and time them",
         "bench": "build the variant for this machine, check it, and time it against its reference",
         "tune": "autotune a kernel and write the best configuration of each case to a header",
+        "trace": "record what Triton compiles while a command runs, and list it in aot.toml",
         "demo": "build a project and run its example with the built variants",
         "clean": "remove the variants that builds of a project have written",
     },
@@ -94,7 +95,7 @@ examples:
 `driver help COMMAND` is `driver COMMAND --help`; `list` is `variants`, `new` is `init`, `version` is `--version`.
 Documentation: docs/index.md of the repository. `driver COMMAND --help` has options and examples."""
 
-WITH_COMMAND = frozenset({"run", "test"})
+WITH_COMMAND = frozenset({"run", "test", "trace"})
 """The commands that have a command of the user's after `--`: `args.command`, its words."""
 
 

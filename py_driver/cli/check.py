@@ -109,11 +109,17 @@ def check(directory: Path, releases: Releases, *, strict: bool, strict_archs: bo
     """
     from py_driver.errors import Note
     from py_driver.plan.gradients import gradient_notes
+    from py_driver.plan.jit_notes import jit_notes
     from py_driver.plan.plan import make_plan
     from py_driver.plan.project import load
 
     project = load(directory, releases)
-    notes = (*project.notes, *gradient_notes(project), *_stale(directory, project.manifest, releases))
+    notes = (
+        *project.notes,
+        *gradient_notes(project),
+        *jit_notes(project),
+        *_stale(directory, project.manifest, releases),
+    )
     if strict and project.doubts:
         raise DriverError(project.doubts)
     try:

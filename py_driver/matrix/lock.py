@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from py_driver.fetch.entry import parse_entry
 from py_driver.matrix.backends import TOOLKITS, backend_of
 from py_driver.matrix.configurations import USUAL_CPU
-from py_driver.matrix.matrix import CPYTHON_PART, MACHINES_PART, TVM_FFI_PART
+from py_driver.matrix.matrix import CPYTHON_PART, MACHINES_PART, TRITON_PART, TVM_FFI_PART
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,7 +20,18 @@ if TYPE_CHECKING:
 PARTS = tuple(
     sorted(
         {
-            *("cc", CPYTHON_PART, "cutlass", "gcc", "library", MACHINES_PART, "python", "torch", TVM_FFI_PART),
+            *(
+                "cc",
+                CPYTHON_PART,
+                "cutlass",
+                "gcc",
+                "library",
+                MACHINES_PART,
+                "python",
+                "torch",
+                TRITON_PART,
+                TVM_FFI_PART,
+            ),
             *(part for backend in TOOLKITS for part in (backend.family, *backend.shared)),
         }
     )
@@ -171,6 +182,14 @@ class Lock(NamedTuple):
         found = [header for version in sorted(set(versions)) for header in part.get(version, {}).get("headers", [])]
         return [parse_entry(header) for header in found]
 
+    def triton_entries(self, releases: Iterable[str]) -> list[Entry]:
+        """The archives of some releases of Triton and of the Python that runs them, each once."""
+        chosen = sorted(set(releases))
+        part = self.parts[TRITON_PART]
+        found = [entry for release in chosen for entry in (part[release]["archive"], *part[release]["packages"])]
+        found += self.parts["hipify"]["python"] if chosen else []
+        return list({entry.key: entry for entry in map(parse_entry, found)}.values())
+
     def gcc_entries(self, cpus: Iterable[str]) -> list[Entry]:
         """The archives of gcc for some CPUs: it compiles what asks for OpenMP, or all C++ if that is chosen."""
         part = self.parts["gcc"]
@@ -195,6 +214,8 @@ class Lock(NamedTuple):
             for version, part in self.parts[backend.family].items():
                 compiled = {key: value for key, value in part.items() if key != "libraries"}
                 found[backend.name_of(version)] = [compiled, *shared]
+        for version, release in self.parts[TRITON_PART].items():
+            found[f"{TRITON_PART} {version}"] = [release, self.parts["hipify"]["python"]]
         return {name: hashlib.sha256(json.dumps(part).encode()).hexdigest() for name, part in found.items()}
 
     def torch_wheel(self, version: str, cpu: str) -> str:

@@ -21,6 +21,9 @@ TVM_FFI_PART = "tvm_ffi"
 CPYTHON_PART = "cpython"
 """The part of the lock with Pythons for modules that are bound by pybind11, and what groups depend on that see them."""
 
+TRITON_PART = "triton"
+"""The part of the lock with releases of Triton."""
+
 MACHINES_PART = "machines"
 """The part of the lock with programs for machines whose CPU is not the usual one."""
 
@@ -65,6 +68,18 @@ class TvmFfi(NamedTuple):
     on_request: tuple[str, ...]
 
 
+class Triton(NamedTuple):
+    """A release of Triton.
+
+    Attributes:
+        version: major and minor, e.g. `3.9`.
+        capabilities: of CUDA that are compiled for where an aot.toml does not say.
+    """
+
+    version: str
+    capabilities: tuple[str, ...]
+
+
 class Matrix(NamedTuple):
     """The releases that are built for, and the CPUs.
 
@@ -78,6 +93,7 @@ class Matrix(NamedTuple):
         os: the operating system.
         tvm_ffi: the release of tvm-ffi.
         cpython: the locked Pythons, ascending: `3.11`.
+        triton: the releases of Triton, ascending.
     """
 
     torch: tuple[Torch, ...]
@@ -89,6 +105,7 @@ class Matrix(NamedTuple):
     os: str
     tvm_ffi: TvmFfi
     cpython: tuple[str, ...] = ()
+    triton: tuple[Triton, ...] = ()
 
     def pythons_of(self, torch: str) -> tuple[str, ...]:
         """The Pythons that a torch release exists for; empty if that is unknown.
@@ -179,4 +196,11 @@ def make_matrix(table: Mapping[str, Any]) -> Matrix:
             on_request=tuple(table["tvm-ffi"]["on-request"]),
         ),
         cpython=tuple(release["version"] for release in table["cpython"]),
+        triton=tuple(
+            Triton(
+                version=release["version"],
+                capabilities=tuple(release["capabilities"]),
+            )
+            for release in table["triton"]
+        ),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from py_driver.fetch.entry import Entry, Origin, parse_entry
 from py_driver.matrix.backends import TOOLKITS
 from py_driver.matrix.configurations import USUAL_CPU
-from py_driver.matrix.matrix import CPYTHON_PART
+from py_driver.matrix.matrix import CPYTHON_PART, TRITON_PART
 from py_driver.matrix.user_matrix import key_of
 
 if TYPE_CHECKING:
@@ -182,6 +182,7 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
             "version": table["python"]["version"],
         },
         "torch": torches,
+        TRITON_PART: {release["version"]: _triton(release, table["triton-wheel"]) for release in table["triton"]},
         "tvm_ffi": {table["tvm-ffi"]["version"]: _tvm_ffi(table["tvm-ffi"])},
     }
 
@@ -258,6 +259,21 @@ def _tvm_ffi(table: Mapping[str, Any]) -> dict[str, Any]:
         return Place(need=need, near=near, more={})
 
     return {"archive": needed(table["include"]), "libraries": [needed(table["library"])]}
+
+
+def _triton(release: Mapping[str, Any], wheel: Mapping[str, Any]) -> dict[str, Any]:
+    """A release of Triton."""
+    need = Requirement(
+        origin=Origin.PYTHON_INDEX,
+        name="triton",
+        version=release["release"],
+        python_tag=wheel["python-tag"],
+        include=tuple(prefix.format(release=release["release"]) for prefix in wheel["include"]),
+        exclude=tuple(wheel["exclude"]),
+    )
+    near = (TRITON_PART, release["version"])
+    packages = [replace(package, near=near) for package in _packages(wheel["libraries"], TRITON_PART)]
+    return {"archive": Place(need=need, near=near, more={}), "packages": packages}
 
 
 def _archive(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> Place:

@@ -93,6 +93,7 @@ def make_identity(project: Project, family: str, *, compiled: bool) -> Identity:
         **({"implied-depends": implied} if implied else {}),
         **({"framework": TVM_FFI} if framework.table == TVM_FFI else {}),
         **({"shared": shared} if (shared := _shared(manifest, family) if compiled else {}) else {}),
+        **({"triton": ahead[0].settings} if (ahead := [own for own in project.triton if own.family == family]) else {}),
         "kernels": [_section_config(section) for section in sorted(sections, key=lambda section: section.name.value)],
     }
     return Identity(name=f"{family}_id", backend=family, settings=settings, files=tuple(sorted(files)))

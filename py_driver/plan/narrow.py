@@ -13,6 +13,7 @@ from py_driver.plan.plan import Excluded
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from py_driver.plan.ahead import TritonTarget
     from py_driver.plan.groups import Group
     from py_driver.plan.plan import Plan, Variant
 
@@ -23,7 +24,8 @@ def narrowed(plan: Plan, archs: Sequence[str]) -> Plan:
     A section keeps those of its architectures that serve one of these, as `9.0a` serves 9.0, and 8.0 serves 8.6 if the
     section has no 8.6. If none does, it keeps its lowest one: without any the extension would not link. A variant
     none of whose sections has code for these GPUs is excluded. The metadata of the others says that they have not all
-    of the device code; variants without any stay as they are, and so does a plan that has no others.
+    of the device code; variants without any stay as they are, and so does a plan that has no others. What Triton
+    compiles ahead of time is narrowed likewise; it compiles anything else where the kernel runs.
 
     Args:
         plan: of the project.
@@ -34,6 +36,8 @@ def narrowed(plan: Plan, archs: Sequence[str]) -> Plan:
     """
     groups = {group.name: group for group in plan.groups}
     asked = _compiled(plan)
+    if plan.triton:
+        plan = plan._replace(triton=tuple(_target(target, archs) for target in plan.triton), only_archs=tuple(archs))
     if not asked:
         return plan
     if unserved := [arch for arch in archs if not _serving(asked, [arch])]:
@@ -96,6 +100,11 @@ def _group(group: Group, archs: Sequence[str]) -> Group:
         dropped = tuple(Dropped(arch=arch, reason=reason) for arch in choice.kept if arch not in kept)
         new[backend] = Archs(requested=choice.requested, kept=kept, dropped=(*choice.dropped, *dropped))
     return group._replace(archs=new)
+
+
+def _target(target: TritonTarget, archs: Sequence[str]) -> TritonTarget:
+    """What Triton compiles, for GPUs of some architectures; for its first one if it serves none."""
+    return target._replace(archs=BUILT[target.family].serving(target.archs, archs) or target.archs[:1])
 
 
 def _variant(variant: Variant, kept: set[str], archs: Sequence[str]) -> Variant:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
+from py_driver.manifest.ahead import AHEAD
 from py_driver.manifest.paths import PATH_LIMIT, path_problem
 from py_driver.manifest.section import unsafe_character
 from py_driver.plan.links import ADVICE
@@ -27,6 +28,8 @@ _EXTENSION = ".so"
 _INIT = "__init__.py"
 _OPS = "_ops"
 _GENERATED = (f"{_OPS}.py", METADATA)
+_AHEAD = "_aot"
+"""The directory with what Triton has compiled, and the name of the package that launches it."""
 
 
 def package_files(manifest: Manifest, links: Links, findings: Findings) -> tuple[str, ...]:
@@ -74,11 +77,12 @@ class _Package:
     def _check_modules(self, shipped: Iterable[str]) -> None:
         """Collect an error for what is imported in the place of a file that is generated, or that has the source."""
         sources = {path for path in shipped if path.endswith(".py")}
+        is_ahead = (self._directory / AHEAD).is_file()
         for path in shipped:
             top, _, below = path.removeprefix(f"{self._root}/").partition("/")
             parent, _, name = path.rpartition("/")
             source = f"{parent}/{name.partition('.')[0]}.py"
-            if top in _GENERATED:
+            if top in _GENERATED or (top.removesuffix(".py") == _AHEAD and is_ahead):
                 message = f"{self._root}/{top} is generated into each variant"
                 self._add(Code.FOREIGN_FILE, message, advice="rename it")
             elif (top == _OPS and below) or (top.partition(".")[0] == _OPS and top.endswith(_EXTENSION)):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from py_driver.matrix.matrix import Matrix
     from py_driver.matrix.pythons import Python
     from py_driver.matrix.releases import Releases
+    from py_driver.plan.ahead import TritonTarget
     from py_driver.plan.compile_groups import SourceGroup
     from py_driver.plan.identity import Identity
     from py_driver.plan.project import Project
@@ -55,6 +56,7 @@ class Variant(NamedTuple):
         binding: whether the module's functions are bound by PYBIND11_MODULE.
         library_suffix: the end of the name of the module's library: `.so`, `.abi3.so`; empty with a binding.
         python: the one that the module is for; None for every Python.
+        triton: the name of the target with what Triton has compiled for it; empty if nothing was.
     """
 
     configuration: Configuration
@@ -70,6 +72,7 @@ class Variant(NamedTuple):
     binding: bool = False
     library_suffix: str = ""
     python: Python | None = None
+    triton: str = ""
 
     @property
     def name(self) -> str:
@@ -114,6 +117,7 @@ class Plan(NamedTuple):
         generated: the files, of those that variants are made from, that lie outside of the project's directory, with
             the paths where they are: those that a setup.py has created.
         shown: what messages call the project's directory, if that is one of the cache; else empty.
+        triton: what Triton compiles ahead of time, by backend.
     """
 
     name: str
@@ -130,6 +134,7 @@ class Plan(NamedTuple):
     cpus: tuple[str, ...] = (USUAL_CPU,)
     generated: Mapping[str, Path] = MappingProxyType({})
     shown: str = ""
+    triton: tuple[TritonTarget, ...] = ()
 
     @property
     def sources(self) -> set[tuple[str, str]]:
@@ -184,6 +189,10 @@ def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -
     """
     manifest = project.manifest
     variants, excluded = _variants(manifest, matrix)
+    compiled_ahead = {target.family: target.name for target in project.triton}
+    variants = tuple(
+        variant._replace(triton=compiled_ahead.get(variant.configuration.family, "")) for variant in variants
+    )
     if not variants:
         reasons = "; ".join(_reasons(excluded)) or "none of its backends is built yet"
         message = f"nothing to build for `{manifest.name.value}`: {reasons}"
@@ -204,6 +213,7 @@ def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -
         excluded=excluded,
         notes=project.notes,
         cpus=matrix.cpus,
+        triton=tuple(target for target in project.triton if target.family in families),
     )
     if problems := _mixed(manifest, plan):
         raise DriverError(problems)

@@ -8,6 +8,7 @@ import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.errors import Code, Diagnostic, DriverError, error
+from py_driver.manifest.ahead import AHEAD
 from py_driver.manifest.model import TORCH
 from py_driver.manifest.reader import read
 from py_driver.manifest.text import SIZE_LIMIT, check_size
@@ -22,7 +23,7 @@ from py_driver.plan.package_files import package_files
 from py_driver.plan.patterns import with_files
 from py_driver.plan.present_files import PresentFiles
 from py_driver.spelling import nearest
-from py_driver.system.files import is_directory
+from py_driver.system.files import is_directory, is_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from py_driver.errors import Note
     from py_driver.manifest.model import Manifest
     from py_driver.matrix.releases import Releases
+    from py_driver.plan.ahead import TritonTarget
     from py_driver.plan.header_checks import Reach
 
 MANIFEST = "build.toml"
@@ -50,6 +52,7 @@ class Project(NamedTuple):
         python: the files of the package, relative to the project's directory, sorted.
         reach: what the bindings and sections that are compiled include, by the names of their targets.
         notes: what is worth knowing and no error, in the order of build.toml.
+        triton: what Triton compiles ahead of time, by backend.
     """
 
     directory: Path
@@ -58,6 +61,7 @@ class Project(NamedTuple):
     python: tuple[str, ...]
     reach: Mapping[str, Reach]
     notes: tuple[Note, ...]
+    triton: tuple[TritonTarget, ...] = ()
 
     @property
     def doubts(self) -> list[Diagnostic]:
@@ -115,7 +119,21 @@ def load(directory: Path, releases: Releases) -> Project:
         python=python,
         reach=reach,
         notes=findings.notes(),
+        triton=_ahead(manifest, releases, python, links),
     )
+
+
+def _ahead(manifest: Manifest, releases: Releases, python: tuple[str, ...], links: Links) -> tuple[TritonTarget, ...]:
+    """What Triton compiles ahead of time, by backend; nothing without an aot.toml.
+
+    Raises:
+        DriverError: see `triton_targets`.
+    """
+    if not is_file(links.directory / AHEAD):
+        return ()
+    from py_driver.plan.ahead import triton_targets  # noqa: PLC0415  (most projects need no parser of Python)
+
+    return triton_targets(manifest, releases.matrix, python, links)
 
 
 def read_manifest(directory: Path) -> bytes:

@@ -29,7 +29,7 @@ The driver reads this file as text (py_driver/matrix/facts.py): everything is a 
 # text: which text it makes that the report reads: `preprocessed` or `ptx`; without: none.
 # ways: how sources are compiled that need it: `cxx`, `hip`, `cuda` or `cuda-monolithic`, which is all of nvcc in one;
 #     with torch's headers in sight also `cuda-needed` and `cuda-full`, by which of them are read; `cuda-link` is how the
-#     device code of several sources is linked. A C++ source of the way
+#     device code of several sources is linked; `triton` is how a function of an aot.toml is compiled. A C++ source of the way
 #     `cxx` needs the last action alone, unless it sees the id of the kernel; `cxx-text` is what gcc compiles without one.
 # words: what it does, for the pictures and tables of a report.
 # work: what it does, for messages.
@@ -50,6 +50,8 @@ The driver reads this file as text (py_driver/matrix/facts.py): everything is a 
 # cudafe++, 464 and 5.8 in the host compiler; a C++ source is taken for less than twice that.
 #
 # Device code that is linked sees no header: the third figures are those with link-time optimization, which compiles it.
+#
+# Triton 3.9: 640 MiB, of which its library is most, and 1 s for a function of ten lines, 3 s in a sandbox.
 #
 # Templates: one of the 72 sources of flash-attn2 took 453 s and 5.6 GB by itself (November 2026), most of it in cicc; a GEMM
 # of CUTLASS 660 MiB. What is told is between them, so that a section of light sources still runs side by side.
@@ -262,6 +264,14 @@ PHASES = {
         "ways": ["cxx", "cxx-text"],
         "words": "compile C++",
         "work": "the compile",
+    },
+    "TritonCompile": {
+        "makes": {"arch": "triton.code"},
+        "memory": [800, 800, 800],
+        "seconds": [3.0, 3.0, 3.0],
+        "ways": ["triton"],
+        "words": "compile with Triton",
+        "work": "the compile by Triton",
     },
 }
 

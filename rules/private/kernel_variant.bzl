@@ -11,11 +11,12 @@ load(":backends.bzl", "TOOLCHAINS")
 load(":check.bzl", "check_extension")
 load(":errors.bzl", "fail_with")
 load(":link.bzl", "link_extension")
-load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo", "KernelVariantInfo")
+load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo", "KernelTritonInfo", "KernelVariantInfo")
 load(":transitions.bzl", "cell_transition")
 load(":version.bzl", "VERSION")
 
 _GENERATED = ["_ops.py", "metadata.json"]
+_AHEAD = "_aot/"
 
 def _tvm_ffi_link(tvm_ffi):
     """What a variant is linked with that is bound with tvm-ffi; only then it is ever fetched."""
@@ -34,7 +35,7 @@ def _python_names(ctx):
         if not path.startswith(root):
             fail_with(ctx.label, "python", "`%s` is not below `%s`" % (path, root), "move it, or set `python_root`")
         name = path.removeprefix(root)
-        if name in _GENERATED:
+        if name in _GENERATED or (ctx.attr.triton and name.startswith(_AHEAD)):
             fail_with(ctx.label, "python", "`%s` is generated" % name, "rename your file")
         names[name] = file
     if "__init__.py" not in names:
@@ -54,7 +55,7 @@ def _check_module(ctx):
             if value:
                 fail_with(ctx.label, attribute, "the variant is no module", "set `module`, or remove it")
         return
-    others = {"python": ctx.attr.python, "python_root": ctx.attr.python_root, "tvm_ffi": ctx.attr.tvm_ffi}
+    others = {"python": ctx.attr.python, "python_root": ctx.attr.python_root, "triton": ctx.attr.triton, "tvm_ffi": ctx.attr.tvm_ffi}
     for attribute, value in others.items():
         if value:
             fail_with(ctx.label, attribute, "a module stands alone in its variant", "remove it, or remove `module`")
@@ -161,6 +162,9 @@ def _kernel_variant_impl(ctx):
 
     directory = ctx.actions.declare_directory(name)
     files = (_module_files if ctx.attr.module else _package_files)(ctx, extension)
+    ahead = [target[KernelTritonInfo] for target in ctx.attr.triton]
+    for functions in ahead:
+        files.update(functions.files)
     arguments = ctx.actions.args()
     arguments.use_param_file("@%s")
     arguments.set_param_file_format("multiline")
@@ -186,7 +190,7 @@ def _kernel_variant_impl(ctx):
     steps = ctx.actions.declare_file(name + ".steps.json")
     ctx.actions.write(steps, json.encode({
         "directory": directory.path,
-        "steps": [step.path for one in compiled for step in one.steps],
+        "steps": [step.path for one in compiled + ahead for step in one.steps],
         "variant": name,
     }))
     return [
@@ -258,6 +262,10 @@ kernel_variant = rule(
         ),
         "torch": attr.string(
             doc = "Version of torch to build against, e.g. `2.13`; empty for variants without an extension.",
+        ),
+        "triton": attr.label_list(
+            providers = [KernelTritonInfo],
+            doc = "The kernel_triton whose machine code and launcher the variant has in `_aot`.",
         ),
         "tvm_ffi": attr.string(
             doc = "Version of tvm-ffi, e.g. `0.1`, that the extension is bound with; empty for one that is bound with torch.",

@@ -24,6 +24,14 @@ KernelObjectsInfo = provider(
     },
 )
 
+KernelTritonInfo = provider(
+    doc = "Functions in Triton that were compiled, and what launches them.",
+    fields = {
+        "files": "dict of File; machine code, facts and the launcher, by their paths in the variant directory",
+        "steps": "list of File; the first output of each action that compiles",
+    },
+)
+
 KernelVariantInfo = provider(
     doc = "One built variant.",
     fields = {

@@ -46,6 +46,17 @@ _RESOURCES = {mnemonic: _functions(mnemonic, 0) for mnemonic in PHASES}
 # Of sources of a section that depends on CUTLASS.
 _TEMPLATES = {mnemonic: _functions(mnemonic, phase.get("templates", {}).get("memory", 0)) for mnemonic, phase in PHASES.items()}
 
+def plain_resources(mnemonic):
+    """The `resource_set` of an action that compiles what includes nothing.
+
+    Args:
+        mnemonic: string, of the action.
+
+    Returns:
+        function of the operating system and the number of inputs.
+    """
+    return _RESOURCES[mnemonic][0]
+
 def resources(mnemonic, job):
     """The `resource_set` of an action that compiles.
 

@@ -32,6 +32,7 @@ _MNEMONICS = [
     "KernelLink",
     "KernelSources",
     "KernelVariant",
+    "TritonCompile",
     "ZigBuild",
 ]
 
@@ -55,6 +56,7 @@ _PACKAGES = [
     "tests/starlark/project/",
     "toolchains/hipify/",
     "toolchains/lock/",
+    "toolchains/triton/",
 ]
 
 # The actions that do not compile, and what they do.

@@ -131,9 +131,32 @@ def _pythons_test_impl(ctx):
 
 pythons_test = _make(_pythons_test_impl)
 
+def _triton_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    variants = [variant for variant in _variants(env).values() if "triton" in variant.parts]
+    asserts.equals(env, 4, len(variants), "variants of two torch releases, of two of CUDA and for the stable ABI")
+    asserts.equals(env, 1, _count(env, "triton"), "one configuration for all of them")
+    actions = actions_of([variants[0].parts["triton"]], "TritonCompile")
+    asserts.equals(env, 3 * 2, len(actions), "one for each signature and architecture")
+    nodes = analysistest.target_under_test(env)[GraphInfo].nodes
+    asserts.equals(env, len(actions), len(actions_of(nodes, "TritonCompile")), "a further torch has further actions")
+    for action in actions:
+        files = [file.path for file in action.inputs.to_list()]
+        asserts.true(env, any([path.endswith("/libtriton.so") for path in files]), "no Triton")
+        asserts.equals(env, [], [path for path in files if "torch_kernels_torch" in path or "torch_kernels_cuda" in path])
+    for variant in variants:
+        [assembling] = actions_of([variant], "KernelVariant")
+        names = [file.basename for file in assembling.inputs.to_list()]
+        asserts.equals(env, len(actions), len([name for name in names if name == "triton.code"]))
+        asserts.true(env, "_cuda.py" in names, "it has no launcher")
+    return analysistest.end(env)
+
+triton_test = _make(_triton_test_impl)
+
 _TESTS = {
     "cpu_objects_that_depend_on_torch_are_shared_by_backends": torch_cpu_test,
     "cuda_objects_that_depend_on_torch_are_not_shared": torch_cuda_test,
+    "functions_in_triton_are_compiled_once_for_all_torch_and_cuda_versions": triton_test,
     "ids_and_tools_are_shared_by_all_cells": neutral_test,
     "rocm_objects_are_shared_by_torch_versions_unless_they_depend_on_torch": rocm_test,
     "torch_free_cpu_objects_are_shared_by_all_cells_of_one_cxx_abi": torch_free_cpu_test,

@@ -7,35 +7,15 @@ import json
 from pathlib import Path
 
 import torch
-import triton
-import triton.language as tl
 
-from ._ops import add_op_namespace_prefix
+from . import _ops
+
+try:
+    from ._aot import kernels  # machine code of what aot.toml lists: no Triton is imported, nothing is compiled here
+except ImportError:  # built by a builder that does not know aot.toml
+    from . import kernels
 
 _DEFAULT = {"BLOCK": 1024, "num_warps": 4}
-
-
-@triton.jit
-def _swiglu(out, gate, up, count, BLOCK: tl.constexpr):
-    # 64 bits, so that tensors of more than 2^31 elements have room.
-    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = place < count
-    x = tl.load(gate + place, mask=inside).to(tl.float32)
-    y = tl.load(up + place, mask=inside).to(tl.float32)
-    tl.store(out + place, (x / (1.0 + tl.exp(-x)) * y).to(out.dtype.element_ty), mask=inside)
-
-
-@triton.jit
-def _swiglu_backward(of_gate, of_up, grad, gate, up, count, BLOCK: tl.constexpr):
-    place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = place < count
-    g = tl.load(grad + place, mask=inside).to(tl.float32)
-    x = tl.load(gate + place, mask=inside).to(tl.float32)
-    y = tl.load(up + place, mask=inside).to(tl.float32)
-    sigmoid = 1.0 / (1.0 + tl.exp(-x))
-    slope = sigmoid * (1.0 + x * (1.0 - sigmoid))
-    tl.store(of_gate + place, (g * y * slope).to(of_gate.dtype.element_ty), mask=inside)
-    tl.store(of_up + place, (g * x * sigmoid).to(of_up.dtype.element_ty), mask=inside)
 
 
 @functools.cache
@@ -59,7 +39,7 @@ def _launch(kernel, outputs, inputs, config: dict[str, int] | None = None) -> No
         return
     with torch.cuda.device(first.device):
         config = config or _config(first.numel(), first.device.index)
-        blocks = (triton.cdiv(first.numel(), config["BLOCK"]),)
+        blocks = (-(-first.numel() // config["BLOCK"]),)
         kernel[blocks](*outputs, *(tensor.contiguous() for tensor in inputs), first.numel(), **config)
 
 
@@ -74,42 +54,17 @@ def _like(tensor: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(tensor, memory_format=torch.contiguous_format)
 
 
-# torch calls the GPUs of ROCm `cuda` too.
-@torch.library.custom_op(
-    add_op_namespace_prefix("[[ module ]]"),
-    mutates_args=(),
-    device_types="cuda",
-    schema="(Tensor gate, Tensor up) -> Tensor",
-)
 def _forward(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     _check(gate, up)
     out = _like(gate)
-    _launch(_swiglu, [out], [gate, up])
+    _launch(kernels.swiglu, [out], [gate, up])
     return out
 
 
-@_forward.register_fake
-def _(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-    """What torch.compile runs in the place of the kernel: it knows the output's shape and type alone."""
-    return _like(gate)
-
-
-@torch.library.custom_op(
-    add_op_namespace_prefix("[[ module ]]_backward"),
-    mutates_args=(),
-    device_types="cuda",
-    schema="(Tensor grad, Tensor gate, Tensor up) -> (Tensor, Tensor)",
-)
 def _gradients(grad: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     outputs = _like(gate), _like(up)
-    _launch(_swiglu_backward, outputs, [grad, gate, up])
+    _launch(kernels.swiglu_backward, outputs, [grad, gate, up])
     return outputs
-
-
-@_gradients.register_fake
-def _(grad: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same for the gradients."""
-    return _like(gate), _like(up)
 
 
 def _save(ctx, inputs, output):
@@ -119,10 +74,22 @@ def _save(ctx, inputs, output):
 
 def _backward(ctx, grad):
     """The gradients of gate and up, by a kernel. It has no backward itself, so torch refuses second derivatives."""
-    return _gradients(grad, *ctx.saved_tensors)
+    return _ops.ops.[[ module ]]_backward(grad, *ctx.saved_tensors)
 
 
-_forward.register_autograd(_backward, setup_context=_save)
+# Not by torch.library.custom_op: its first call loads all of torch.compile, which takes seconds. A fake is what
+# torch.compile runs in the place of a kernel: it knows the shape and the type of an output alone. torch calls the
+# GPUs of ROCm `cuda` too.
+_OP = _ops.add_op_namespace_prefix("[[ module ]]")
+torch.library.define(_OP, "(Tensor gate, Tensor up) -> Tensor")
+torch.library.impl(_OP, "cuda", _forward)
+torch.library.register_fake(_OP, lambda gate, up: _like(gate))
+torch.library.register_autograd(_OP, _backward, setup_context=_save)
+
+_OP_BACKWARD = _ops.add_op_namespace_prefix("[[ module ]]_backward")
+torch.library.define(_OP_BACKWARD, "(Tensor grad, Tensor gate, Tensor up) -> (Tensor, Tensor)")
+torch.library.impl(_OP_BACKWARD, "cuda", _gradients)
+torch.library.register_fake(_OP_BACKWARD, lambda grad, gate, up: (_like(gate), _like(up)))
 
 
 def [[ module ]](
@@ -141,7 +108,7 @@ def [[ module ]](
         `out`.
     """
     if out is None and config is None:
-        return _forward(gate, up)
+        return _ops.ops.[[ module ]](gate, up)
     _check(gate, up)
     out = _like(gate) if out is None else out
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (out, gate, up)):
@@ -149,7 +116,7 @@ def [[ module ]](
             "[[ module ]]: there is no backward with `out` or `config`, but a tensor requires grad: call it under "
             "torch.no_grad(), pass tensor.detach(), or leave both out"
         )
-    _launch(_swiglu, [out], [gate, up], config)
+    _launch(kernels.swiglu, [out], [gate, up], config)
     return out
 
 

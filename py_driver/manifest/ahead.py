@@ -1,0 +1,301 @@
+"""aot.toml, beside build.toml: the functions in Triton that are compiled ahead of time, and for which arguments.
+
+A file of its own, since upstream's parser refuses every key and every language of build.toml that it does not know, and
+takes a project that has another file.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from py_driver.errors import Code
+from py_driver.manifest.keys import Key, Kind, Table
+from py_driver.manifest.model import CURRENT
+from py_driver.manifest.section import Findings, Section, kind
+from py_driver.manifest.text import parse
+from py_driver.matrix.backends.cuda import CAPABILITY
+from py_driver.matrix.backends.rocm import GFX
+from py_driver.spelling import did_you_mean, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from py_driver.errors import Span
+    from py_driver.manifest.locate import KeyPath
+    from py_driver.manifest.model import Text, Texts
+
+AHEAD = "aot.toml"
+"""The name of the file."""
+
+FAMILIES = ("cuda", "rocm")
+"""The backends that Triton compiles for."""
+
+OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+"""The words of a configuration that are no constants of the function, as `triton.Config` has them."""
+
+TYPE = re.compile(
+    r"\*(?:i1|[iu](?:8|16|32|64)|fp(?:16|32|64)|bf16|fp8(?:e4nv|e4b8|e4b15|e5|e5b16))(?::16)?"
+    r"|[iu](?:8|16|32|64)(?::16)?|[iu]1|fp(?:32|64)|1|None",
+    re.ASCII,
+)
+"""The type of an argument: a pointer or a number as Triton spells it, `:16` behind one divisible by 16; `1`; `None`."""
+
+_FUNCTION = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+"
+_TOP = Table(
+    path="",
+    doc="Which functions in Triton are compiled ahead of time.",
+    keys=(
+        Key(
+            name="triton",
+            kind=Kind.VERSION,
+            doc="The release of Triton that compiles; the newest that the toolchains have where absent.",
+            example='"3.9"',
+        ),
+        Key(
+            name="capabilities",
+            kind=Kind.TEXTS,
+            pattern=CAPABILITY,
+            noun="a CUDA capability",
+            doc="The CUDA capabilities to compile for. From 9.0 on code is for that capability alone.",
+            example='["8.0", "9.0"]',
+        ),
+        Key(
+            name="rocm-archs",
+            kind=Kind.TEXTS,
+            pattern=GFX,
+            noun="an AMD architecture",
+            doc="The AMD architectures to compile for; none where absent.",
+            example='["gfx942"]',
+        ),
+        Key(
+            name="strict",
+            kind=Kind.BOOLEAN,
+            doc="Whether a call that nothing was compiled for is an error; else Triton compiles it, with a warning.",
+            example="true",
+        ),
+        Key(name="kernel", kind=Kind.TABLE, doc="The functions, by a name for messages.", required=0),
+    ),
+)
+_KERNEL = Table(
+    path="kernel.*",
+    doc="A function and the calls that it is compiled for: each signature with each configuration.",
+    keys=(
+        Key(
+            name="function",
+            kind=Kind.TEXT,
+            required=0,
+            pattern=_FUNCTION,
+            noun="a module and a function",
+            doc="The module in the Python package, and the function in it.",
+            example='"kernels.forward"',
+        ),
+        Key(
+            name="signatures",
+            kind=Kind.TABLES,
+            required=0,
+            doc="The types of the arguments, by their names.",
+            example='[{ out = "*fp16:16", x = "*fp16:16", count = "i32" }]',
+        ),
+        Key(
+            name="configs",
+            kind=Kind.TABLES,
+            doc="Values of constants, and `num_warps`, `num_stages`, `num_ctas` and `maxnreg`, as of `triton.Config`.",
+            example="[{ BLOCK = 1024, num_warps = 4 }]",
+        ),
+        Key(
+            name="tuned",
+            kind=Kind.TEXT,
+            doc="A directory with files of `driver tune --apply`, whose configurations are compiled too.",
+            example='"torch-ext/swiglu/configs"',
+        ),
+    ),
+)
+TABLES = (_TOP, _KERNEL)
+"""The tables of the file, for the reference page."""
+
+
+class Values(NamedTuple):
+    """Some names with values, and where they stand.
+
+    Attributes:
+        values: by name.
+        spans: of each value.
+        span: of all.
+    """
+
+    values: Mapping[str, Any]
+    spans: Mapping[str, Span]
+    span: Span
+
+
+class Compiled(NamedTuple):
+    """A `[kernel.NAME]` of aot.toml.
+
+    Attributes:
+        title: its header.
+        function: the module and the function.
+        signatures: types by argument.
+        configs: constants and options.
+        tuned: a directory with further ones, relative to the project; it need not be there.
+    """
+
+    title: str
+    function: Text
+    signatures: tuple[Values, ...]
+    configs: tuple[Values, ...]
+    tuned: Text | None = None
+
+
+class Ahead(NamedTuple):
+    """An aot.toml.
+
+    Attributes:
+        release: of Triton, e.g. `3.9`; None for the newest.
+        capabilities: of CUDA; None for the default.
+        rocm_archs: of AMD; None for the default.
+        strict: whether a call that nothing was compiled for is an error.
+        kernels: what is compiled.
+    """
+
+    release: Text | None
+    capabilities: Texts | None
+    rocm_archs: Texts | None
+    strict: bool
+    kernels: tuple[Compiled, ...]
+
+
+def read_ahead(content: bytes, file: str) -> tuple[Ahead, Findings]:
+    """Read an aot.toml.
+
+    Args:
+        content: its bytes.
+        file: its path as the user knows it.
+
+    Returns:
+        What it says, and what is wrong with it so far: UNKNOWN_KEY, MISSING_KEY, WRONG_TYPE, BAD_VALUE.
+
+    Raises:
+        DriverError: TOML_SYNTAX, TOML_LIMIT.
+    """
+    table, locations, source = parse(content, file)
+    findings = Findings(locations, source.span(0, 1))
+    top = Section(findings, (), table, _TOP, CURRENT)
+    release = top.text("triton")
+    kernels = tuple(_kernels(top, table, findings))
+    top.finish()
+    ahead = Ahead(
+        release=release,
+        capabilities=top.texts("capabilities"),
+        rocm_archs=top.texts("rocm-archs"),
+        strict=bool(top.boolean("strict")),
+        kernels=kernels,
+    )
+    return ahead, findings
+
+
+def _kernels(top: Section, table: Mapping[str, Any], findings: Findings) -> Iterator[Compiled]:
+    """What `[kernel.NAME]` say."""
+    found = table.get("kernel")
+    if not isinstance(found, dict) or not found:
+        advice = "add [kernel.NAME] with `function` and `signatures`, or record them with `driver trace`"
+        findings.add(Code.MISSING_KEY, "there is no [kernel.NAME] table", findings.value(("kernel",)), advice=advice)
+        return
+    for name, values in found.items():
+        path = ("kernel", name)
+        if not isinstance(values, dict):
+            message = f"`{name}` in [kernel] must be a table, not {kind(values)}"
+            findings.add(Code.WRONG_TYPE, message, findings.value(path), advice=f"write [kernel.{name}]")
+            continue
+        section = Section(findings, path, values, _KERNEL, top.edition)
+        function = section.text("function")
+        signatures = tuple(_tables(section, "signatures", values, findings))
+        configs = tuple(_tables(section, "configs", values, findings)) or (_nothing(section),)
+        tuned = section.text("tuned")
+        section.finish()
+        for signature in signatures:
+            _check_types(signature, section, findings)
+        for config in configs:
+            _check_config(config, section, findings)
+        if "signatures" not in values:
+            advice = 'add `signatures`: the types of the arguments, e.g. [{ out = "*fp16:16", count = "i32" }]'
+            findings.add(Code.MISSING_KEY, f"{section.title} has no `signatures`", section.span, advice=advice)
+        if function and signatures:
+            yield Compiled(section.title, function, signatures, configs, tuned)
+
+
+def _nothing(section: Section) -> Values:
+    return Values({}, {}, section.span)
+
+
+def _tables(section: Section, key: str, values: Mapping[str, Any], findings: Findings) -> Iterator[Values]:
+    """The tables of a list."""
+    found = values.get(key, [])
+    path: KeyPath = (*section.path, key)
+    if not isinstance(found, list) or (key in values and not found):
+        message = f"{section.where(key)} must be a list of tables that is not empty, not {kind(found)}"
+        findings.add(Code.WRONG_TYPE, message, findings.value(path))
+        return
+    for index, entry in enumerate(found):
+        span = findings.value((*path, index))
+        if not isinstance(entry, dict):
+            message = f"{section.where(key)} must be a list of tables; this is {kind(entry)}"
+            findings.add(Code.WRONG_TYPE, message, span)
+            continue
+        yield Values(entry, {name: findings.value((*path, index, name)) for name in entry}, span)
+
+
+def _check_types(signature: Values, section: Section, findings: Findings) -> None:
+    """Collect an error for each type that is none."""
+    for name, value in signature.values.items():
+        if not isinstance(value, str):
+            message = f"the type of `{name}` in {section.title} must be a string, not {kind(value)}"
+            findings.add(Code.WRONG_TYPE, message, signature.spans[name])
+        elif not TYPE.fullmatch(value):
+            message = f"`{value}` is no type of Triton's for the argument `{name}`"
+            advice = (
+                'write a pointer like "*fp16", a number like "i32", "1" or "None"; behind one divisible by 16 ":16"'
+            )
+            findings.add(Code.BAD_VALUE, message, signature.spans[name], advice=advice)
+
+
+def _check_config(config: Values, section: Section, findings: Findings) -> None:
+    """Collect an error for each value of a configuration that no constant can have."""
+    for name, value in config.values.items():
+        wanted = int if name in OPTIONS else (bool, int, float, str)
+        if not isinstance(value, wanted) or (name in OPTIONS and (isinstance(value, bool) or value < 1)):
+            what = "a positive integer" if name in OPTIONS else "a boolean, a number or a string"
+            message = f"`{name}` of `configs` in {section.title} must be {what}, not {kind(value)}"
+            findings.add(Code.WRONG_TYPE, message, config.spans[name])
+
+
+def check_names(compiled: Compiled, parameters: Mapping[str, bool], findings: Findings) -> None:
+    """Collect an error for each argument that a function does not have, and for each that is missing.
+
+    Args:
+        compiled: what aot.toml says of the function.
+        parameters: of it, with whether each has a default or may be left out.
+        findings: gets UNKNOWN_KEY and MISSING_KEY.
+    """
+    unknown = set()
+    for is_config, tables in ((False, compiled.signatures), (True, compiled.configs)):
+        known = (*parameters, *(OPTIONS if is_config else ()))
+        for values in tables:
+            for name in values.values:
+                if name not in known:
+                    message = f"`{compiled.function.value}` has no argument `{name}`"
+                    label = did_you_mean(name, known)
+                    findings.add(Code.UNKNOWN_KEY, message, values.spans[name], label=label)
+                    unknown.add(nearest(name, known))
+    for signature in compiled.signatures:
+        missing = [
+            name
+            for name, is_optional in parameters.items()
+            if not is_optional
+            and name not in unknown | signature.values.keys()
+            and any(name not in config.values for config in compiled.configs)
+        ]
+        if missing:
+            message = f"{compiled.title} has no type or value for `{'`, `'.join(missing)}`"
+            advice = "add a type to `signatures`, or a value of a constexpr to `configs`"
+            findings.add(Code.MISSING_KEY, message, signature.span, advice=advice)

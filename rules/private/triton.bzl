@@ -1,0 +1,149 @@
+"""kernel_triton: the functions of an aot.toml, compiled by Triton for some architectures."""
+
+load("@torch_kernels_toolchains//:libraries.bzl", "TRITON")
+load("//rules/facts:phases.bzl", "PHASES")
+load("//toolchains/triton:sdk.bzl", "TritonSdkInfo")
+load(":actions.bzl", "ACTION", "package_path")
+load(":errors.bzl", "fail_with")
+load(":providers.bzl", "KernelTritonInfo")
+load(":resources.bzl", "plain_resources")
+load(":transitions.bzl", "neutral_transition")
+
+# What Triton calls the backends, and the end of the names of their machine code.
+_BACKENDS = {
+    "cuda": struct(code = "cubin", target = "cuda"),
+    "rocm": struct(code = "hsaco", target = "hip"),
+}
+
+_MNEMONIC = "TritonCompile"
+
+def _triton(release):
+    """The compiler of a release; only that is ever fetched."""
+    return TRITON.get(release)
+
+def _module_path(ctx, file):
+    """The path of a module below the directory that has the package, whose own name may be another one there."""
+    path = package_path(file)
+    root = ctx.attr.python_root + "/"
+    if not path.startswith(root):
+        fail_with(ctx.label, "srcs", "`%s` is not below `%s`" % (path, root), "move it, or set `python_root`")
+    return ctx.attr.module + "/" + path.removeprefix(root)
+
+def _compile(ctx, sdk, name, request, arch):
+    """Compiles a function for an architecture; the files that come of it."""
+    label = arch if ctx.attr.backend == "rocm" else "sm_" + arch.replace(".", "")
+    stem = "%s.objects/%s.phases/%s/%s" % (ctx.label.name, name, label, PHASES[_MNEMONIC]["makes"]["arch"])
+    files = struct(
+        code = ctx.actions.declare_file(stem),
+        facts = ctx.actions.declare_file(stem + ".json"),
+        text = ctx.actions.declare_file(stem + ".txt"),
+    )
+    arguments = ctx.actions.args()
+    arguments.add_joined("--library-path", sdk.library_path, join_with = ":")
+    arguments.add(sdk.python)
+    arguments.add_all(["-I", "-S", "-B"])
+    arguments.add(sdk.script)
+    arguments.add(sdk.site)
+    arguments.add(json.encode(request | {
+        "arch": arch,
+        "backend": _BACKENDS[ctx.attr.backend].target,
+        "function": ctx.attr.module + "." + request["function"],
+    }))
+    arguments.add(files.code)
+    for file in ctx.files.srcs:
+        arguments.add("-f", _module_path(ctx, file))
+        arguments.add(file)
+    ctx.actions.run(
+        executable = sdk.loader,
+        arguments = [arguments],
+        inputs = depset(ctx.files.srcs + [sdk.python], transitive = [sdk.files]),
+        outputs = [files.code, files.facts, files.text],
+        mnemonic = _MNEMONIC,
+        progress_message = "Compiling %s for %s of %%{label}" % (request["function"], arch),
+        resource_set = plain_resources(_MNEMONIC),
+        **ACTION
+    )
+    return files
+
+def _kernel_triton_impl(ctx):
+    if ctx.attr.backend not in _BACKENDS:
+        fail_with(ctx.label, "backend", "`%s` has no Triton" % ctx.attr.backend, "choose from " + ", ".join(_BACKENDS))
+    if ctx.attr.release not in TRITON:
+        fail_with(ctx.label, "release", "no Triton `%s`" % ctx.attr.release, "choose from " + ", ".join(TRITON))
+    sdk = ctx.attr._sdk[TritonSdkInfo]
+    names = {"_aot/" + file.basename: file for file in ctx.files._launcher}
+    texts = []
+    codes = []
+    for name, text in ctx.attr.requests.items():
+        request = json.decode(text)
+        for arch in ctx.attr.archs:
+            files = _compile(ctx, sdk, name, request, arch)
+            place = "_aot/%s.%s." % (name, arch)
+            names[place + _BACKENDS[ctx.attr.backend].code] = files.code
+            names[place + "json"] = files.facts
+            codes.append(files.code)
+            texts.append(files.text)
+    index = ctx.actions.declare_file(ctx.label.name + ".objects/index.json")
+    ctx.actions.write(index, json.encode({
+        "archs": ctx.attr.archs,
+        "backend": ctx.attr.backend,
+        "functions": json.decode(ctx.attr.functions),
+        "requests": {name: json.decode(text) for name, text in ctx.attr.requests.items()},
+        "strict": ctx.attr.strict,
+        "triton": sdk.version,
+    }))
+    names["_aot/index.json"] = index
+    return [
+        DefaultInfo(files = depset(names.values())),
+        KernelTritonInfo(files = names, steps = codes),
+        OutputGroupInfo(codes = depset(codes), texts = depset(texts)),
+    ]
+
+kernel_triton = rule(
+    implementation = _kernel_triton_impl,
+    cfg = neutral_transition,
+    attrs = {
+        "archs": attr.string_list(
+            mandatory = True,
+            doc = "What to compile for: `9.0` of CUDA, `gfx942` of ROCm.",
+        ),
+        "backend": attr.string(
+            mandatory = True,
+            doc = "`cuda` or `rocm`.",
+        ),
+        "functions": attr.string(
+            mandatory = True,
+            doc = "JSON: by the name of each function in the package, e.g. `kernels.forward`, its parameters: the name, whether it is a constexpr, and the default in a list of one, if there is one.",
+        ),
+        "module": attr.string(
+            mandatory = True,
+            doc = "The name of the Python package.",
+        ),
+        "python_root": attr.string(
+            mandatory = True,
+            doc = "The directory, relative to the Bazel package, that is the root of the Python package.",
+        ),
+        "release": attr.string(
+            mandatory = True,
+            doc = "The release of Triton, e.g. `3.9`.",
+        ),
+        "requests": attr.string_dict(
+            mandatory = True,
+            doc = "By a name of its own what to compile, as JSON: `function`, e.g. `kernels.forward`; `signature`, the type of each argument as Triton spells it, with `:16` behind one that is divisible by 16, or `1` or `None` for an argument of that value; `constants`, the values of constexprs; `options`, e.g. `num_warps`.",
+        ),
+        "srcs": attr.label_list(
+            allow_files = [".py"],
+            mandatory = True,
+            doc = "The modules that have the functions, and those of the package that these import.",
+        ),
+        "strict": attr.bool(
+            doc = "Whether a call that nothing was compiled for is an error, and not left to Triton at the user's.",
+        ),
+        "_launcher": attr.label(default = "//rules/private/include:aot"),
+        "_sdk": attr.label(default = _triton, providers = [TritonSdkInfo], cfg = "exec"),
+    },
+    provides = [KernelTritonInfo],
+    doc = """Functions in Triton, each compiled for each architecture by an action of its own that no torch and no GPU is needed for.
+
+A variant that has the target in `triton` has the machine code in its directory `_aot`, with the launcher.""",
+)

@@ -1,0 +1,142 @@
+"""Functions in Triton, compiled ahead of time by an action that has no torch, no GPU and no Triton of the machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clone import PROJECTS
+from elftools.elf.elffile import ELFFile
+
+from py_driver import __main__
+
+pytestmark = pytest.mark.e2e
+
+_KERNELS = "torch-ext/triton_ahead"
+_LAUNCH = """
+import sys
+import types
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+
+class Driver:
+    get_current_target = staticmethod(lambda: GPUTarget("cuda", 90, 32))
+    get_current_device = get_current_stream = staticmethod(lambda *_: 0)
+
+class Type:
+    __str__ = __repr__ = lambda self: "torch.float32"
+
+class Tensor:
+    dtype = Type()
+    data_ptr = staticmethod(lambda: 64)
+
+torch = sys.modules["torch"] = types.ModuleType("torch")
+torch.Tensor, torch.autograd = Tensor, types.SimpleNamespace(Function=object)
+driver.set_active(Driver())
+sys.path.insert(0, sys.argv[1])
+from triton_ahead import kernels
+x = Tensor()
+kernels.scale.fn.warmup(x, x, 4096, 2.0, BLOCK=128, num_warps=8, grid=(1,))
+kernels.scale.fn.warmup(x, x, 4095, 2.0, BLOCK=64, grid=(1,))
+"""
+
+
+@pytest.fixture(scope="module")
+def project(base: Path) -> Path:
+    """The project, of which nothing is built."""
+    return shutil.copytree(PROJECTS / "triton_ahead", base / "triton_ahead")
+
+
+def _build(project: Path, capsys: pytest.CaptureFixture[str], *words: str) -> Any:  # noqa: ANN401  (JSON)
+    capsys.readouterr()
+    __main__.main(["build", str(project), "--json", *words])
+    return json.loads(capsys.readouterr().out)
+
+
+def _counts(result: Any) -> dict[str, tuple[int, int, int]]:  # noqa: ANN401  (JSON)
+    return {
+        variant["variant"]: tuple(variant["actions"][did] for did in ("run", "shared", "cached"))
+        for variant in result["variants"]
+    }
+
+
+def test_machine_code_is_compiled_and_shipped_with_its_launcher(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = _build(project, capsys)
+    assert {name: sum(counts) for name, counts in _counts(result).items()} == {"torch-cuda": 1, "torch-rocm": 1}
+    for variant, arch, suffix, machine in (
+        ("torch-cuda", "9.0", "cubin", "EM_CUDA"),
+        ("torch-rocm", "gfx942", "hsaco", "EM_AMDGPU"),
+    ):
+        directory = project / "build" / variant / "_aot"
+        [code] = directory.glob(f"scale-*.{arch}.{suffix}")
+        with code.open("rb") as file:
+            assert ELFFile(file)["e_machine"] == machine
+        assert b"kernels.py" in code.read_bytes()
+        assert b"/" + b"triton_ahead" not in code.read_bytes()
+        facts = json.loads(code.with_suffix(".json").read_text(encoding="utf-8"))
+        assert facts["parameters"] == [["out", "*fp32"], ["x", "*fp32"], ["count", "i32"], ["factor", "fp32"]]
+        assert {"__init__.py", "_cuda.py", "_kernel.py", "index.json"} <= {path.name for path in directory.iterdir()}
+
+
+def test_only_what_a_compile_reads_compiles_anew(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _build(project, capsys)
+    package = project / _KERNELS
+    init = package / "__init__.py"
+    init.write_text(init.read_text(encoding="utf-8") + "# more\n", encoding="utf-8")
+    assert _counts(_build(project, capsys)) == {"torch-cuda": (0, 0, 1), "torch-rocm": (0, 0, 1)}
+    aot = project / "aot.toml"
+    aot.write_text(aot.read_text(encoding="utf-8").replace('count = "i32"', 'count = "i64"'), encoding="utf-8")
+    called = package / "arithmetic.py"
+    called.write_text(called.read_text(encoding="utf-8").replace("value * factor", "value + factor"), encoding="utf-8")
+    assert _counts(_build(project, capsys)) == {"torch-cuda": (1, 0, 0), "torch-rocm": (1, 0, 0)}
+
+
+def test_a_mistake_in_a_kernel_is_shown_at_its_place(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernels = project / _KERNELS / "kernels.py"
+    text = kernels.read_text(encoding="utf-8")
+    kernels.write_text(text.replace("tl.load(", "tl.laod("), encoding="utf-8")
+    result = _build(project, capsys, "--variant", "torch-cuda")
+    kernels.write_text(text, encoding="utf-8")
+    [found] = [wrong for wrong in result["errors"] if wrong.get("line")]
+    line = 1 + text[: text.index("tl.load(")].count("\n")
+    assert (found["file"], found["line"]) == (str(kernels), line)
+    assert "laod" in found["message"]
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the locked Triton is for Python 3.11")
+def test_what_triton_compiles_is_recorded(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A GPU has its place taken by the name of one: Triton compiles for it and launches nothing."""
+    project = shutil.copytree(PROJECTS / "triton_ahead", base / "traced")
+    manifest = project / "build.toml"
+    manifest.write_text(manifest.read_text(encoding="utf-8").replace('["cuda"', '["cpu", "cuda"'), encoding="utf-8")
+    (project / _KERNELS / "__init__.py").write_text("", encoding="utf-8")
+    (base / "launch.py").write_text(_LAUNCH, encoding="utf-8")
+    __main__.main(["bazel", "--", "info", "output_base"])
+    output_base = Path(capsys.readouterr().out.strip().splitlines()[-1])
+    [site] = output_base.glob("external/*torch_kernels_triton_3_9/site")
+    words = [
+        "env",
+        f"TRITON_CACHE_DIR={base / 'triton'}",
+        "sh",
+        "-c",
+        'PYTHONPATH="$PYTHONPATH:$0" exec "$@"',
+        str(site),
+    ]
+    command = [*words, sys.executable, str(base / "launch.py"), str(project / "torch-ext")]
+    local = ["trace", str(project), "--torch", "2.13", "--backend", "cpu"]
+    assert __main__.main([*local, "--json", "--", *command]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [call["config"] for call in found["calls"]] == [
+        {"BLOCK": 128, "num_warps": 8},
+        {"BLOCK": 64, "num_warps": 4},
+    ]
+    assert [call["signature"]["count"] for call in found["calls"]] == ["i32:16", "i32"]
+    assert [call["new"] for call in found["calls"]] == [True, False]
+    assert __main__.main(["check", str(project)]) == 0
+    assert (project / "aot.toml").read_text(encoding="utf-8").count("signatures") == 2

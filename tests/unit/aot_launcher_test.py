@@ -1,0 +1,269 @@
+"""The launcher of kernels that were compiled ahead of time: what reaches the driver, and which code fits a call.
+
+The driver's library has its place taken by C functions of ctypes, which read what they get as the driver would.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import struct
+import sys
+import warnings
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SOURCE = Path(__file__).parents[2] / "rules" / "private" / "include" / "_aot"
+PACKAGE = "kernel_of_a_test"
+TYPES = {"x": "*fp16", "n": "i32", "big": "i64", "scale": "fp32"}
+
+
+class Dtype:
+    """A type of torch's."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+
+HALF, FLOAT = Dtype("float16"), Dtype("float32")
+
+
+class Tensor:
+    """A tensor at an address."""
+
+    def __init__(self, address: int, dtype: Dtype = HALF) -> None:
+        self.dtype = dtype
+        self.address = address
+
+    def data_ptr(self) -> int:
+        return self.address
+
+
+def _put(reference: object, value: object) -> int:
+    """Write to what `byref` refers to, and answer as a driver without a fault."""
+    cast("Any", reference)._obj.value = value  # noqa: SLF001
+    return 0
+
+
+class Driver:
+    """Functions of libcuda.so.1, real C functions that are called with real pointers."""
+
+    def __init__(self) -> None:
+        self.launches: list[tuple[Any, ...]] = []
+        self.loaded: list[str] = []
+        self.parameters = "QQ"
+        self.answers: list[int] = []
+        launch = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
+        self.cuLaunchKernelEx = launch(self._launch)
+
+    def _launch(self, config: int, function: int, parameters: int, _extra: int) -> int:
+        words = struct.unpack_from("@IIIIIIIPPI", ctypes.string_at(config, 64))
+        pointers = (ctypes.c_void_p * len(self.parameters)).from_address(parameters)
+        sizes = [struct.calcsize(code) for code in self.parameters]
+        texts = [ctypes.string_at(address, size) for address, size in zip(pointers, sizes, strict=True)]
+        values = [struct.unpack(code, text)[0] for code, text in zip(self.parameters, texts, strict=True)]
+        self.launches.append((function, words[:3], words[3:6], *words[6:8], *values))
+        return self.answers.pop() if self.answers else 0
+
+    def cuModuleLoadData(self, module: object, code: bytes) -> int:  # noqa: N802
+        self.loaded.append(code.decode())
+        return _put(module, 7)
+
+    def cuModuleGetFunction(self, function: object, _module: object, _name: bytes) -> int:  # noqa: N802
+        return _put(function, 99)
+
+    def cuCtxGetCurrent(self, context: object) -> int:  # noqa: N802
+        return _put(context, 1)
+
+    def cuGetErrorString(self, _code: int, text: object) -> int:  # noqa: N802
+        return _put(text, b"a fault")
+
+    def cuFuncSetCacheConfig(self, *_arguments: object) -> int:  # noqa: N802
+        return 0
+
+    def cuFuncSetAttribute(self, _function: object, attribute: int, value: int) -> int:  # noqa: N802
+        self.loaded.append(f"attribute {attribute} = {value}")
+        return 0
+
+
+def _request(
+    constants: dict[str, Any] | None = None, options: dict[str, int] | None = None, **types: str
+) -> dict[str, Any]:
+    return {
+        "function": "kernels.f",
+        "signature": {**{name: f"{type_}" for name, type_ in TYPES.items()}, **types},
+        "constants": {"BLOCK": 64} if constants is None else constants,
+        "options": {"num_warps": 4} if options is None else options,
+    }
+
+
+@pytest.fixture
+def driver() -> Driver:
+    return Driver()
+
+
+@pytest.fixture
+def launched(tmp_path: Path, driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The package of the launcher, with some code in it, for a GPU of capability 8.9; `kernels.f` is not compiled."""
+    requests = {
+        "plain": _request(),
+        "aligned": _request(x="*fp16:16", n="i32:16"),
+        "one": _request(n="1"),
+        "relu": _request({"BLOCK": 64, "ACT": "relu"}),
+        "wide": _request({"BLOCK": 128}, {"num_warps": 8, "num_stages": 2}),
+    }
+    known = [*TYPES, "BLOCK", "ACT"]
+    index: dict[str, Any] = {
+        "archs": ["8.0", "8.6", "9.0"],
+        "backend": "cuda",
+        "functions": {
+            "kernels.f": {"parameters": [[name, name in ("BLOCK", "ACT"), [""] * (name == "ACT")] for name in known]}
+        },
+        "requests": requests,
+        "strict": False,
+        "triton": "3.9.0",
+    }
+    aot = tmp_path / "_aot"
+    aot.mkdir()
+    for file in SOURCE.glob("*.py"):
+        (aot / file.name).write_bytes(file.read_bytes())
+    (aot / "index.json").write_text(json.dumps(index))
+    for name, request in requests.items():
+        parameters = [[key, type_.partition(":")[0]] for key, type_ in request["signature"].items() if type_ != "1"]
+        facts: dict[str, Any] = {"ctas": 1, "cooperative": False, "pdl": False, "scratch": 0, "shared": 65536}
+        facts |= {"name": "f", "hidden": 2, "parameters": parameters, "threads": 128}
+        for arch in index["archs"]:
+            (aot / f"{name}.{arch}.json").write_text(json.dumps(facts))
+            (aot / f"{name}.{arch}.cubin").write_text(f"{name} {arch}")
+    (tmp_path / "kernels.py").write_text("import no_triton_here\n")
+    torch = ModuleType("torch")
+    torch._C = SimpleNamespace(_cuda_getDevice=lambda: 0, _cuda_getCurrentRawStream=lambda device: 1000 + device)  # type: ignore[attr-defined]  # noqa: SLF001
+    torch.version = SimpleNamespace(cuda="13.0")  # type: ignore[attr-defined]
+    torch.cuda = SimpleNamespace(get_device_capability=lambda _device: (8, 9))  # type: ignore[attr-defined]
+    package = ModuleType(PACKAGE)
+    package.__path__ = [str(tmp_path)]
+    before = {*sys.modules}
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, PACKAGE, package)
+    monkeypatch.delenv("RULES_TORCH_KERNELS_TRITON", raising=False)
+    found = importlib.import_module(f"{PACKAGE}._aot")
+    monkeypatch.setattr(sys.modules[f"{PACKAGE}._aot._cuda"], "_library", lambda: driver)
+    driver.parameters = "QiqfQQ"
+    yield found
+    for name in {*sys.modules} - before:
+        if name.startswith(PACKAGE):
+            del sys.modules[name]
+
+
+def test_the_driver_gets_grid_stream_and_arguments(launched: ModuleType, driver: Driver) -> None:
+    launched.kernels.f[(3, 2)](Tensor(0x1008), 7, 1 << 40, 0.5, BLOCK=64, num_warps=4)
+    assert driver.loaded == ["plain 8.6", "attribute 8 = 65536"]
+    assert driver.launches == [(99, (3, 2, 1), (128, 1, 1), 65536, 1000, 0x1008, 7, 1 << 40, 0.5, 0, 0)]
+
+
+def test_the_grid_is_a_function_of_the_arguments(launched: ModuleType, driver: Driver) -> None:
+    launched.kernels.f[lambda known: (known["n"] // known["BLOCK"],)](Tensor(0x1000), 640, 0, scale=1.0, BLOCK=64)
+    assert driver.launches[0][1] == (10, 1, 1)
+
+
+def test_an_empty_grid_launches_nothing(launched: ModuleType, driver: Driver) -> None:
+    launched.kernels.f[(0,)](Tensor(0x1000), 0, 0, 1.0, BLOCK=64)
+    assert driver.launches == []
+
+
+@pytest.mark.parametrize(
+    ("address", "count", "config", "name"),
+    [
+        (0x1000, 32, {"BLOCK": 64}, "aligned"),
+        (0x1008, 32, {"BLOCK": 64}, "plain"),
+        (0x1000, 33, {"BLOCK": 64}, "plain"),
+        (0x1000, 1, {"BLOCK": 64}, "one"),
+        (0x1000, 32, {"BLOCK": 64, "ACT": "relu"}, "relu"),
+        (0x1000, 32, {"BLOCK": 128, "num_warps": 8, "num_stages": 2}, "wide"),
+        (0x1000, 32, {}, "aligned"),
+    ],
+)
+def test_the_most_special_code_that_fits_is_launched(  # noqa: PLR0913  (a table of calls)
+    launched: ModuleType, driver: Driver, address: int, count: int, config: dict[str, Any], name: str
+) -> None:
+    if name == "one":
+        driver.parameters = "QqfQQ"
+    launched.kernels.f[(1,)](Tensor(address), count, 5, 1.0, **config)
+    assert driver.loaded[0] == f"{name} 8.6"
+    assert len(driver.launches) == 1
+
+
+def test_code_is_loaded_once(launched: ModuleType, driver: Driver) -> None:
+    for count in (32, 64, 96):
+        launched.kernels.f[(1,)](Tensor(0x1000), count, 5, 1.0, BLOCK=64)
+    assert [launch[6] for launch in driver.launches] == [32, 64, 96]
+    assert driver.loaded.count("aligned 8.6") == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "config", "reason"),
+    [
+        ((Tensor(0, FLOAT), 1, 1, 1.0), {"BLOCK": 64}, "no code for (x: *fp32:16, n = 1, big = 1, scale = 1.0"),
+        ((Tensor(0), 1 << 31, 1, 1.0), {"BLOCK": 64}, "no code for (x: *fp16:16, n = 2147483648"),
+        ((Tensor(0), True, 1, 1.0), {"BLOCK": 64}, "no code for (x: *fp16:16, n = True"),
+        ((Tensor(0), 1, 1, 1), {"BLOCK": 64}, "no code for"),
+        ((Tensor(0), 1, 1, 1.0), {"BLOCK": 32}, "no code for"),
+        ((Tensor(0), 1, 1, 1.0), {"BLOCK": 64, "num_warps": 8}, "no code for"),
+        ((Tensor(0), 1, 1, 1.0), {"BLOCK": 64, "launch_pdl": True}, "the options"),
+        ((5, 1, 1, 1.0), {"BLOCK": 64}, "an argument of another kind"),
+    ],
+    ids=str,
+)
+def test_what_nothing_was_compiled_for_is_left_to_triton(
+    launched: ModuleType, driver: Driver, values: tuple[Any, ...], config: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(
+        RuntimeError, match="and Triton cannot compile it here: No module named 'no_triton_here'"
+    ) as why:
+        launched.kernels.f[(1,)](*values, **config)
+    assert str(why.value).startswith(f"kernels.f: {reason}")
+    assert driver.launches == []
+
+
+def test_triton_is_told_of_once_and_gets_the_call(launched: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "kernels.py").write_text(
+        "calls = []\nclass f:\n    def __class_getitem__(cls, grid):\n"
+        "        return lambda **named: calls.append((grid, named))\n"
+    )
+    x = Tensor(0, FLOAT)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            launched.kernels.f[(4,)](x, 3, 1, 1.0, BLOCK=64, num_warps=2)
+    assert [str(warning.message).rpartition(": ")[2] for warning in caught] == ["Triton compiles it now"]
+    named = {"x": x, "n": 3, "big": 1, "scale": 1.0, "BLOCK": 64, "ACT": "", "num_warps": 2}
+    assert launched.kernels.calls == [((4,), named)] * 2
+
+
+def test_strict_refuses_what_nothing_was_compiled_for(launched: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RULES_TORCH_KERNELS_TRITON", "strict")
+    with pytest.raises(RuntimeError, match=r"add it to aot\.toml"):
+        launched.kernels.f[(1,)](Tensor(0, FLOAT), 1, 1, 1.0, BLOCK=64)
+
+
+def test_an_error_of_the_driver_has_its_words(launched: ModuleType, driver: Driver) -> None:
+    driver.answers = [700]
+    with pytest.raises(RuntimeError, match="launching f: CUDA error 700: a fault"):
+        launched.kernels.f[(1,)](Tensor(0), 1, 1, 1.0, BLOCK=64)
+
+
+def test_a_thread_without_a_context_gets_one(launched: ModuleType, driver: Driver) -> None:
+    driver.parameters = "QqfQQ"
+    driver.answers = [201]
+    launched.kernels.f[(1,)](Tensor(0), 1, 1, 1.0, BLOCK=64)
+    assert len(driver.launches) == 2

@@ -1,0 +1,252 @@
+"""Compile a Triton function for one architecture, ahead of time: an action runs this with a hermetic Python.
+
+    python3 -I -S -B compile.py SITE REQUEST OUT [-f NAME FILE]...
+
+SITE is the directory with the package `triton`. REQUEST is JSON: `function`, e.g. `swiglu.kernels.forward`;
+`signature`, the type of each argument as rules/private/triton.bzl describes it; `constants` and `options` of Triton;
+`backend` and `arch`. Each FILE is a module of the kernel's Python package under its NAME in that, e.g.
+`swiglu/kernels.py`. OUT becomes the machine code, OUT.json what a launcher needs to know, and OUT.txt the PTX or AMD's
+assembly.
+
+The module is imported without a torch, and without the `__init__.py` of its package: other packages than Triton have
+stand-ins, so that a module whose launching code needs them can be read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import re
+import shutil
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_ALIGNED = ":16"
+"""The end of a type whose argument is divisible by 16."""
+
+_FIXED = {"1": 1, "None": None}
+"""The values of arguments that Triton compiles in, by how a signature spells them."""
+
+_WAVE64 = "gfx9"
+"""How names of AMD architectures begin that have 64 lanes (triton.backends.amd.driver)."""
+
+_PTX_PARAMETER = re.compile(r"^\s*\.param\s", re.MULTILINE)
+"""A parameter of a kernel in PTX: Triton has more than the function, pointers to memory of its own."""
+
+_TEXTS = {"cuda": ("cubin", "ptx"), "hip": ("hsaco", "amdgcn")}
+"""What Triton calls the machine code and its text, by backend."""
+
+
+class _Absent:
+    """What a stand-in has of every name: false, callable, a base of nothing, a decorator that drops the function."""
+
+    def __getattr__(self, name: str) -> _Absent:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __call__(self, *_args: object, **_kwargs: object) -> _Absent:
+        return self
+
+    def __getitem__(self, _key: object) -> _Absent:
+        return self
+
+    def __mro_entries__(self, _bases: tuple[object, ...]) -> tuple[type, ...]:
+        return ()
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(())
+
+    def __bool__(self) -> bool:
+        return False
+
+    def _compare(self, _other: object) -> bool:
+        return False
+
+    __lt__ = __le__ = __gt__ = __ge__ = _compare
+
+
+class _StandIn(ModuleType):
+    """A module of a package that is not there."""
+
+    def __getattr__(self, name: str) -> _Absent:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Absent()
+
+
+class _Files(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+    """Imports the kernel's own modules from the files of the action, under paths that are the same everywhere."""
+
+    def __init__(self, files: Mapping[str, Path]) -> None:
+        modules = {name: name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in files}
+        self._files = {module: (name, files[name]) for name, module in modules.items()}
+        self._packages = {module for name, module in modules.items() if name.endswith("/__init__.py")}
+        self._packages |= {
+            ".".join(module.split(".")[:end]) for module in self._files for end in range(1, module.count(".") + 1)
+        }
+
+    def find_spec(
+        self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Where a module is; None if it is none of the kernel's."""
+        if fullname in self._files:
+            origin, is_package = self._files[fullname][0], fullname in self._packages
+            return importlib.machinery.ModuleSpec(fullname, self, origin=origin, is_package=is_package)
+        if fullname in self._packages:
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        return None
+
+    def get_source(self, fullname: str) -> str:
+        """The text of a module; a package is empty."""
+        return self._files[fullname][1].read_text(encoding="utf-8") if fullname in self._files else ""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run a module under the name that its file has in the package, which debuggers and profilers show."""
+        name = module.__name__
+        if name not in self._files:
+            return
+        module.__file__ = self._files[name][0]
+        exec(compile(self.get_source(name), module.__file__, "exec"), module.__dict__)  # noqa: S102  (an import)
+
+
+class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Comes last: every package that nothing else finds, but for Triton's own modules."""
+
+    def find_spec(
+        self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """A stand-in."""
+        if fullname.partition(".")[0] in ("triton", *sys.stdlib_module_names):
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        """An empty module that has every name."""
+        return _StandIn(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing to run."""
+
+
+def _types(function: Any, request: Mapping[str, Any]) -> tuple[dict[str, str], dict[tuple[int], Any], dict[Any, Any]]:  # noqa: ANN401
+    """The signature, the constants and the attributes of the arguments, as Triton has them."""
+    types: dict[str, str] = {}
+    constants: dict[tuple[int], Any] = {}
+    attributes: dict[Any, Any] = {}
+    for index, parameter in enumerate(function.params):
+        name = parameter.name
+        text = request["signature"].get(name)
+        if text is None or text in _FIXED:
+            types[name] = "constexpr"
+            constants[index,] = _FIXED[text] if text else request["constants"].get(name, parameter.default)
+            continue
+        types[name] = text.removesuffix(_ALIGNED)
+        if text.endswith(_ALIGNED):
+            attributes[index,] = [["tt.divisibility", 16]]
+    return types, constants, attributes
+
+
+def _function(name: str) -> Any:  # noqa: ANN401  (Triton's)
+    """The JIT function of a name, without what decorates it."""
+    module, _, attribute = name.rpartition(".")
+    found = getattr(importlib.import_module(module), attribute)
+    while not hasattr(found, "params"):
+        found = found.fn
+    return found
+
+
+def _compile(request: Mapping[str, Any], out: Path) -> None:
+    """Compile what is asked for."""
+    import triton  # noqa: PLC0415  (the path to it is an argument)
+    from triton.backends.compiler import GPUTarget  # noqa: PLC0415
+    from triton.compiler import ASTSource  # noqa: PLC0415
+
+    arch, backend = request["arch"], request["backend"]
+    if backend == "cuda":
+        target = GPUTarget("cuda", int(arch.removesuffix("a").replace(".", "")), 32)
+    else:
+        target = GPUTarget("hip", arch, 64 if arch.startswith(_WAVE64) else 32)
+    function = _function(request["function"])
+    types, constants, attributes = _types(function, request)
+    source = ASTSource(function, types, constants, attributes)
+    compiled = triton.compile(source, target=target, options=dict(request["options"]))
+    about = compiled.metadata
+    code, text = _TEXTS[backend]
+    out.write_bytes(compiled.asm[code])
+    Path(f"{out}.txt").write_text(compiled.asm[text], encoding="utf-8")
+    parameters = [[name, type_] for name, type_ in types.items() if type_ != "constexpr"]
+    facts = {
+        "cooperative": about.launch_cooperative_grid,
+        "ctas": about.num_ctas,
+        "hidden": len(_PTX_PARAMETER.findall(compiled.asm[text])) - len(parameters) if backend == "cuda" else 0,
+        "name": about.name,
+        "parameters": parameters,
+        "pdl": getattr(about, "launch_pdl", False),
+        "scratch": getattr(about, "global_scratch_size", 0),
+        "shared": about.shared,
+        "threads": about.num_warps * target.warp_size,
+    }
+    Path(f"{out}.json").write_text(json.dumps(facts, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _shown(problem: BaseException, files: Mapping[str, Path]) -> str:
+    """What is wrong, as compilers say it: at the place that Triton or Python name, if it is in a file of the kernel."""
+    cause: BaseException | None = problem
+    place = ""
+    message = f"{type(problem).__name__}: {problem}"
+    while cause is not None:
+        node, source = getattr(cause, "node", None), getattr(cause, "src", None)
+        if node is not None and source:
+            # Triton counts lines from the beginning of the function.
+            own = ((path, path.read_text(encoding="utf-8").partition(source)) for path in files.values())
+            found = next(((path, before) for path, (before, same, _) in own if same), None)
+            if found:
+                place = f"{found[0]}:{found[1].count(chr(10)) + node.lineno}:{node.col_offset + 1}: "
+            message = str(getattr(cause, "error_message", None) or cause)
+        elif place:
+            message = f"{type(cause).__name__}: {cause}"
+        cause = cause.__cause__
+    if not place:
+        frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if frame.filename in files]
+        place = f"{files[frames[-1].filename]}:{frames[-1].lineno}:1: " if frames else ""
+    return f"{place}error: {message}\n"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Compile; what is wrong with the function goes to stderr."""
+    site, request, out, *rest = arguments
+    files = {name: Path(path) for name, path in zip(rest[1::3], rest[2::3], strict=True)}
+    scratch = Path(f"{out}.scratch").absolute()
+    scratch.mkdir()
+    # Triton 3.9 asks for the choice; its default is what a user's JIT does as well.
+    os.environ |= {
+        **dict.fromkeys(("HOME", "TMPDIR", "TRITON_CACHE_DIR"), str(scratch)),
+        "TRITON_DEFAULT_FP_FUSION": "1",
+    }
+    sys.path.insert(0, str(Path(site).absolute()))
+    sys.meta_path.insert(0, _Files(files))
+    sys.meta_path.append(_StandIns())
+    try:
+        _compile(json.loads(request), Path(out))
+    except Exception as problem:  # noqa: BLE001  (of the author's code, or Triton's of it)
+        sys.stderr.write(_shown(problem, files))
+        return 1
+    finally:
+        with contextlib.suppress(OSError):
+            shutil.rmtree(scratch)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
