@@ -222,7 +222,6 @@ def test_code_is_loaded_once(launched: ModuleType, driver: Driver) -> None:
         ((Tensor(0), 1, 1, 1.0), {"BLOCK": 64, "launch_pdl": True}, "the options"),
         ((5, 1, 1, 1.0), {"BLOCK": 64}, "an argument of another kind"),
     ],
-    ids=str,
 )
 def test_what_nothing_was_compiled_for_is_left_to_triton(
     launched: ModuleType, driver: Driver, values: tuple[Any, ...], config: dict[str, Any], reason: str
