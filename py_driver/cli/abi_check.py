@@ -100,8 +100,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Check; the exit code.
 
     Raises:
-        DriverError: USAGE; FILE_MISSING; FILE_KIND and NOT_COMPLIANT, one for each such library or wheel; all that building
-            the program raises.
+        DriverError: USAGE; FILE_MISSING; FILE_KIND and NOT_COMPLIANT, one for each such library or wheel; all that
+            building the program raises.
     """
     from py_driver.building.abi_check import build_program, check, expectations, find_libraries
     from py_driver.publishing.wheel_check import find_wheels
@@ -118,8 +118,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if args.torch == _ALL:
         from py_driver.cli.load_tables import show_load_tables
 
-        if others := [flag for flag in chosen if flag != "--torch"]:
-            raise error(Code.USAGE, f"`--torch all` takes no {joined(others)}", help="the table has every release")
+        if further := [flag for flag in chosen if flag != "--torch"]:
+            raise error(Code.USAGE, f"`--torch all` takes no {joined(further)}", help="the table has every release")
         return show_load_tables(args.paths, releases_of(args), output, as_json=args.json)
     if args.archs is not None:
         chosen["--metadata-archs"] = ""

@@ -1,4 +1,4 @@
-"""`driver abi-check --torch all`: prints with which torch, CUDA, Python and glibc libraries load, and what is missing."""
+"""`driver abi-check --torch all`: prints which releases libraries load with, and what is missing."""
 
 from __future__ import annotations
 
@@ -58,9 +58,12 @@ def show_load_tables(paths: Sequence[Path], releases: Releases, output: Output, 
             _show(package, tables, recorded, output)
     if wrong:
         raise DriverError(wrong)
-    lost = [loads.needs.name for _, tables in packages for loads in tables if "torch" in loads.uses and not any(
-        not missing for missing in loads.builds.values()
-    )]
+    lost = [
+        loads.needs.name
+        for _, tables in packages
+        for loads in tables
+        if "torch" in loads.uses and not any(not missing for missing in loads.builds.values())
+    ]
     return Code.NOT_COMPLIANT.exit_code if lost else ExitCode.OK
 
 
@@ -135,7 +138,9 @@ def spans(values: Iterable[str], every: Sequence[str]) -> str:
 def _show_builds(tables: Sequence[Loads], output: Output) -> None:
     """Print a table of the builds of torch: with which all libraries load, or how many do."""
     builds = [*dict.fromkeys(build for loads in tables for build in loads.builds)]
-    backends = sorted({build.backend for build in builds}, key=lambda name: (name != CPU, family_of(name), len(name), name))
+    backends = sorted(
+        {build.backend for build in builds}, key=lambda name: (name != CPU, family_of(name), len(name), name)
+    )
     rows = []
     for torch, abi in dict.fromkeys((build.torch, build.abi) for build in builds):
         cells = [_cell(tables, Build(torch, abi, backend)) for backend in backends]
@@ -223,7 +228,8 @@ def _as_json(package: Package, tables: Sequence[Loads], recorded: Recorded) -> d
     stated = package.stated
     return {
         "path": str(package.path),
-        "stated": stated and {
+        "stated": stated
+        and {
             "torch": None if stated.torch is None else str(stated.torch),
             "python": stated.python,
             "tags": list(stated.tags),

@@ -249,17 +249,20 @@ def _without_python(needs: Needs, taken: _Taken, version: str, recorded: Recorde
         return () if needs.python == version else (Missing(f"Python {needs.python}", "the name of its file"),)
     if needs.name.endswith(".abi3.so") and version.endswith("t"):
         return (Missing(f"Python {version}", "free-threaded Pythons have another ABI"),)
-    if not taken.python:
-        return ()
+    return _without_python_symbol(taken.python, version, recorded) if taken.python else ()
+
+
+def _without_python_symbol(symbols: Sequence[str], version: str, recorded: Recorded) -> tuple[Missing, ...] | None:
+    """The symbols that a Python does not define; None if what it defines is not recorded."""
     stable = recorded.stable_python
     if version.endswith("t"):
         return None
-    if all(symbol in stable for symbol in taken.python):
-        late = [s for s in taken.python if version_numbers(stable[s]) > version_numbers(version)]
+    if all(symbol in stable for symbol in symbols):
+        late = [s for s in symbols if version_numbers(stable[s]) > version_numbers(version)]
         return tuple(Missing(symbol, f"since Python {stable[symbol]}") for symbol in late)
     if version not in recorded.pythons:
         return None
-    return tuple(Missing(symbol) for symbol in taken.python if symbol not in recorded.pythons[version])
+    return tuple(Missing(symbol) for symbol in symbols if symbol not in recorded.pythons[version])
 
 
 def _without_version(needs: Needs, policy: Policy) -> Iterator[Missing]:

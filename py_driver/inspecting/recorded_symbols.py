@@ -1,4 +1,4 @@
-"""Which symbols the releases of torch, CUDA and Python define, and which libraries of theirs: what toolchains/lock records."""
+"""Which symbols and libraries the releases of torch, CUDA and Python have: what toolchains/lock records."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Recorded:
 
     @cached_property
     def toolkits(self) -> Mapping[str, Mapping[str, frozenset[str]]]:
-        """The libraries of each release of CUDA and ROCm with what they define: `{"cu130": {"libcudart.so.13": ...}}`."""
+        """The libraries of each release of CUDA and ROCm, with what they define: `["cu130"]["libcudart.so.13"]`."""
         files = self.releases.symbols_files()
         return {name: dict(_libraries(path.read_text(encoding="ascii"))) for name, path in files.items()}
 
@@ -171,10 +171,7 @@ class Recorded:
     def policies(self) -> tuple[Policy, ...]:
         """The policies of manylinux, oldest first."""
         rows = tomli.loads(resource("manylinux.toml"))["policy"]
-        return tuple(
-            Policy(row.pop("name"), row.pop("alias", ""), {cpu: versions for cpu, versions in row.items()})
-            for row in rows
-        )
+        return tuple(Policy(row.pop("name"), row.pop("alias", ""), dict(row)) for row in rows)
 
     @cached_property
     def _library_names(self) -> tuple[tuple[str, str], ...]:

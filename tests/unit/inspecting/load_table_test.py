@@ -1,12 +1,11 @@
-"""With which releases libraries load: on the libraries of tests/abi, as files, as a wheel and as an installed package."""
+"""With which releases libraries load: as files, as a wheel, as an installed package."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import zipfile
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,6 +19,8 @@ from py_driver.matrix.releases import Releases
 from py_driver.system.elf import mapped
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from py_driver.inspecting.load_table import Loads
 
 RECORDED = Recorded(Releases())
@@ -140,7 +141,7 @@ def test_a_wheel_and_the_package_installed_from_it_have_the_same_table(
         archive.extractall(site)
     found = []
     for place in (path, site / "thing"):
-        assert __main__.run(["abi-check", "--torch", "all", "--json", str(place)]) == 0
+        assert __main__.main(["abi-check", "--torch", "all", "--json", str(place)]) == 0
         [package] = json.loads(capsys.readouterr().out)["packages"]
         assert package["stated"]["torch"] == ">=2.9"
         found.append(package)
@@ -154,7 +155,7 @@ def test_a_wheel_and_the_package_installed_from_it_have_the_same_table(
 
 def test_a_library_that_loads_nowhere_is_exit_code_5(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = compiled(tmp_path, "m.so", ["_ZN2at9no_such_oEv"])
-    code = __main__.run(["abi-check", "--torch", "all", str(path)])
+    code = __main__.main(["abi-check", "--torch", "all", str(path)])
     assert "no  " in capsys.readouterr().out
     assert code not in {0, 70}
 
@@ -165,13 +166,13 @@ def test_a_file_that_is_no_library_has_one_error(
 ) -> None:
     path = tmp_path / "m.so"
     path.write_bytes(content)
-    assert __main__.run(["abi-check", "--torch", "all", str(path)]) not in {0, 70}
+    assert __main__.main(["abi-check", "--torch", "all", str(path)]) not in {0, 70}
     assert "E103" in capsys.readouterr().err
 
 
 def test_the_table_takes_no_other_requirement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments: list[Any] = ["abi-check", "--torch", "all", "--archs", "9.0", str(tmp_path)]
-    assert __main__.run(arguments) not in {0, 70}
+    arguments = ["abi-check", "--torch", "all", "--archs", "9.0", str(tmp_path)]
+    assert __main__.main(arguments) not in {0, 70}
     assert "`--torch all` takes no --archs" in capsys.readouterr().err
 
 
