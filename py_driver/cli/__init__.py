@@ -54,6 +54,7 @@ GROUPS: Final = {
         "variants": "list the variants of a project",
         "asm": "show SASS, PTX and resource usage of kernels (needs no GPU)",
         "size": "show which kernels, architectures and sections take how many bytes, and what would save some",
+        "diff": "show what differs between two releases, and what of it breaks callers",
         "profile": "profile a workload with Nsight Compute and print the key metrics",
         "device": "show the GPU, its capabilities, and the installed tools",
     },

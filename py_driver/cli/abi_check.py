@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_of
-from py_driver.errors import DriverError, ExitCode, as_json
+from py_driver.errors import Code, DriverError, ExitCode, as_json, error
 from py_driver.matrix.backends import BUILT
 from py_driver.matrix.configurations import CPUS
+from py_driver.output import joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from py_driver.cli import Subparsers
     from py_driver.output import Output
     from py_driver.publishing.wheel_check import CheckedWheel
+
+
+_ALL: Final = "all"
 
 
 def _matching(pattern: str, what: str, text: str) -> str:
@@ -39,6 +43,11 @@ def _version(text: str) -> str:
     return _matching(r"\d+\.\d+", "a version like 2.9", text)
 
 
+def _versions(text: str) -> str:
+    """A version of torch from the command line, or `all`."""
+    return _matching(rf"{_ALL}|\d+\.\d+", "a version like 2.9, or all", text)
+
+
 def _python(text: str) -> str:
     """A version of Python from the command line."""
     return _matching(r"3\.\d+t?", "a version like 3.13", text)
@@ -50,7 +59,7 @@ def add(subparsers: Subparsers) -> None:
         subparsers,
         "abi-check",
         "build/torch213-cxx11-cu130-x86_64-linux",
-        "relu_ops.so --torch 2.13 --cxx-abi cxx11 --archs 9.0,12.0+PTX",
+        "torchvision-0.29.1-cp312-cp312-manylinux_2_28_x86_64.whl --torch all",
         more="The directory of a variant, and the metadata of a wheel, state the requirements of their libraries. The "
         "options override them, and state them for other libraries.",
     )
@@ -59,7 +68,13 @@ def add(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--cpu", choices=CPUS, help="the required CPU (default: the CPU of the library)")
-    parser.add_argument("--torch", metavar="M.N", type=_version, help="the torch that loads the library, e.g. 2.13")
+    parser.add_argument(
+        "--torch",
+        metavar="M.N",
+        type=_versions,
+        help="the torch that loads the library, e.g. 2.13; all: print a table of the torch, CUDA, Python and glibc "
+        "releases that anybody's library, wheel or installed package loads with, and what is missing where",
+    )
     parser.add_argument(
         "--python",
         metavar="M.N",
@@ -85,8 +100,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Check; the exit code.
 
     Raises:
-        DriverError: FILE_MISSING; FILE_KIND and NOT_COMPLIANT, one for each such library or wheel; all that building
-            the program raises.
+        DriverError: USAGE; FILE_MISSING; FILE_KIND and NOT_COMPLIANT, one for each such library or wheel; all that
+            building the program raises.
     """
     from py_driver.building.abi_check import build_program, check, expectations, find_libraries
     from py_driver.publishing.wheel_check import find_wheels
@@ -100,6 +115,12 @@ def run(args: argparse.Namespace, output: Output) -> int:
         "--torch-stable-abi": args.torch_stable_abi,
     }
     chosen = {flag: value for flag, value in flags.items() if value is not None}
+    if args.torch == _ALL:
+        from py_driver.cli.load_tables import show_load_tables
+
+        if further := [flag for flag in chosen if flag != "--torch"]:
+            raise error(Code.USAGE, f"`--torch all` takes no {joined(further)}", help="the table has every release")
+        return show_load_tables(args.paths, releases_of(args), output, as_json=args.json)
     if args.archs is not None:
         chosen["--metadata-archs"] = ""
     paths, others = find_wheels(args.paths)

@@ -1,0 +1,156 @@
+"""Whether calls of an old function still work with a new one, by the parameters of both: of Python, and of op schemas. Pure."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ARGUMENT: Final = re.compile(r"(?P<type>.+?)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?", re.DOTALL)
+_SCHEMA: Final = re.compile(r"(?P<name>[\w:.]+)\s*\((?P<arguments>.*)\)\s*->\s*(?P<returns>.+)", re.DOTALL)
+_WIDER: Final = {("int", "SymInt"), ("float", "Scalar"), ("int", "Scalar"), ("int[]", "SymInt[]")}
+_POSITIONAL, _KEYWORD, _REST, _WORDS = "positional", "keyword", "*", "**"
+_OPENING, _CLOSING = "([{", ")]}"
+
+
+class Parameter(NamedTuple):
+    """A parameter of a function.
+
+    Attributes:
+        name: of the parameter.
+        type: its type, as it is written; empty without one.
+        default: as it is written; None for a required parameter.
+        kind: `positional`, `keyword` for keywords alone, `*` or `**` for the rest.
+    """
+
+    name: str
+    type: str
+    default: str | None
+    kind: str
+
+
+class Call(NamedTuple):
+    """How a function is called.
+
+    Attributes:
+        parameters: in their order.
+        returns: the type of its result, as it is written; empty without one.
+        checks_types: whether another type of a parameter or result makes a call fail, as with ops.
+    """
+
+    parameters: tuple[Parameter, ...]
+    returns: str
+    checks_types: bool
+
+
+def python_call(signature: str) -> Call | None:
+    """The call of a Python function; None if it cannot be read.
+
+    Args:
+        signature: `relu(x: torch.Tensor, out=None) -> torch.Tensor`.
+    """
+    try:
+        [node] = ast.parse(f"def {signature}: ...").body
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    return Call((*_of_python(node.args),), _written(node.returns), False) if isinstance(node, ast.FunctionDef) else None
+
+
+def _of_python(arguments: ast.arguments) -> Iterator[Parameter]:
+    """The parameters of a Python function."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    defaults = [None] * (len(positional) - len(arguments.defaults)) + [ast.unparse(d) for d in arguments.defaults]
+    for argument, default in zip(positional, defaults, strict=True):
+        yield Parameter(argument.arg, _written(argument.annotation), default, _POSITIONAL)
+    if arguments.vararg:
+        yield Parameter(arguments.vararg.arg, "", "", _REST)
+    for argument, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        yield Parameter(argument.arg, _written(argument.annotation), value and ast.unparse(value), _KEYWORD)
+    if arguments.kwarg:
+        yield Parameter(arguments.kwarg.arg, "", "", _WORDS)
+
+
+def _written(node: ast.expr | None) -> str:
+    return ast.unparse(node) if node else ""
+
+
+def op_call(schema: str) -> tuple[str, Call] | None:
+    """The name of an op and its call; None for no schema.
+
+    Args:
+        schema: `relu(Tensor! out, Tensor input, *, float slope=0.1) -> ()`.
+    """
+    found = _SCHEMA.fullmatch(schema.strip())
+    if not found:
+        return None
+    parameters, kind = [], _POSITIONAL
+    for text in _split(found["arguments"]):
+        if text == _REST:
+            kind = _KEYWORD
+            continue
+        argument = _ARGUMENT.fullmatch(text)
+        if not argument:
+            return None
+        parameters.append(Parameter(argument["name"], argument["type"], argument["default"], kind))
+    return found["name"], Call(tuple(parameters), " ".join(found["returns"].split()), True)
+
+
+def _split(text: str) -> list[str]:
+    """The parts of a list at its commas, but not at those in brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in _OPENING) - (character in _CLOSING)
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+def breaks(old: Call, new: Call) -> Iterator[str]:
+    """Why calls of the old function fail with the new one, or mean something else.
+
+    Args:
+        old: how the function was called.
+        new: how it is called now.
+    """
+    known = {parameter.name: parameter for parameter in new.parameters}
+    kinds = {parameter.kind for parameter in new.parameters}
+    before = [parameter.name for parameter in old.parameters if parameter.kind == _POSITIONAL]
+    after = [parameter.name for parameter in new.parameters if parameter.kind == _POSITIONAL]
+    for parameter in old.parameters:
+        now = known.get(parameter.name)
+        if parameter.kind in {_REST, _WORDS}:
+            if parameter.kind not in kinds:
+                yield f"`{parameter.kind}{parameter.name}` is removed"
+        elif now is None:
+            if _WORDS not in kinds or parameter.kind == _POSITIONAL:
+                yield f"`{parameter.name}` is removed"
+        else:
+            yield from _of_parameter(parameter, now, old)
+    kept = [name for name in before if name in after]
+    moved = [name for name in kept if before.index(name) != after.index(name)]
+    if moved:
+        yield f"`{moved[0]}` has another position"
+    names = {parameter.name for parameter in old.parameters}
+    for parameter in new.parameters:
+        if parameter.name not in names and parameter.default is None:
+            yield f"`{parameter.name}` is new and required"
+    if old.checks_types and old.returns != new.returns:
+        yield f"it returns `{new.returns}` instead of `{old.returns}`"
+
+
+def _of_parameter(old: Parameter, new: Parameter, call: Call) -> Iterator[str]:
+    """What changed of a parameter that both have."""
+    if old.kind == _POSITIONAL and new.kind == _KEYWORD:
+        yield f"`{old.name}` is a keyword only"
+    if old.default is not None and new.default is None:
+        yield f"`{old.name}` has no default any more"
+    elif old.default is not None and old.default != new.default:
+        yield f"`{old.name}` is `{new.default}` by default instead of `{old.default}`"
+    wider = new.type == f"{old.type}?" or (old.type, new.type) in _WIDER
+    if call.checks_types and old.type != new.type and not wider:
+        yield f"`{old.name}` is `{new.type}` instead of `{old.type}`"

@@ -1,0 +1,77 @@
+"""What the device functions of cubins use: registers and stack, as their attributes tell. Pure.
+
+NVIDIA does not publish the layout; sections `.nv.info` of nvcc 11.8 to 13.5 have entries of a format, an attribute, a size,
+and for these attributes the number of a symbol and a value.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from py_driver.inspecting.images import FATBIN_SECTIONS, SASS, images_in
+from py_driver.system.elf import Elf, Kind, MalformedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SECTION: Final = ".nv.info"
+_REGISTERS, _FRAME = 0x2F, 0x11
+_WITH_SIZE: Final = 4
+_PAIR: Final = 8
+
+
+class Used(NamedTuple):
+    """What a function uses.
+
+    Attributes:
+        registers: of each thread; 0 if unknown.
+        stack: bytes of each thread, spills among them.
+    """
+
+    registers: int
+    stack: int
+
+
+def device_functions(elf: Elf) -> Iterator[tuple[str, str, Used]]:
+    """The symbols of the device functions of a library, each with its architecture and what it uses.
+
+    Args:
+        elf: the library.
+
+    Raises:
+        MalformedError: the device code is truncated.
+    """
+    for section in elf.sections:
+        if section.name in FATBIN_SECTIONS:
+            for image in images_in(elf.content_of(section), section.offset):
+                if image.form == SASS and image.content:
+                    for symbol, used in _of_cubin(Elf(image.content)):
+                        yield symbol, image.arch, used
+
+
+def _of_cubin(cubin: Elf) -> Iterator[tuple[str, Used]]:
+    """The functions of a cubin."""
+    names = [symbol.name for symbol in cubin.symbols(Kind.SYMTAB)]
+    found: dict[int, dict[int, int]] = {}
+    for section in cubin.sections:
+        if section.name == _SECTION:
+            for attribute, symbol, value in _entries(cubin.content_of(section)):
+                found.setdefault(symbol, {})[attribute] = value
+    for symbol, values in found.items():
+        if symbol >= len(names):
+            raise MalformedError("the attributes of device functions")
+        if _REGISTERS in values:
+            yield names[symbol], Used(values[_REGISTERS], values.get(_FRAME, 0))
+
+
+def _entries(content: bytes) -> Iterator[tuple[int, int, int]]:
+    """The attributes that are a symbol's number and a value: attribute, symbol, value."""
+    at = 0
+    while at + 4 <= len(content):
+        form, attribute, size = struct.unpack_from("<BBH", content, at)
+        at += 4
+        if form == _WITH_SIZE:
+            if size == _PAIR and attribute in {_REGISTERS, _FRAME} and at + _PAIR <= len(content):
+                yield attribute, *struct.unpack_from("<II", content, at)
+            at += size

@@ -1,0 +1,185 @@
+"""What differs between two releases, and what of it breaks callers. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from py_driver.inspecting.call_breaks import breaks, op_call, python_call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from py_driver.inspecting.call_breaks import Call
+    from py_driver.inspecting.release_facts import LibraryFacts, ReleaseFacts
+
+_REMOVED, _ADDED = "removed", "added"
+_METADATA_BREAKS: Final = ("requires-python", "requires-dist", "name")
+_INIT: Final = "PyInit_"
+_STORED: Final = "size"
+
+
+class ReleaseChange(NamedTuple):
+    """Something that differs.
+
+    Attributes:
+        kind: `function`, `op`, `export`, `architecture`, `PTX`, `device function`, `needed library`, `needed symbol`,
+            `loads with`, `library`, `size`, `metadata`.
+        subject: what it is, with its library where it is of one.
+        before: what it was; empty for something new.
+        after: what it is; empty for something removed.
+        breaking: why callers or users of the old release fail; empty if they do not.
+    """
+
+    kind: str
+    subject: str
+    before: str
+    after: str
+    breaking: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The change as a value for JSON."""
+        return self._asdict()
+
+
+def release_changes(old: ReleaseFacts, new: ReleaseFacts) -> list[ReleaseChange]:
+    """What differs between two releases, what breaks callers first.
+
+    Args:
+        old: the release that callers have.
+        new: the one that they are to have.
+    """
+    found = [*_functions(old.functions, new.functions), *_ops(old.libraries, new.libraries)]
+    for name, before in _paired(old.libraries, new.libraries):
+        if before in new.libraries:
+            found += _library(name, old.libraries[name], new.libraries[before])
+        else:
+            found.append(ReleaseChange("library", name, f"{old.libraries[name].size:,} bytes", "", "it is removed"))
+    kept = {after for _, after in _paired(old.libraries, new.libraries)}
+    found += [
+        ReleaseChange("library", name, "", f"{library.size:,} bytes")
+        for name, library in new.libraries.items()
+        if name not in kept
+    ]
+    found += _metadata(old.metadata, new.metadata)
+    return sorted(found, key=lambda change: not change.breaking)
+
+
+def _paired(old: Mapping[str, LibraryFacts], new: Mapping[str, LibraryFacts]) -> list[tuple[str, str]]:
+    """The old libraries, each with the new one that stands for it: of one name, or both the only one of all."""
+    if len(old) == len(new) == 1:
+        return [(*old, *new)]
+    return [(name, name) for name in old]
+
+
+def _functions(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[ReleaseChange]:
+    """What differs between Python functions and classes."""
+    for name in dict.fromkeys((*old, *new)):
+        before, after = old.get(name, ""), new.get(name, "")
+        if before != after:
+            why = "it is removed" if not after else "; ".join(_broken_lines(before, after)) if before else ""
+            yield ReleaseChange("function", name, before, after, why)
+
+
+def _broken_lines(before: str, after: str) -> Iterator[str]:
+    """Why calls of a function, or of the methods of a class, fail."""
+    old, new = ({_name(line): line.strip() for line in text.split("\n")} for text in (before, after))
+    for name, line in old.items():
+        calls = python_call(line), python_call(new.get(name, ""))
+        if calls[0] and name not in new:
+            yield f"`{name}` is removed"
+        elif calls[0] and calls[1]:
+            yield from breaks(calls[0], calls[1])
+
+
+def _name(line: str) -> str:
+    """What a line of a signature is about; a function or a class of one name are the same."""
+    return line.strip().removeprefix("class ").partition("(")[0]
+
+
+def _ops(old: Mapping[str, LibraryFacts], new: Mapping[str, LibraryFacts]) -> Iterator[ReleaseChange]:
+    """What differs between the schemas of ops, in all libraries together."""
+    before, after = _calls(old), _calls(new)
+    for name in dict.fromkeys((*before, *after)):
+        texts = [calls[name][0] if name in calls else "" for calls in (before, after)]
+        if texts[0] == texts[1]:
+            continue
+        why = ""
+        if name in before:
+            why = "; ".join(breaks(before[name][1], after[name][1])) if name in after else "it is removed"
+        yield ReleaseChange("op", name, *texts, why)
+
+
+def _calls(libraries: Mapping[str, LibraryFacts]) -> dict[str, tuple[str, Call]]:
+    """The ops of libraries by name, each with its schema and its call."""
+    texts = sorted({schema for library in libraries.values() for schema in library.schemas})
+    read = ((text, op_call(text)) for text in texts)
+    return {found[0]: (text, found[1]) for text, found in read if found}
+
+
+def _library(name: str, old: LibraryFacts, new: LibraryFacts) -> Iterator[ReleaseChange]:
+    """What differs between two libraries."""
+    if old.size != new.size:
+        yield ReleaseChange(_STORED, name, f"{old.size:,} bytes", f"{new.size:,} bytes")
+    yield from _sets("export", name, old.exports, new.exports, lost="who links with it does not find it")
+    yield from _sets("architecture", name, old.machine_code, new.machine_code, lost="its GPUs have no machine code")
+    yield from _sets("PTX", name, old.ptx, new.ptx, lost="newer GPUs have nothing to compile")
+    yield from _sets("loads with", name, old.loads, new.loads, lost="it does not load there any more")
+    yield from _sets("needed library", name, old.libraries, new.libraries)
+    yield from _sets("needed symbol", name, old.symbols, new.symbols)
+    for key in dict.fromkeys((*old.functions, *new.functions)):
+        before, after = (
+            f"{own[key].registers} registers, {own[key].stack} bytes of stack" if key in own else ""
+            for own in (old.functions, new.functions)
+        )
+        if before != after:
+            yield ReleaseChange("device function", f"{name}: {key[1]} for {key[0]}", before, after)
+
+
+def _sets(
+    kind: str, name: str, old: frozenset[str], new: frozenset[str], *, lost: str = ""
+) -> Iterator[ReleaseChange]:
+    """What only one of two libraries has.
+
+    Args:
+        kind: of the change.
+        name: of the library.
+        old: what the old one has.
+        new: what the new one has.
+        lost: why it breaks callers that something is gone; empty if it does not.
+    """
+    for subject in sorted(old - new):
+        yield ReleaseChange(kind, f"{name}: {subject}", _REMOVED, "", lost)
+    for subject in sorted(new - old):
+        yield ReleaseChange(kind, f"{name}: {subject}", "", _ADDED)
+
+
+def _metadata(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[ReleaseChange]:
+    """What differs between metadata."""
+    for key in dict.fromkeys((*old, *new)):
+        before, after = old.get(key, ""), new.get(key, "")
+        if before != after:
+            why = "another environment is required" if key.endswith(_METADATA_BREAKS) and key in {*old} | {*new} else ""
+            yield ReleaseChange("metadata", key, before, after, why)
+
+
+def is_new_major(old: str, new: str) -> bool:
+    """Whether a version is a later major version: another first number, or of 0.x another second one (SemVer, 4 and 8).
+
+    Args:
+        old: the version of the old release.
+        new: the version of the new one; without numbers it is no later one.
+    """
+    before, after = (_leading(version) for version in (old, new))
+    if not before or not after:
+        return False
+    return after > before if before[0] != after[0] else not before[0] and before[:2] < after[:2]
+
+
+def _leading(version: str) -> tuple[int, ...]:
+    """The numbers that a version begins with."""
+    numbers: list[int] = []
+    for part in version.strip('"').split("."):
+        if not part.isdecimal():
+            break
+        numbers.append(int(part))
+    return tuple(numbers)

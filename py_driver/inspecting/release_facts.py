@@ -1,0 +1,225 @@
+"""What a release offers and needs: its Python functions, ops, exports, device code, needed symbols and metadata."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from py_driver.building.variant_dir import BUILD
+from py_driver.errors import Code, error
+from py_driver.inspecting.device_functions import device_functions
+from py_driver.inspecting.images import DEVICE_SECTIONS, PTX, images_in
+from py_driver.inspecting.library_needs import is_python, needs_of
+from py_driver.inspecting.load_table import load_table
+from py_driver.matrix.configurations import is_identifier
+from py_driver.plan.metadata import METADATA
+from py_driver.plan.op_schema import schema_problem
+from py_driver.plan.project import MANIFEST
+from py_driver.publishing.public_api import offers
+from py_driver.publishing.wheel_metadata import fields
+from py_driver.spelling import near_path
+from py_driver.system.elf import MAGIC, Elf, MalformedError
+from py_driver.system.files import is_directory, is_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from py_driver.inspecting.device_functions import Used
+    from py_driver.inspecting.library_needs import Needs
+    from py_driver.inspecting.recorded_symbols import Recorded
+
+_TEXT: Final = re.compile(rb"[\x20-\x7e\n\t]{8,}")
+_SCHEMA: Final = re.compile(r"[A-Za-z_][\w:.]*\s*\([^;]*\)\s*->\s*[^;]+", re.DOTALL)
+_LONGEST: Final = 4096
+_INIT, _PYTHON = "__init__.py", ".py"
+_VENDORED: Final = ".libs/"
+_COMPARED: Final = frozenset({"name", "version", "license", "requires-python", "requires-dist", "provides-extra"})
+
+
+class LibraryFacts(NamedTuple):
+    """What a library offers and needs.
+
+    Attributes:
+        size: bytes.
+        schemas: the schemas of ops in its texts.
+        exports: what it defines for others.
+        libraries: those that it needs.
+        symbols: what it takes from others.
+        machine_code: the GPU architectures of its machine code, `9.0a`, `gfx942`.
+        ptx: those of its PTX.
+        functions: the device functions by architecture and symbol, with what they use.
+        loads: where it loads: `torch 2.13 cxx11 cu130`, `cu130`, `Python 3.12`, `manylinux_2_28`.
+    """
+
+    size: int
+    schemas: frozenset[str]
+    exports: frozenset[str]
+    libraries: frozenset[str]
+    symbols: frozenset[str]
+    machine_code: frozenset[str]
+    ptx: frozenset[str]
+    functions: Mapping[tuple[str, str], Used]
+    loads: frozenset[str]
+
+
+class ReleaseFacts(NamedTuple):
+    """What a release offers and needs.
+
+    Attributes:
+        version: of the release; empty if nothing states it.
+        functions: the signatures of the functions and classes of its Python packages, by package and name.
+        libraries: by their paths, without the id of a build.
+        metadata: what METADATA or metadata.json states, by file and key.
+    """
+
+    version: str
+    functions: Mapping[str, str]
+    libraries: Mapping[str, LibraryFacts]
+    metadata: Mapping[str, str]
+
+
+def release_facts(path: Path, recorded: Recorded) -> ReleaseFacts:
+    """What a release offers and needs.
+
+    Args:
+        path: of a project with built variants, a directory of variants or of an installed package, a wheel, a library.
+        recorded: what the releases of torch, CUDA and Python define.
+
+    Raises:
+        DriverError: FILE_MISSING if there is no such file, or neither a library nor a Python package in it; FILE_KIND if
+            it cannot be read.
+    """
+    files = _files(path)
+    identities = {str(json.loads(files[name]).get("id", "")) for name in files if name.endswith(METADATA)} - {""}
+    try:
+        libraries = dict(_libraries(files, identities, recorded))
+    except MalformedError as problem:
+        message = f"a library of {path} is truncated or malformed: cannot read {problem}"
+        raise error(Code.FILE_KIND, message, help="name whole shared libraries for 64-bit Linux") from None
+    metadata = dict(_metadata(files))
+    functions = dict(_functions(files))
+    if not libraries and not functions:
+        raise error(Code.FILE_MISSING, f"{path} holds no library and no Python package", help="build it first")
+    stated = {value for key, value in metadata.items() if key.rpartition(" ")[2] == "version"}
+    return ReleaseFacts(min(stated, default=""), functions, libraries, metadata)
+
+
+def _files(path: Path) -> dict[str, bytes]:
+    """The files of a release by their paths in it.
+
+    Raises:
+        DriverError: FILE_MISSING, FILE_KIND.
+    """
+    if not path.exists():
+        advice = near_path(path) or "name a project with built variants, a variant, a wheel or a library"
+        raise error(Code.FILE_MISSING, f"{path} does not exist", help=advice)
+    try:
+        if is_directory(path):
+            root = path / BUILD if is_file(path / MANIFEST) else path
+            names = (file for file in sorted(root.rglob("*")) if file.is_file() and _is_read(file.name))
+            return {file.relative_to(root).as_posix(): file.read_bytes() for file in names}
+        if path.suffix == ".whl":
+            with zipfile.ZipFile(path) as archive:
+                return {name: archive.read(name) for name in archive.namelist() if _is_read(name)}
+        return {path.name: path.read_bytes()}
+    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as problem:
+        raise error(Code.FILE_KIND, f"{path} cannot be read: {problem}", help="name a whole wheel or library") from None
+
+
+def _is_read(name: str) -> bool:
+    return name.endswith((_PYTHON, METADATA, ".dist-info/METADATA")) or ".so" in name.rpartition("/")[2]
+
+
+def _libraries(
+    files: Mapping[str, bytes], identities: set[str], recorded: Recorded
+) -> Iterator[tuple[str, LibraryFacts]]:
+    """The libraries of a release; those that auditwheel put beside its own count as part of the system.
+
+    Raises:
+        MalformedError: one is truncated.
+    """
+    found = {name: content for name, content in files.items() if content.startswith(MAGIC)}
+    needs = {name: needs_of(Elf(content), name) for name, content in found.items()}
+    tables = {table.needs.name: table for table in load_table([*needs.values()], recorded)}
+    for name, content in found.items():
+        if _VENDORED in name:
+            continue
+        table = tables[name]
+        loads = {f"torch {' '.join(build)}" for build, missing in table.builds.items() if not missing}
+        for places in (table.toolkits, table.systems):
+            loads |= {place for place, missing in places.items() if not missing}
+        loads |= {f"Python {version}" for version, missing in table.pythons.items() if missing == ()}
+        yield _without(name, identities), _library(content, needs[name], frozenset(loads), identities)
+
+
+def _library(content: bytes, needs: Needs, loads: frozenset[str], identities: set[str]) -> LibraryFacts:
+    """What a library offers and needs.
+
+    Raises:
+        MalformedError: it is truncated.
+    """
+    elf = Elf(content)
+    sections = [section for section in elf.sections if section.name in DEVICE_SECTIONS]
+    images = [image for section in sections for image in images_in(elf.content_of(section), section.offset)]
+    texts = b"".join(elf.content_of(section) for section in elf.sections if section.name.startswith(".rodata"))
+    return LibraryFacts(
+        size=len(content),
+        schemas=frozenset(_schemas(texts)),
+        exports=frozenset(_without(name, identities) for name in needs.defined if not name.startswith("_ZNSt")),
+        libraries=frozenset(needs.libraries),
+        symbols=frozenset(each.name for each in needs.symbols if not each.weak and not is_python(each.name)),
+        machine_code=frozenset(image.arch for image in images if image.form != PTX),
+        ptx=frozenset(image.arch for image in images if image.form == PTX),
+        functions={(arch, symbol): used for symbol, arch, used in device_functions(elf)},
+        loads=loads,
+    )
+
+
+def _schemas(texts: bytes) -> Iterator[str]:
+    """The schemas of ops among the texts of a library, as torch's parser takes them."""
+    for found in _TEXT.finditer(texts):
+        text = " ".join(found[0].decode("ascii").split())
+        if len(text) <= _LONGEST and _SCHEMA.fullmatch(text) and schema_problem(text) is None:
+            yield text
+
+
+def _without(name: str, identities: set[str]) -> str:
+    """A name without the id of a build, which is another in each."""
+    for identity in identities:
+        name = name.replace(identity, "ID")
+    return name
+
+
+def _functions(files: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
+    """The signatures that Python packages offer, by package and name; all variants of a kernel are one package."""
+    names = [name for name in files if name.endswith(f"/{_INIT}") or name == _INIT]
+    roots = {PurePosixPath(name).parent for name in names}
+    tops = [root for root in roots if not any(parent in roots for parent in root.parents)]
+    for top in sorted(tops):
+        prefix = "" if str(top) == "." else f"{top}/"
+        texts = {
+            name.removeprefix(prefix): content.decode("utf-8", "replace")
+            for name, content in files.items()
+            if name.startswith(prefix) and name.endswith(_PYTHON)
+        }
+        package = "" if is_identifier(top.name) or not prefix else f"{str(top).replace('/', '.')}."
+        for offer in offers(texts):
+            yield f"{package}{offer.name}", offer.signature
+
+
+def _metadata(files: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
+    """What the metadata of a release states."""
+    for name, content in files.items():
+        if name.endswith(".dist-info/METADATA"):
+            values: dict[str, list[str]] = {}
+            for field in fields(content):
+                if field.name in _COMPARED:
+                    values.setdefault(field.name, []).append(field.value)
+            yield from ((f"METADATA {key}", ", ".join(sorted(own))) for key, own in values.items())
+        elif name.rpartition("/")[2] == METADATA:
+            stated = json.loads(content)
+            for key in sorted({*stated} - {"id", "digest", "provenance"}):
+                yield f"{name} {key}", json.dumps(stated[key], sort_keys=True)
