@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 BUILD: Final = "build"
 """The directory, in a project, in which the `kernels` client looks for variants."""
 
+SLICES: Final = "build-slices"
+"""The directory, in a project, for slices: one for each GPU capability, with variants in it as `build/` has them."""
+
 DEV: Final = ".dev"
 """The directory, in a project, for variants that are built for use on this machine alone."""
 

@@ -273,4 +273,5 @@ OTHER_WORK = {
     "Hipify": "the translation into HIP",
     "KernelCheck": "the ABI check",
     "KernelLink": "linking",
+    "KernelSlice": "slicing the device code",
 }
