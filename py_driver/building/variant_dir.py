@@ -97,6 +97,18 @@ def _whole(chosen: list[Variant], build: Path, shown: str) -> list[Variant]:
     return chosen
 
 
+def directory_of(directory: Path, variant: Variant) -> Path:
+    """Where a variant is that a build has made to be shipped.
+
+    Args:
+        directory: of the project.
+        variant: which; a slice is beside `build/`.
+    """
+    if variant.slice:
+        return directory / SLICES / variant.slice.name / variant.identifier
+    return directory / BUILD / variant.name
+
+
 def dev_directory(directory: Path, variant: Path) -> Path:
     """Where a variant goes that is for use on this machine alone: a directory for each id.
 
