@@ -127,9 +127,7 @@ def _chosen(repo_id: str, branch: str, backend: str | None, gpu: str) -> Slice |
     for place, digest in ((branch, chosen.whole), (chosen.branch, chosen.digest)):
         content = _content(repo_id, place, stated)
         if content is None or hashlib.sha256(content).hexdigest() != digest:
-            message = (
-                f"{repo_id}: {variant} in {place} is not of the build that {INDEX} is of: all device code is loaded"
-            )
+            message = f"{repo_id}: {variant} in {place} is of another build than {INDEX}: all device code is loaded"
             warnings.warn(message, RuntimeWarning, stacklevel=4)
             return None
     return chosen
