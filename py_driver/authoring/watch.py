@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from py_driver.authoring.session import exit_code, stop
-from py_driver.building.variant_dir import BUILD, DEV
+from py_driver.building.variant_dir import BUILD, DEV, SLICES
 from py_driver.errors import Code, DriverError
 from py_driver.manifest.paths import HEADERS, SOURCES
 
@@ -36,7 +36,7 @@ results, and shall not be started again for that."""
 _SHIPPED: Final = ("torch-ext", "tvm-ffi-ext")
 """Directories of what is shipped as it is."""
 
-_NO_SOURCES: Final = frozenset({BUILD, DEV, ".git", ".venv", "node_modules"})
+_NO_SOURCES: Final = frozenset({BUILD, DEV, SLICES, ".git", ".venv", "node_modules"})
 """Directories of a project without sources."""
 
 

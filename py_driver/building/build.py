@@ -20,15 +20,16 @@ from py_driver.building.batches import batches, free_first, placed
 from py_driver.building.collect import check_place, collect
 from py_driver.building.file_names import true_names
 from py_driver.building.made import remember
-from py_driver.building.selection import check_compression, choose, made_from
+from py_driver.building.selection import check_compression, check_split, choose, made_from
 from py_driver.building.session import session
-from py_driver.building.variant_dir import BUILD, DEV, dev_directory, read_metadata
+from py_driver.building.variant_dir import BUILD, DEV, SLICES, dev_directory, read_metadata
 from py_driver.errors import DriverError
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.matrix.select import ANY
 from py_driver.output import counted
 from py_driver.plan.narrow import narrowed
 from py_driver.plan.plan import plan_directory
+from py_driver.plan.slices import sliced
 from py_driver.reporting.report_page import check_page, write_report
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Options:
         report: page to write, with the same as JSON beside it; None writes neither.
         local: whether it is for use on this machine alone; then it does not go into `build/`, see `dev_directory`.
         into: a directory beside the others for use on this machine, where it goes instead of one for its id.
+        slices: whether to build slices besides, see `py_driver.plan.slices`.
         change: what to make of the plan, if it is not to be built as it is; see `py_driver.plan.overrides`.
         checked: the server that has looked whether files of toolchains have changed, in a build just before this one.
         choices: how.
@@ -67,6 +69,7 @@ class Options:
     report: Path | None = None
     local: bool = False
     into: str = ""
+    slices: bool = False
     change: Callable[[Plan], Plan] | None = None
     checked: str = ""
     choices: Choices = field(default_factory=Choices)
@@ -78,7 +81,7 @@ class Built:
 
     Attributes:
         variant: what was planned.
-        path: where it is: `PROJECT/build/VARIANT`, or in `dev_directory`.
+        path: where it is: `PROJECT/build/VARIANT`, `PROJECT/build-slices/CAPABILITY/VARIANT`, or in `dev_directory`.
         size: of its files, in bytes.
         actions: what its compile actions did.
     """
@@ -134,17 +137,20 @@ class Prepared:
     into: str = ""
     destination: Path | None = None
 
-    def place_of(self, variant: Path) -> Path:
+    def place_of(self, variant: Variant, built: Path) -> Path:
         """The directory that a variant goes into.
 
         Args:
-            variant: the variant, as Bazel has it.
+            variant: which.
+            built: its directory, as Bazel has it.
         """
+        if variant.slice:
+            return self.directory / SLICES / variant.slice.name
         if self.destination is not None:
             return self.destination
         if not self.local:
             return self.directory / BUILD
-        return self.directory / DEV / self.into if self.into else dev_directory(self.directory, variant)
+        return self.directory / DEV / self.into if self.into else dev_directory(self.directory, built)
 
 
 Result = Build | DriverError
@@ -221,6 +227,11 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
     plan = options.change(plan) if options.change else plan
     output.notes(plan.notes)
     chosen = choose(plan, patterns, options.words)
+    if options.slices:
+        check_split(chosen, releases.matrix, options.choices)
+        plan = sliced(plan, chosen)
+        chosen += [variant for variant in plan.variants if variant.slice]
+        check_place(directory / SLICES)
     say_openmp(plan, chosen, output)
     check_place(directory / (DEV if options.local else BUILD))
     return Prepared(
@@ -326,7 +337,7 @@ def _put(prepared: Prepared, lock: Lock, variant: Variant, directory: Path) -> t
     """Bring one variant into its place: its directory there, and its size in bytes."""
     with true_names(directory, prepared.plan) as named:
         remember(named, made_from(prepared.plan, variant, read_metadata(named) or {}, lock))
-        return collect(named, prepared.place_of(named), variant.name)
+        return collect(named, prepared.place_of(variant, named), variant.identifier)
 
 
 def _put_early(prepared: Prepared, lock: Lock, directories: Mapping[str, Path], output: Output) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from py_driver.building.variant_dir import BUILD, DEV
+from py_driver.building.variant_dir import BUILD, DEV, SLICES
 from py_driver.errors import Code, error
 from py_driver.matrix.configurations import is_identifier
 from py_driver.system.files import is_directory
@@ -41,6 +41,8 @@ def outputs_of(directory: Path) -> Outputs:
     entries = sorted(build.iterdir()) if is_directory(build) and not build.is_symlink() else []
     written = [path for path in entries if not path.is_symlink() and path.is_dir() and _is_made(path)]
     foreign = [path for path in entries if path not in written] + [path for path in (build, dev) if path.is_symlink()]
+    slices = directory / SLICES
+    written += [path for path in (*slices.glob("*/*"), *slices.glob(".*")) if path.is_dir() and _is_made(path)]
     written += [dev] if is_directory(dev) and not dev.is_symlink() else []
     return Outputs(tuple(written), tuple(foreign), build)
 

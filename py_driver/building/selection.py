@@ -16,6 +16,7 @@ from py_driver.plan.metadata import CXX
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from py_driver.bazel.invocation import Choices
     from py_driver.fetch.entry import Entry
     from py_driver.matrix.lock import Lock
     from py_driver.matrix.matrix import Matrix
@@ -70,6 +71,29 @@ def unsplit(chosen: Iterable[Variant], matrix: Matrix) -> tuple[str, ...]:
     asked = {variant.needs.backend for variant in chosen}
     untested = (toolkit for toolkit in matrix.toolkits if toolkit.backend in asked and not toolkit.tested)
     return tuple(toolkit.version for toolkit in untested if BUILT[toolkit.family].in_phases)
+
+
+def check_split(chosen: Sequence[Variant], matrix: Matrix, choices: Choices) -> None:
+    """See that the device code of variants can be sliced: host and device code are then compiled each for itself.
+
+    Args:
+        chosen: the variants.
+        matrix: the releases to build for.
+        choices: how they are built.
+
+    Raises:
+        DriverError: USAGE if one cannot be; NO_SUCH_VARIANT if none has device code.
+    """
+    if not any(variant.groups and variant.archs for variant in chosen):
+        message = "none of the chosen variants has device code to slice"
+        raise error(Code.NO_SUCH_VARIANT, message, help="choose a variant for CUDA or ROCm, or build without --slice")
+    cuda = [variant for variant in chosen if variant.groups and variant.configuration.family == "cuda"]
+    if cuda and not choices.split:
+        message = "--slice: nvcc leaves device code in one object with the host code if it compiles monolithically"
+        raise error(Code.USAGE, message, help="build with `--cuda-compile split`")
+    if untested := unsplit(cuda, matrix):
+        message = f"--slice: nvcc {untested[0]} compiles monolithically, as it is untested"
+        raise error(Code.USAGE, message, help="choose variants of other CUDA releases with --variant")
 
 
 def check_compression(chosen: Iterable[Variant], releases: Releases, compression: str) -> None:

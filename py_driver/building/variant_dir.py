@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 BUILD: Final = "build"
 """The directory, in a project, in which the `kernels` client looks for variants."""
 
+SLICES: Final = "build-slices"
+"""The directory, in a project, for slices: one for each GPU capability, with variants in it as `build/` has them."""
+
 DEV: Final = ".dev"
 """The directory, in a project, for variants that are built for use on this machine alone."""
 
@@ -92,6 +95,18 @@ def _whole(chosen: list[Variant], build: Path, shown: str) -> list[Variant]:
     if wrong:
         raise DriverError(wrong)
     return chosen
+
+
+def directory_of(directory: Path, variant: Variant) -> Path:
+    """Where a variant is that a build has made to be shipped.
+
+    Args:
+        directory: of the project.
+        variant: which; a slice is beside `build/`.
+    """
+    if variant.slice:
+        return directory / SLICES / variant.slice.name / variant.identifier
+    return directory / BUILD / variant.name
 
 
 def dev_directory(directory: Path, variant: Path) -> Path:

@@ -210,6 +210,7 @@ def options_of(args: argparse.Namespace, *, several: bool = False) -> Options:
         strict_archs=args.strict_archs,
         words=words_of(args, several=several),
         archs=named_archs(args),
+        slices=getattr(args, "slice", False),
         report=getattr(args, "report", None),
         choices=choices,
     )
@@ -221,6 +222,12 @@ def add(subparsers: Subparsers) -> None:
     add_arguments(parser, several=True)
     add_bindings(parser, OWN)
     add_format(parser, "print the result as JSON instead of a table")
+    parser.group("select").add_argument(
+        "--slice",
+        action="store_true",
+        help="also write slices, each with the device code of one GPU capability, into build-slices/ (default: "
+        "build/ only)",
+    )
     parser.group("schedule").add_argument(
         "--dry-run",
         action="store_true",
@@ -269,7 +276,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return exit_code(built)
     releases = releases_of(args)
     done = build(args.directories[0], args.variant, releases, output, options_of(args))
-    check_loads(done.variants, output)
+    check_loads([built for built in done.variants if not built.variant.slice], output)
     refresh(args.directories[0], releases, output)
     if args.json:
         output.json(_as_json(done))
@@ -326,7 +333,7 @@ def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: O
 
     def loaded(ready: Prepared) -> Build:
         done = _built(results[ready.directory])
-        check_loads(done.variants, output)
+        check_loads([built for built in done.variants if not built.variant.slice], output)
         refresh(ready.directory, releases, output)
         return done
 

@@ -49,6 +49,11 @@ def add(subparsers: Subparsers) -> None:
         "--private", action="store_true", help="create a missing repository as private (default: public)"
     )
     upload.add_argument("--create-pr", action="store_true", help="open a pull request instead of committing")
+    upload.add_argument(
+        "--slice",
+        action="store_true",
+        help="also publish the slices in build-slices/, those for each GPU capability to a branch such as v1-sm90",
+    )
     upload.add_argument("--dry-run", action="store_true", help="print the changes; upload nothing")
     upload.add_argument("--allow-dirty", action="store_true", help="publish even if the sources differ from the commit")
     upload.add_argument("--strict", action="store_true", help="refuse projects that `driver check --strict` rejects")
@@ -80,6 +85,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         strict=args.strict,
         strict_archs=args.strict_archs,
         words=words_of(args, several=projects is not None),
+        slices=args.slice,
     )
     if projects is None:
         done = publish(args.directories[0], args.variant, releases, output, options)

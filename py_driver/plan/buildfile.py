@@ -137,6 +137,7 @@ def _variant(variant: Variant, plan: Plan, links: Mapping[str, DeviceLink]) -> d
         "python": tuple(map(staged, plan.python)),
         "python_root": plan.python_root,
         "python_version": variant.python.key if variant.python else "",
+        "slice": dict(variant.slice.archs) if variant.slice else {},
         "tags": () if variant.default else ("manual",),
         "triton": (f":{variant.triton}",) if variant.triton else (),
     }

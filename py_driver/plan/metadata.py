@@ -25,6 +25,10 @@ ONLY_ARCHS = "only-archs"
 client does not read it; such a variant is not published."""
 
 
+SLICE = "slice"
+"""The key of a slice, a variant with the device code of one GPU capability (`driver build --slice`): its name, as
+`sm90`. The `kernels` client does not read it."""
+
 CXX = "cxx"
 """The key of a variant whose C++ was all compiled by another compiler than clang (`--cxx`): which. The rules add it;
 the `kernels` client does not read it."""

@@ -38,6 +38,18 @@ _LATER = "every kernel section requires a later"
 """How the reason begins for which a release is too old for all sections."""
 
 
+class Slice(NamedTuple):
+    """What a slice has of its variant.
+
+    Attributes:
+        name: of the capability, as directories and branches have it: `sm90`, `gfx942`.
+        archs: by the names of targets that have device code, the architectures of which the slice has it.
+    """
+
+    name: str
+    archs: Mapping[str, tuple[str, ...]]
+
+
 class Variant(NamedTuple):
     """A variant that is built.
 
@@ -57,6 +69,7 @@ class Variant(NamedTuple):
         library_suffix: the end of the name of the module's library: `.so`, `.abi3.so`; empty with a binding.
         python: the one that the module is for; None for every Python.
         triton: the name of the target with what Triton has compiled for it; empty if nothing was.
+        slice: what a slice has of its variant, see `py_driver.plan.slices`; None for a variant with all device code.
     """
 
     configuration: Configuration
@@ -73,11 +86,17 @@ class Variant(NamedTuple):
     library_suffix: str = ""
     python: Python | None = None
     triton: str = ""
+    slice: Slice | None = None
 
     @property
     def name(self) -> str:
         """The variant's identifier, and the suffix."""
         return f"{spell(self.configuration)}{self.suffix}"
+
+    @property
+    def identifier(self) -> str:
+        """How the `kernels` client names its directory: a slice's has the name of its variant."""
+        return spell(self.configuration) if self.slice else self.name
 
     @property
     def shown_archs(self) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SCRIPTS = ("setup.py", "pyproject.toml")
 """The files that make a directory a project with extension modules, if it has no build.toml."""
 
-_BUILD = "build"
+_BUILD = ("build", "build-slices")
 """What is built stands there, and no project."""
 
 
@@ -32,13 +32,14 @@ def is_extension(directory: Path) -> bool:
 def projects_below(directory: Path) -> Iterator[Path]:
     """The projects below a directory, in the order of their paths.
 
-    Not looked at is what is below a project, in a directory named `build`, in a hidden one and behind a link.
+    Not looked at is what is below a project, in a directory named `build` or `build-slices`, in a hidden one and behind
+    a link.
     """
     for path, names, files in os.walk(directory, onerror=_fail):
         if MANIFEST in files and Path(path) != directory:
             names.clear()
             yield Path(path)
-        names[:] = sorted(name for name in names if name != _BUILD and not name.startswith("."))
+        names[:] = sorted(name for name in names if name not in _BUILD and not name.startswith("."))
 
 
 def find_projects(directories: Iterable[Path]) -> list[Path]:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from py_driver.building.variant_dir import BUILD
+from py_driver.building.variant_dir import BUILD, SLICES
 from py_driver.errors import Code, error
 from py_driver.plan.links import is_in_repository
 from py_driver.publishing.provenance import Sources
@@ -27,6 +27,9 @@ from py_driver.system.git import ask, names, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+OUTPUTS: Final = (f":(exclude){BUILD}", f":(exclude){SLICES}")
+"""How git is told to leave out what is built."""
 
 _SUBMODULE: Final = "160000"
 _PART: Final = 1 << 20
@@ -55,7 +58,7 @@ def sources(directory: Path, files: Iterable[str]) -> tuple[Sources, str]:
             or that lacks what is looked at; PERMISSION.
     """
     try:
-        others = ["ls-files", "-z", "--others", "--exclude-standard", "--", ".", f":(exclude){BUILD}"]
+        others = ["ls-files", "-z", "--others", "--exclude-standard", "--", ".", *OUTPUTS]
         new = names(ask(directory, *others))
         commit = _head(directory)
         tree = _tree(directory, commit, ".") if commit else {}
@@ -89,7 +92,7 @@ def changed_files(directory: Path, revision: str) -> list[str]:
     Raises:
         DriverError: USAGE if there is no such commit, no repository or no git.
     """
-    own = ("--", ".", f":(exclude){BUILD}")
+    own = ("--", ".", *OUTPUTS)
     try:
         # Of two commits git compares the first with the second; of one, with the files as they are.
         known = ["diff", "--name-only", "--no-renames", "--no-ext-diff", "--no-textconv", "--relative", "-z"]
@@ -146,7 +149,7 @@ def _tree(directory: Path, commit: str, *paths: str) -> dict[str, tuple[str, str
     for line in names(ask(directory, "ls-tree", "-r", "-z", commit, *paths)):
         about, _, name = line.partition("\t")
         mode, _, blob = about.split(" ")
-        if mode != _SUBMODULE and not name.startswith(f"{BUILD}/"):
+        if mode != _SUBMODULE and not name.startswith((f"{BUILD}/", f"{SLICES}/")):
             found[name] = (mode, blob)
     return found
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from py_driver import __version__
 from py_driver.building.variant_dir import SIGNATURE
 from py_driver.fetch.entry import Origin
-from py_driver.plan.metadata import chosen
+from py_driver.plan.metadata import SLICE, chosen
 from py_driver.publishing.release import make_file
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def _statement(manifest: Manifest, built: BuiltVariant, archives: Iterable[Entry
         "version": manifest.version,
         "variant": built.name,
         "id": built.metadata["id"],
+        **({SLICE: built.metadata[SLICE]} if SLICE in built.metadata else {}),
         **chosen(built.metadata),
     }
     subjects = [(file.path, file.sha256) for file in built.files if not file.path.endswith(SIGNATURE)]

@@ -18,20 +18,25 @@ from py_driver.output import counted
 from py_driver.plan.metadata import METADATA
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import MANIFEST, load
+from py_driver.plan.slices import sliced
 from py_driver.publishing.card import CARD, MADE, card_facts, make_card
 from py_driver.publishing.card_files import benchmarks, texts
 from py_driver.publishing.git import sources
 from py_driver.publishing.hub import Hub
 from py_driver.publishing.provenance import documents
 from py_driver.publishing.release import Changes, changes, make_file, read_to_ship, target
+from py_driver.publishing.slices import INDEX, make_index, read_slices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from py_driver.manifest.model import Manifest
+    from py_driver.matrix.lock import Lock
     from py_driver.matrix.releases import Releases
     from py_driver.matrix.select import Words
     from py_driver.output import Output
-    from py_driver.plan.plan import Variant
+    from py_driver.plan.plan import Plan, Variant
+    from py_driver.publishing.provenance import Sources
     from py_driver.publishing.release import BuiltVariant, File
 
 _MAIN = "main"
@@ -53,6 +58,7 @@ class PublishOptions:
         strict: whether what upstream's builder takes and is probably a mistake is an error.
         strict_archs: whether an architecture that a section asks for and a variant lacks is an error.
         words: torch releases and backends of the variants.
+        slices: whether their slices are published too, each in a branch of its capability.
     """
 
     repo_id: str = ""
@@ -64,6 +70,7 @@ class PublishOptions:
     strict: bool = False
     strict_archs: bool = False
     words: Words = ANY
+    slices: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,7 +96,7 @@ class Publication:
         repo_id: where.
         address: where people find it.
         variants: identifiers.
-        branches: that of the variants, then that of the card if there is one.
+        branches: those of slices, that of the variants, then that of the card if there is one.
         notes: what somebody may have expected and was not done.
     """
 
@@ -123,6 +130,7 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
             DIRTY_TREE; CHANGED_BUILD; NOT_COMPLIANT; HUB_REFUSED; NO_NETWORK; PERMISSION; what `variant_dir.present`
             and reading the project raise; if `options.strict` the codes of its notes.
     """
+    _check_options(options)
     project = load(directory, releases)
     if options.strict and project.doubts:
         raise DriverError(project.doubts)
@@ -138,37 +146,59 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
     with held(directory, plan, output):
         chosen = present(directory, plan, patterns, words=options.words)
         built = read_to_ship(directory, plan, chosen, releases.lock)
-        _check(directory, zip(chosen, built, strict=True), releases, output)
-        about = [
-            document
-            for variant, shipped in zip(chosen, built, strict=True)
-            for document in documents(
-                manifest, shipped, made_from(plan, variant, shipped.metadata, releases.lock), commit
-            )
-        ]
+        parts = read_slices(directory, sliced(plan, chosen), releases.lock) if options.slices else []
+        pairs = [*zip(chosen, built, strict=True)]
+        _check([*pairs, *(pair for part in parts for pair in part.pairs)], releases, output)
         if taken is not None and taken.setdefault((repo_id, branch), directory) != directory:
             message = f"{taken[repo_id, branch]} and {directory} would both be published to {branch} of {repo_id}"
             raise error(Code.FOREIGN_FILE, message, help="give each project its own `repo-id` or `version`")
-        wanted = (*(file for shipped in built for file in shipped.files), *about, *scripts)
-        message = f"{manifest.name.value} {manifest.version}: {counted(len(built), 'variant')}"
-        goal = _Goal(branch, wanted, tuple(f"{BUILD}/{shipped.name}" for shipped in built), message)
+
+        release = _Release(manifest, plan, releases.lock, commit)
         hub = Hub(repo_id)
+        own = [release(part.branch(branch), part.pairs, f"slices for {part.name}") for part in parts]
         with output.task(f"publishing to {repo_id}") as task:
             if not (options.dry_run or options.create_pr):
-                hub.create(branch, private=options.private)
+                for name in (*(part.branch for part in own), branch):
+                    hub.create(name, private=options.private)
             heads = hub.heads()
+            index = make_index(_known_index(hub, heads, branch), branch, built, parts) if parts else b""
+            more = [*scripts, make_file(INDEX, index)] if parts else scripts
+            # The index is last: what it names is there.
+            own.append(release(branch, pairs, counted(len(built), "variant"), more))
             if refused := _no_card(hub, heads, branch, f"v{manifest.version}"):
-                goals, notes = [goal], [*notes, refused]
+                goals, notes = own, [*notes, refused]
             else:
                 described = _described(hub, heads, branch, built)
                 card = make_card(card_facts(manifest, repo_id, described, texts(project)))
                 title = f"Card of {manifest.name.value} {manifest.version}"
-                goals = [goal, _Goal(_MAIN, (make_file(CARD, card),), (), title)]
+                goals = [*own, _Goal(_MAIN, (make_file(CARD, card),), (), title)]
             done = tuple(_bring_all(hub, heads, goals, options))
-            count = len(done[0].changes.added) + len(done[0].changes.deleted)
-            task.done(f"{counted(count, 'file')} changed, {done[0].changes.same} the same")
+            sent = [published.changes for published in done[: len(own)]]
+            count = sum(len(changes.added) + len(changes.deleted) for changes in sent)
+            task.done(f"{counted(count, 'file')} changed, {sum(changes.same for changes in sent)} the same")
     names = tuple(shipped.name for shipped in built)
     return Publication(repo_id=repo_id, address=hub.address, variants=names, branches=done, notes=tuple(notes))
+
+
+def _check_options(options: PublishOptions) -> None:
+    """Refuse options that contradict each other.
+
+    Raises:
+        DriverError: USAGE.
+    """
+    if options.slices and options.create_pr:
+        message = "--slice: a pull request is for one branch, and slices go to several"
+        raise error(Code.USAGE, message, help="publish without --create-pr")
+
+
+def _known_index(hub: Hub, heads: Mapping[str, str], branch: str) -> bytes | None:
+    """The index of slices that a branch has; None if it has none."""
+    head = heads.get(branch, "")
+    if not any(file.path == INDEX for file in hub.files(head)):
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        hub.download(head, [INDEX], Path(folder))
+        return Path(folder, INDEX).read_bytes()
 
 
 def _no_card(hub: Hub, heads: Mapping[str, str], branch: str, own: str) -> str:
@@ -201,6 +231,40 @@ class _Goal(NamedTuple):
     files: tuple[File, ...]
     places: tuple[str, ...]
     message: str
+
+
+class _Release(NamedTuple):
+    """What goals of variants have in common.
+
+    Attributes:
+        manifest: of the project.
+        plan: of it.
+        lock: what is pinned.
+        sources: what git says of the project.
+    """
+
+    manifest: Manifest
+    plan: Plan
+    lock: Lock
+    sources: Sources
+
+    def __call__(
+        self, branch: str, pairs: Sequence[tuple[Variant, BuiltVariant]], title: str, more: Sequence[File] = ()
+    ) -> _Goal:
+        """The goal of a branch: variants and what is stated of them.
+
+        Args:
+            branch: which.
+            pairs: the variants, as planned and as they are.
+            title: what the message of the commit says of them.
+            more: further files.
+        """
+        wanted = [file for _, shipped in pairs for file in shipped.files]
+        for variant, shipped in pairs:
+            archives = made_from(self.plan, variant, shipped.metadata, self.lock)
+            wanted += documents(self.manifest, shipped, archives, self.sources)
+        message = f"{self.manifest.name.value} {self.manifest.version}: {title}"
+        return _Goal(branch, (*wanted, *more), tuple(f"{BUILD}/{shipped.name}" for _, shipped in pairs), message)
 
 
 def _bring_all(
@@ -260,15 +324,13 @@ def _lacks(hub: Hub, head: str, goal: _Goal) -> str:
     return (*(file.path for file in left.added), *left.deleted, "")[0]
 
 
-def _check(
-    directory: Path, variants: Iterable[tuple[Variant, BuiltVariant]], releases: Releases, output: Output
-) -> None:
+def _check(variants: Iterable[tuple[Variant, BuiltVariant]], releases: Releases, output: Output) -> None:
     """Check the extensions once more: what lies in build/ is what is published."""
     places = {
-        directory / file.path: {"--archs": ",".join(variant.exact_archs)} if variant.exact_archs else {}
+        file.content: {"--archs": ",".join(variant.exact_archs)} if variant.exact_archs else {}
         for variant, built in variants
         for file in built.files
-        if file.path.endswith(_LIBRARY)
+        if file.path.endswith(_LIBRARY) and isinstance(file.content, Path)
     }
     if not places:
         return

@@ -11,7 +11,15 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from py_driver import __version__
 from py_driver.building.made import was_made, was_made_from_others
 from py_driver.building.selection import made_from
-from py_driver.building.variant_dir import BUILD, BYTECODE, changed, files_of, read_metadata, remove_bytecode
+from py_driver.building.variant_dir import (
+    BUILD,
+    BYTECODE,
+    changed,
+    directory_of,
+    files_of,
+    read_metadata,
+    remove_bytecode,
+)
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.manifest.keys import REPO_ID
 from py_driver.plan.metadata import METADATA, chosen
@@ -144,7 +152,7 @@ def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> lis
     Args:
         directory: of the project.
         plan: of the project.
-        chosen: variants of it that are in its `build/`.
+        chosen: variants of it that are in its `build/`, or slices beside that.
         lock: what is pinned.
 
     Raises:
@@ -154,7 +162,7 @@ def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> lis
     found, wrong = [], []
     contents = _Contents(directory)
     for variant in chosen:
-        path = directory / BUILD / variant.name
+        path = directory_of(directory, variant)
         with reading(path):
             metadata, files = read_metadata(path) or {}, _files(path)
         digests = {name: file.sha256 for name, file in files.items()}
@@ -165,7 +173,9 @@ def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> lis
             wrong.append(Diagnostic(code=Code.CHANGED_BUILD, message=message, help="build it again: driver build"))
             continue
         found.append(
-            BuiltVariant(name=variant.name, metadata=metadata, files=tuple(file for _, file in sorted(files.items())))
+            BuiltVariant(
+                name=variant.identifier, metadata=metadata, files=tuple(file for _, file in sorted(files.items()))
+            )
         )
     if wrong:
         raise DriverError(wrong)
@@ -181,20 +191,20 @@ def read_to_ship(directory: Path, plan: Plan, chosen: Sequence[Variant], lock: L
     Args:
         directory: of the project.
         plan: of the project.
-        chosen: variants of it that are in its `build/`.
+        chosen: variants of it that are in its `build/`, or slices beside that.
         lock: what is pinned.
 
     Raises:
         DriverError: CHANGED_BUILD, one diagnostic for each that is another; see `read_variants`.
     """
     for variant in chosen:
-        remove_bytecode(directory / BUILD / variant.name)
+        remove_bytecode(directory_of(directory, variant))
     built, wrong = read_variants(directory, plan, chosen), []
     for variant, shipped in zip(chosen, built, strict=True):
         [metadata] = [file for file in shipped.files if file.path == f"{BUILD}/{shipped.name}/{METADATA}"]
         if was_made(metadata.sha256, made_from(plan, variant, shipped.metadata, lock)):
             continue
-        path = directory / BUILD / shipped.name
+        path = directory_of(directory, variant)
         message = f"no build here made {path} as it is, nor did `driver verify` see it"
         if was_made_from_others(metadata.sha256):
             message = f"{path} was made from other archives (compilers, torch, libraries) than the lock has now"

@@ -283,4 +283,5 @@ OTHER_WORK = {
     "Hipify": "the translation into HIP",
     "KernelCheck": "the ABI check",
     "KernelLink": "linking",
+    "KernelSlice": "slicing the device code",
 }

@@ -121,6 +121,7 @@ def _kernel_device_link_impl(ctx):
         KernelObjectsInfo(
             archives = runtime,
             backend = "cuda",
+            device = [whole],
             linked = [target.label.name for target in ctx.attr.objects],
             objects = [whole, object],
             openmp = None,
@@ -128,6 +129,7 @@ def _kernel_device_link_impl(ctx):
             relocatable = [],
             steps = linked.values() + [object],
             texts = [],
+            undivided = [],
         ),
     ]
 

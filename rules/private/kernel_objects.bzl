@@ -7,6 +7,7 @@ load("//rules/facts:flags.bzl", "HIP_RELOCATABLE")
 load("//rules/facts:settings.bzl", "FLAGS", "NONE")
 load("//toolchains/gcc:sdk.bzl", "GccSdkInfo")
 load("//toolchains/library:sdk.bzl", "LibrarySdkInfo")
+load(":actions.bzl", "package_path")
 load(":attrs.bzl", "include", "tool")
 load(":backends.bzl", "BACKENDS", "CC", "LANGUAGES", "TOOLCHAINS", "TORCH", "find_sdk")
 load(":compile.bzl", "compile_cxx")
@@ -168,11 +169,18 @@ def _kernel_objects_impl(ctx):
         torch = torch,
     )
     objects = []
+    device = []
+    undivided = []
     steps = []
     relocatable = []
     for source in ctx.files.srcs:
         made, ran, code = _compile(ctx, job, source)
         objects += made
+
+        # Device code that is an object of its own stands before the host code.
+        device += made[:-1]
+        if source.extension in LANGUAGES and len(made) == 1 and not code:
+            undivided.append(package_path(source))
         steps += ran
         relocatable += [code] if code else []
     return [
@@ -181,6 +189,7 @@ def _kernel_objects_impl(ctx):
         KernelObjectsInfo(
             archives = [],
             backend = ctx.attr.backend,
+            device = device,
             linked = [],
             objects = objects,
             openmp = gcc,
@@ -188,6 +197,7 @@ def _kernel_objects_impl(ctx):
             relocatable = relocatable,
             steps = steps,
             texts = sources.values(),
+            undivided = undivided,
         ),
     ]
 

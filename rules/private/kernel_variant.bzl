@@ -9,6 +9,7 @@ load(":actions.bzl", "ACTION", "package_path")
 load(":attrs.bzl", "include", "tool")
 load(":backends.bzl", "TOOLCHAINS")
 load(":check.bzl", "check_extension")
+load(":cuda.bzl", "arch_number")
 load(":errors.bzl", "fail_with")
 load(":link.bzl", "link_extension")
 load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo", "KernelTritonInfo", "KernelVariantInfo")
@@ -137,6 +138,48 @@ def _check_device_link(ctx):
             problem = "device code of `%s` is linked, and its host code is not" % name
             fail_with(ctx.label, "objects", problem, "name that target too")
 
+def _kept(archs):
+    """What an object of device code keeps for some architectures: `sm_90` and `compute_90` for `9.0+PTX`, `gfx942`."""
+    kept = []
+    for arch in archs:
+        if arch.startswith("gfx"):
+            kept.append(arch)
+        else:
+            kept.append("sm_" + arch_number(arch))
+            kept += ["compute_" + arch_number(arch)] if arch.endswith("+PTX") else []
+    return kept
+
+def _sliced(ctx, section, info):
+    """The objects of a section, of a slice with the device code for some of its architectures alone."""
+    archs = ctx.attr.slice.get(section)
+    if not archs:
+        return info.objects
+    if info.undivided:
+        problem = "`%s` of `%s` is compiled with its host code in one" % (info.undivided[0], section)
+        fail_with(ctx.label, "slice", problem, "set `cuda_compile = \"split\"`, or build no slice")
+    objects = []
+    for i, object in enumerate(info.objects):
+        if object not in info.device:
+            objects.append(object)
+            continue
+        part = ctx.actions.declare_file("%s.parts/%s/%d-%s" % (ctx.label.name, section, i, object.basename))
+        arguments = ctx.actions.args()
+        arguments.add("slice")
+        arguments.add("--in", object)
+        arguments.add("--out", part)
+        arguments.add_all(_kept(archs), before_each = "--keep")
+        ctx.actions.run(
+            executable = ctx.executable._assemble,
+            arguments = [arguments],
+            inputs = [object],
+            outputs = [part],
+            mnemonic = "KernelSlice",
+            progress_message = "Slicing %{label}",
+            **ACTION
+        )
+        objects.append(part)
+    return objects
+
 def _kernel_variant_impl(ctx):
     name = ctx.label.name
     _check_module(ctx)
@@ -149,10 +192,13 @@ def _kernel_variant_impl(ctx):
         if group in groups:
             fail_with(ctx.label, "objects", "two targets are named `%s`" % group, "rename one: symbols have the name in them")
         groups[group] = target
+    for section in ctx.attr.slice:
+        if section not in groups:
+            fail_with(ctx.label, "slice", "no target of `objects` is named `%s`" % section, "remove it, or name the target too")
     compiled = [target[KernelObjectsInfo] for target in ctx.attr.objects]
     _check_device_link(ctx)
     archives = depset([archive for section in compiled for archive in section.archives]).to_list()
-    objects = [object for one in compiled for object in one.objects]
+    objects = [object for section, target in groups.items() for object in _sliced(ctx, section, target[KernelObjectsInfo])]
     openmp = [one.openmp for one in compiled if one.openmp]
     texts = [text for one in compiled for text in one.texts]
     optional = identity.objects + (ctx.files._openmp if any([section.openmp_by_clang for section in compiled]) else [])
@@ -256,6 +302,9 @@ kernel_variant = rule(
         ),
         "python_version": attr.string(
             doc = "The one Python that a module is for, e.g. `3.13`: its sources see `cpython`. Empty for every Python.",
+        ),
+        "slice": attr.string_list_dict(
+            doc = "For each of `objects` the architectures whose device code is linked, e.g. `9.0+PTX`, `gfx942`, and no other; those not named keep all.",
         ),
         "stable_abi": attr.string(
             doc = "The first torch version, e.g. `2.9`, that a variant for torch's stable ABI fits; else empty.",

@@ -14,6 +14,7 @@ KernelObjectsInfo = provider(
     fields = {
         "archives": "list of File; static libraries of which the objects need parts",
         "backend": "string; `cpu`, `cuda` or `rocm`",
+        "device": "list of File; those of the objects that are nothing but device code",
         "linked": "list of string; the names of the targets whose device code was linked, if the objects are what came of that",
         "objects": "list of File; position-independent ELF objects, in the order of the sources",
         "openmp": "GccSdkInfo, whose OpenMP runtime the objects may call; None if they call none",
@@ -21,6 +22,7 @@ KernelObjectsInfo = provider(
         "relocatable": "list of struct; the sources whose device code is to be linked: `source` and `section`, strings that name it; `archs`, its capabilities; `cubins`, its code by the number of the architecture, and `object`, which has all of that; whether it is `optimized` then",
         "steps": "list of File; the first output of each action that makes the objects",
         "texts": "list of File; the sources and headers of the objects, without comments",
+        "undivided": "list of string; the sources whose device code is in one object with the host code",
     },
 )
 
@@ -52,6 +54,7 @@ def no_objects(backend):
     return KernelObjectsInfo(
         archives = [],
         backend = backend,
+        device = [],
         linked = [],
         objects = [],
         openmp = None,
@@ -59,4 +62,5 @@ def no_objects(backend):
         relocatable = [],
         steps = [],
         texts = [],
+        undivided = [],
     )

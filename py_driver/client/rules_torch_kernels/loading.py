@@ -32,7 +32,19 @@ _LOCK = "known.lock"
 """The file beside it that a process has locked while it builds."""
 
 NOT_SOURCES = frozenset(
-    {".dev", ".git", "build", ".venv", ".pytest_cache", ".hypothesis", ".mypy_cache", ".ruff_cache", ".idea", ".vscode"}
+    {
+        ".dev",
+        ".git",
+        "build",
+        "build-slices",
+        ".venv",
+        ".pytest_cache",
+        ".hypothesis",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".idea",
+        ".vscode",
+    }
 )
 """Directories of a project that hold no sources."""
 

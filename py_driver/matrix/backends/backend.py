@@ -129,6 +129,10 @@ class Backend:
         """An architecture as metadata.json names it."""
         return arch
 
+    def capability(self, arch: str) -> str:
+        """The GPU that an architecture is of, in the spelling of `serving`: `9.0` for `9.0a+PTX`."""
+        return self.plain(arch)
+
     def label(self, arch: str) -> str:
         """An architecture as compilers and reports name it: `sm_90a` for `9.0a+PTX`."""
         return arch

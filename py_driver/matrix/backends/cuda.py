@@ -64,6 +64,10 @@ class Cuda(Backend):
         archs = (*lists["plain"], *specific, *(f"{arch}f" for arch in lists["family-specific"]))
         return Known(archs=archs, families=families)
 
+    def capability(self, arch: str) -> str:
+        """See Backend."""
+        return base(arch)
+
     def label(self, arch: str) -> str:
         """See Backend."""
         return f"sm_{arch.removesuffix(_PTX).replace('.', '')}"

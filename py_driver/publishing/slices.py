@@ -1,0 +1,134 @@
+"""What of slices is published: each capability has a branch of its own, and an index stands beside the variants.
+
+The index is `slices.json`; `rules_torch_kernels.get_kernel` reads it. A slice in it names the metadata.json of its
+variant by the SHA-256: if the variant is published again without slices, none is taken for it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from py_driver.building.variant_dir import directory_of
+from py_driver.errors import Code, error
+from py_driver.plan.metadata import METADATA
+from py_driver.plan.slices import slice_names, slices_of
+from py_driver.publishing.release import read_to_ship
+from py_driver.system.files import is_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from py_driver.matrix.lock import Lock
+    from py_driver.plan.plan import Plan, Variant
+    from py_driver.publishing.release import BuiltVariant
+
+INDEX: Final = "slices.json"
+"""The index, in the branch of the variants."""
+
+_SCHEMA: Final = 1
+
+
+class Sliced(NamedTuple):
+    """The slices for a capability that are to be shipped.
+
+    Attributes:
+        name: of the capability: `sm90`.
+        variants: as planned.
+        built: the same as they are, in this order.
+    """
+
+    name: str
+    variants: tuple[Variant, ...]
+    built: tuple[BuiltVariant, ...]
+
+    @property
+    def pairs(self) -> list[tuple[Variant, BuiltVariant]]:
+        """Each as planned and as it is."""
+        return [*zip(self.variants, self.built, strict=True)]
+
+    def branch(self, whole: str) -> str:
+        """Where they go.
+
+        Args:
+            whole: the branch of the variants.
+        """
+        return f"{whole}-{self.name}"
+
+
+def read_slices(directory: Path, plan: Plan, lock: Lock) -> list[Sliced]:
+    """All slices of a plan, from a project's `build-slices/`.
+
+    Args:
+        directory: of the project.
+        plan: with the slices that are to be there.
+        lock: what is pinned.
+
+    Raises:
+        DriverError: FILE_MISSING if one is not there, or the plan has none; see `read_to_ship`.
+    """
+    if not slice_names(plan):
+        message = "none of the variants has device code to slice"
+        raise error(Code.FILE_MISSING, message, help="choose a variant for CUDA or ROCm, or call without --slice")
+    missing = [
+        directory_of(directory, variant)
+        for variant in plan.variants
+        if variant.slice and not is_directory(directory_of(directory, variant))
+    ]
+    if missing:
+        message = f"{missing[0]} does not exist"
+        raise error(Code.FILE_MISSING, message, help="build the slices of these variants first: driver build --slice")
+    found = []
+    for name in slice_names(plan):
+        variants = slices_of(plan, name)
+        found.append(Sliced(name, variants, tuple(read_to_ship(directory, plan, variants, lock))))
+    return found
+
+
+def make_index(known: bytes | None, branch: str, wholes: Iterable[BuiltVariant], slices: Sequence[Sliced]) -> bytes:
+    """The index of the slices of a branch.
+
+    Args:
+        known: the index that the branch has; None if it has none. What it says of other variants stays.
+        branch: of the variants.
+        wholes: the variants that are published with slices.
+        slices: of these.
+    """
+    digests = {built.name: _digest(built) for built in wholes}
+    listed = _entries(known)
+    for entry in listed.values():
+        entry["variants"] = {name: about for name, about in entry["variants"].items() if name not in digests}
+    for part in slices:
+        entry = listed.setdefault(part.name, {"branch": part.branch(branch), "variants": {}})
+        entry["variants"] |= {
+            built.name: {
+                "archs": sorted(built.metadata["backend"]["archs"]),
+                "size": sum(file.size for file in built.files),
+                "digest": _digest(built),
+                "variant-digest": digests[built.name],
+            }
+            for built in part.built
+        }
+    kept = {name: entry for name, entry in listed.items() if entry["variants"]}
+    return (json.dumps({"schema": _SCHEMA, "slices": kept}, indent=2, sort_keys=True) + "\n").encode()
+
+
+def _digest(built: BuiltVariant) -> str:
+    """The SHA-256 of a variant's metadata.json, which has those of all its files."""
+    [metadata] = [file for file in built.files if file.path.endswith(f"/{built.name}/{METADATA}")]
+    return metadata.sha256
+
+
+def _entries(known: bytes | None) -> dict[str, Any]:
+    """The slices that an index lists; none where it is not as `make_index` writes it."""
+    try:
+        index = json.loads(known or b"{}")
+        if index.get("schema") != _SCHEMA:
+            return {}
+        return {
+            name: {"branch": str(entry["branch"]), "variants": dict(entry["variants"])}
+            for name, entry in index["slices"].items()
+        }
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {}

@@ -1,0 +1,218 @@
+"""Slices from a build to a Hub and through the real client: nothing is compiled for them, each GPU gets its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from clone import CPU, CU130, ROCM, Driver, action_counts, copy_project
+from hub import Files, Hub, served
+
+from py_driver.building.installed_torch import python_for
+from py_driver.matrix.configurations import parse
+from py_driver.matrix.releases import Releases
+from py_driver.output import Output
+from py_driver.system.environment import curated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.e2e
+
+_CLIENT = Path(__file__).parents[2] / "py_driver" / "client"
+_SLICES = {"sm80": "8.0", "sm90": "9.0", "sm120": "12.0+PTX"}
+_AMD = ("gfx90a", "gfx942", "gfx1100", "gfx1201")
+
+# There is no GPU here and no torch for one: devices are given, and so is what would import the library. What is chosen,
+# fetched and refused is up to the client.
+_LOAD = """
+import json, sys, types, warnings
+from pathlib import Path
+import kernels, kernels.deps, torch
+import rules_torch_kernels
+imported, devices, said = kernels.deps._import_from_path, [], []
+torch.cuda.is_available = lambda: bool(devices)
+torch.cuda.device_count = lambda: len(devices)
+torch.cuda.get_device_properties = lambda number: devices[number]
+torch.cuda.get_device_capability = lambda number=0: (devices[number].major, devices[number].minor)
+for by, gpus, call in json.loads(sys.argv[1]):
+    devices[:] = [types.SimpleNamespace(major=int(gpu[:-2]), minor=int(gpu[-1])) for gpu in gpus]
+    torch.version.cuda = "13.0" if gpus else None
+    kernels.deps._import_from_path = (lambda variant_path, repo_info, deps: variant_path) if gpus else imported
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            loaded = (rules_torch_kernels if by == "ours" else kernels).get_kernel("me/relu", **call)
+            path = loaded if gpus else Path(loaded.__file__).parent
+            part = json.loads((path / "metadata.json").read_text()).get("slice", "whole")
+            if not gpus:
+                assert loaded.relu(torch.tensor([-1.0, 2.0])).tolist() == [0.0, 2.0]
+            found = [path.name, part]
+        except RuntimeError as error:
+            found = [str(error)]
+    said.append(found + [str(warning.message) for warning in warned if warning.category is RuntimeWarning])
+print(json.dumps(said))
+"""
+
+
+class _Published(NamedTuple):
+    """A project that is published with its slices."""
+
+    hub: Hub
+    driver: Driver
+    project: Path
+    plain: Any
+    built: Any
+
+    def files(self, branch: str) -> Files:
+        files = self.hub.repositories["me/relu"].files(branch)
+        assert files is not None
+        return files
+
+
+def _publish(driver: Driver, project: Path, hub: Hub, *options: str, code: int = 0) -> str:
+    environ = {"HF_ENDPOINT": hub.address, "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": "hf_token"}
+    variants = [f"--variant={name}" for name in (CPU, CU130)]
+    named = ["--repo-id=me/relu", "--allow-dirty", *variants]
+    done = driver.run("publish", project, *named, *options, env=environ, code=code)
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def published(clone: Driver, base: Path) -> Iterator[_Published]:
+    project = copy_project(clone.root / "examples" / "relu", base / "sliced" / "relu")
+    manifest = project / "build.toml"
+    every, fewer = '"8.0", "8.6", "8.9", "9.0", "10.0", "12.0+PTX"', '"8.0", "9.0", "12.0+PTX"'
+    assert every in (text := manifest.read_text())
+    manifest.write_text(text.replace(every, fewer))
+    variants = [f"--variant={name}" for name in (CPU, CU130)]
+    plain = json.loads(clone.run("build", project, *variants, "--json").stdout)
+    built = json.loads(clone.run("build", project, *variants, "--slice", "--json").stdout)
+    with served() as hub:
+        _publish(clone, project, hub, "--slice")
+        yield _Published(hub, clone, project, plain, built)
+
+
+def test_no_slice_compiles_anything(published: _Published) -> None:
+    names = [variant["variant"] for variant in published.built["variants"]]
+    assert names == [CPU, CU130, *(f"{CU130}-{name}" for name in _SLICES)] or names[2:] == [
+        f"{CU130}-{n}" for n in _SLICES
+    ]
+    assert action_counts(published.plain)[0] > 0
+    assert all(variant["actions"]["run"] == 0 for variant in published.built["variants"])
+    archs = {variant["variant"]: variant["archs"] for variant in published.built["variants"]}
+    assert archs.keys() == {CPU, CU130, *(f"{CU130}-{name}" for name in _SLICES)}
+    assert {name: archs[f"{CU130}-{name}"] for name in _SLICES} == {name: [arch] for name, arch in _SLICES.items()}
+
+
+def test_a_slice_is_smaller_and_is_in_no_directory_of_whole_variants(published: _Published) -> None:
+    sizes = {variant["variant"]: variant["size"] for variant in published.built["variants"]}
+    assert all(sizes[f"{CU130}-{name}"] < sizes[CU130] for name in _SLICES)
+    assert {path.name for path in (published.project / "build").iterdir()} == {CPU, CU130}
+    assert {path.name for path in (published.project / "build-slices").iterdir()} == {*_SLICES}
+
+
+def test_each_slice_has_a_branch_with_its_provenance_and_the_index_its_digest(published: _Published) -> None:
+    assert set(published.hub.repositories["me/relu"].branches) == {"main", "v1", *(f"v1-{name}" for name in _SLICES)}
+    index = json.loads(published.files("v1")["slices.json"])
+    assert index["slices"].keys() == _SLICES.keys()
+    whole = json.loads(published.files("v1")[f"build/{CU130}/metadata.json"])
+    for name, arch in _SLICES.items():
+        files = published.files(f"v1-{name}")
+        assert {path.split("/")[1] for path in files if path.startswith("build/")} == {CU130}
+        metadata = json.loads(files[f"build/{CU130}/metadata.json"])
+        assert (metadata["id"], metadata["slice"], metadata["backend"]["archs"]) == (whole["id"], name, [arch])
+        about = index["slices"][name]["variants"][CU130]
+        assert about["size"] == sum(len(content) for path, content in files.items() if path.startswith("build/"))
+        statement = json.loads(files[f"provenance/{CU130}.intoto.json"])
+        parameters = statement["predicate"]["buildDefinition"]["externalParameters"]
+        assert parameters["slice"] == name
+        digests = {subject["name"]: subject["digest"]["sha256"] for subject in statement["subject"]}
+        assert digests[f"build/{CU130}/metadata.json"] == about["digest"]
+    assert "0 files changed" in _publish(published.driver, published.project, published.hub, "--slice")
+
+
+def _load(published: _Published, home: Path, *calls: tuple[str, list[str], dict[str, Any]]) -> list[list[str]]:
+    """What came of each call: the variant and the slice, or an error; and warnings.
+
+    Args:
+        published: what is loaded.
+        home: of the client's cache.
+        calls: whose `get_kernel` is called, `ours` or `client`; the GPUs; its arguments.
+    """
+    environ = {
+        "HF_ENDPOINT": published.hub.address,
+        "HF_HUB_DISABLE_XET": "1",
+        "HF_HOME": str(home / "hf"),
+        "PYTHONPATH": str(_CLIENT),
+    }
+    command = [python_for([parse(CPU)], Releases(), Output()), "-c", _LOAD, json.dumps(calls)]
+    done = subprocess.run(command, env=curated(extra=environ), cwd="/", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: list[list[str]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_each_gpu_gets_what_fits_it(published: _Published, tmp_path: Path) -> None:
+    one: dict[str, Any] = {"version": 1}
+    expected: list[tuple[list[str], dict[str, Any], list[str]]] = [
+        ([], one, [CPU, "whole"]),
+        (["9.0"], one, [CU130, "sm90"]),
+        (["9.0"], {"revision": "v1"}, [CU130, "sm90"]),
+        (["8.6", "8.6"], one, [CU130, "sm80"]),
+        (["12.1"], one, [CU130, "sm120"]),
+        (["13.0"], one, [CU130, "sm120"]),
+        (["9.0", "8.0"], one, [CU130, "whole"]),
+        (["7.5"], {**one, "check_arch": False}, [CU130, "whole"]),
+    ]
+    calls = [("ours", gpus, call) for gpus, call, _ in expected]
+    *loaded, [refused] = _load(published, tmp_path, *calls, ("ours", ["7.5"], one))
+    assert loaded == [found for _, _, found in expected]
+    listed = "sm120 (12.0+PTX), sm80 (8.0), sm90 (9.0)"
+    assert refused == f"me/relu has no device code for the GPU of this machine (7.5) in {CU130}; it has {listed}"
+
+
+def test_the_client_alone_loads_a_slice_by_its_branch_and_refuses_another_gpu(
+    published: _Published, tmp_path: Path
+) -> None:
+    sm90 = {"revision": "v1-sm90"}
+    loaded, [refused] = _load(published, tmp_path, ("client", ["9.0"], sm90), ("client", ["8.0"], sm90))
+    assert loaded == [CU130, "sm90"]
+    assert "CUDA capability 8.0 of the current device is not supported" in refused
+
+
+def test_slices_of_an_older_build_are_not_loaded(published: _Published, tmp_path: Path) -> None:
+    repository = published.hub.repositories["me/relu"]
+    before = dict(published.files("v1"))
+    stated = f"build/{CU130}/metadata.json"
+    repository.put("v1", {**before, stated: before[stated] + b" "})
+    [[variant, part, warned]] = _load(published, tmp_path, ("ours", ["9.0"], {"version": 1}))
+    repository.put("v1", before)
+    assert (variant, part) == (CU130, "whole")
+    assert "is of another build than slices.json" in warned
+
+
+def test_a_slice_that_is_not_built_or_taken_for_a_whole_variant_is_refused(published: _Published) -> None:
+    place = published.project / "build-slices" / "sm90"
+    aside = place.rename(place.with_name(".aside"))
+    assert "error[E" in (said := _publish(published.driver, published.project, published.hub, "--slice", code=2))
+    assert "build-slices/sm90" in said
+    aside.rename(place)
+    whole = published.project / "build" / CU130
+    kept = whole.rename(published.project / "kept")
+    (place / CU130).rename(whole)
+    said = _publish(published.driver, published.project, published.hub, code=2)
+    whole.rename(place / CU130)
+    kept.rename(whole)
+    assert "its `slice` belongs to another build" in said
+
+
+@pytest.mark.slow
+def test_slices_for_amd_have_the_code_of_one_architecture(clone: Driver, base: Path) -> None:
+    project = copy_project(clone.root / "examples" / "relu", base / "amd" / "relu")
+    built = json.loads(clone.run("build", project, f"--variant={ROCM}", "--slice", "--json").stdout)
+    assert [variant["archs"] for variant in built["variants"]][1:] == [[arch] for arch in _AMD]
+    assert [variant["actions"]["run"] for variant in built["variants"]][1:] == [0] * len(_AMD)
