@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from clone import PROJECTS
+from clone import PROJECTS, ROOT
 from elftools.elf.elffile import ELFFile
 
 from py_driver import __main__
+from py_driver.actions.workspace import common_workspace
 
 pytestmark = pytest.mark.e2e
 
@@ -78,7 +82,7 @@ def test_machine_code_is_compiled_and_shipped_with_its_launcher(
         with code.open("rb") as file:
             assert ELFFile(file)["e_machine"] == machine
         assert b"kernels.py" in code.read_bytes()
-        assert b"/" + b"triton_ahead" not in code.read_bytes()
+        assert b"sandbox" not in code.read_bytes()
         facts = json.loads(code.with_suffix(".json").read_text(encoding="utf-8"))
         assert facts["parameters"] == [["out", "*fp32"], ["x", "*fp32"], ["count", "i32"], ["factor", "fp32"]]
         assert {"__init__.py", "_cuda.py", "_kernel.py", "index.json"} <= {path.name for path in directory.iterdir()}
@@ -93,7 +97,8 @@ def test_only_what_a_compile_reads_compiles_anew(project: Path, capsys: pytest.C
     aot = project / "aot.toml"
     aot.write_text(aot.read_text(encoding="utf-8").replace('count = "i32"', 'count = "i64"'), encoding="utf-8")
     called = package / "arithmetic.py"
-    called.write_text(called.read_text(encoding="utf-8").replace("value * factor", "value + factor"), encoding="utf-8")
+    # Another text each time: the cache of the machine has what an earlier run has compiled.
+    called.write_text(called.read_text(encoding="utf-8") + f"# {time.time_ns()}\n", encoding="utf-8")
     assert _counts(_build(project, capsys)) == {"torch-cuda": (1, 0, 0), "torch-rocm": (1, 0, 0)}
 
 
@@ -109,6 +114,17 @@ def test_a_mistake_in_a_kernel_is_shown_at_its_place(project: Path, capsys: pyte
     assert "laod" in found["message"]
 
 
+def test_its_machine_code_is_shown_with_the_lines_of_the_kernel(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert __main__.main(["asm", str(project), "scale", "--source", "--json"]) == 0
+    [function] = json.loads(capsys.readouterr().out)["functions"]
+    assert re.fullmatch(r"scale<\*fp32:16, \*fp32:16, i(32|64), fp32, BLOCK=64>", function["name"])
+    assert (function["arch"], function["is_entry"], function["spills"]) == ("9.0", True, 0)
+    assert function["registers"] > 0
+    assert f"// {_KERNELS}/arithmetic.py:8" in function["code"]
+
+
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the locked Triton is for Python 3.11")
 def test_what_triton_compiles_is_recorded(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A GPU has its place taken by the name of one: Triton compiles for it and launches nothing."""
@@ -117,9 +133,11 @@ def test_what_triton_compiles_is_recorded(base: Path, capsys: pytest.CaptureFixt
     manifest.write_text(manifest.read_text(encoding="utf-8").replace('["cuda"', '["cpu", "cuda"'), encoding="utf-8")
     (project / _KERNELS / "__init__.py").write_text("", encoding="utf-8")
     (base / "launch.py").write_text(_LAUNCH, encoding="utf-8")
-    __main__.main(["bazel", "--", "info", "output_base"])
-    output_base = Path(capsys.readouterr().out.strip().splitlines()[-1])
-    [site] = output_base.glob("external/*torch_kernels_triton_3_9/site")
+    info = [str(ROOT / "driver"), "bazel", "--", "info", "output_base"]
+    output_base = subprocess.run(
+        info, cwd=common_workspace(), capture_output=True, text=True, check=True
+    ).stdout.strip()
+    [site] = Path(output_base).glob("external/*torch_kernels_triton_3_9/site")
     words = [
         "env",
         f"TRITON_CACHE_DIR={base / 'triton'}",

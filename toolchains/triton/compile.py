@@ -1,12 +1,12 @@
 """Compile a Triton function for one architecture, ahead of time: an action runs this with a hermetic Python.
 
-    python3 -I -S -B compile.py SITE REQUEST OUT [-f NAME FILE]...
+    python3 -I -S -B compile.py SITE REQUEST OUT [-f NAME SHOWN FILE]...
 
 SITE is the directory with the package `triton`. REQUEST is JSON: `function`, e.g. `swiglu.kernels.forward`;
 `signature`, the type of each argument as rules/private/triton.bzl describes it; `constants` and `options` of Triton;
 `backend` and `arch`. Each FILE is a module of the kernel's Python package under its NAME in that, e.g.
-`swiglu/kernels.py`. OUT becomes the machine code, OUT.json what a launcher needs to know, and OUT.txt the PTX or AMD's
-assembly.
+`swiglu/kernels.py`; debuggers and profilers see it as SHOWN. OUT becomes the machine code, OUT.json what a launcher
+needs to know, and OUT.txt the PTX or AMD's assembly.
 
 The module is imported without a torch, and without the `__init__.py` of its package: other packages than Triton have
 stand-ins, so that a module whose launching code needs them can be read.
@@ -88,9 +88,9 @@ class _StandIn(ModuleType):
 class _Files(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     """Imports the kernel's own modules from the files of the action, under paths that are the same everywhere."""
 
-    def __init__(self, files: Mapping[str, Path]) -> None:
+    def __init__(self, files: Mapping[str, tuple[str, Path]]) -> None:
         modules = {name: name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in files}
-        self._files = {module: (name, files[name]) for name, module in modules.items()}
+        self._files = {module: files[name] for name, module in modules.items()}
         self._packages = {module for name, module in modules.items() if name.endswith("/__init__.py")}
         self._packages |= {
             ".".join(module.split(".")[:end]) for module in self._files for end in range(1, module.count(".") + 1)
@@ -112,7 +112,7 @@ class _Files(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return self._files[fullname][1].read_text(encoding="utf-8") if fullname in self._files else ""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run a module under the name that its file has in the package, which debuggers and profilers show."""
+        """Run a module under the name that is shown of its file."""
         name = module.__name__
         if name not in self._files:
             return
@@ -226,7 +226,8 @@ def _shown(problem: BaseException, files: Mapping[str, Path]) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Compile; what is wrong with the function goes to stderr."""
     site, request, out, *rest = arguments
-    files = {name: Path(path) for name, path in zip(rest[1::3], rest[2::3], strict=True)}
+    names = dict(zip(rest[1::4], rest[2::4], strict=True))
+    files = {shown: Path(path) for shown, path in zip(rest[2::4], rest[3::4], strict=True)}
     scratch = Path(f"{out}.scratch").absolute()
     scratch.mkdir()
     # Triton 3.9 asks for the choice; its default is what a user's JIT does as well.
@@ -235,7 +236,7 @@ def main(arguments: Sequence[str]) -> int:
         "TRITON_DEFAULT_FP_FUSION": "1",
     }
     sys.path.insert(0, str(Path(site).absolute()))
-    sys.meta_path.insert(0, _Files(files))
+    sys.meta_path.insert(0, _Files({name: (shown, files[shown]) for name, shown in names.items()}))
     sys.meta_path.append(_StandIns())
     try:
         _compile(json.loads(request), Path(out))

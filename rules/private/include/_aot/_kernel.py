@@ -226,11 +226,11 @@ def launch(grid, {", ".join([*words, *(f"{name}=None" for name in options)])}, *
         if not self._is_warned and self._mode != "jit":
             self._is_warned = True
             warnings.warn(f"{about}: Triton compiles it now", RuntimeWarning, stacklevel=3)
-        given = {name: value for name, value in options.items() if value is not None or name not in _OPTIONS}
+        chosen = {name: value for name, value in options.items() if value is not None or name not in _OPTIONS}
         named = {name: value for name, value in arguments.items() if value is not _ABSENT}
         while any(name in named for config in getattr(function, "configs", ()) for name in config.kwargs):
             function = function.fn  # the call has a configuration, which Triton's autotuner refuses
-        return function[grid](**named, **given)
+        return function[grid](**named, **chosen)
 
 
 def _fits(value: Any, type_: str) -> int | None:  # noqa: ANN401, PLR0911  (a case for each kind of argument)
