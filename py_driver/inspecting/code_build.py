@@ -129,4 +129,6 @@ def _latest(plan: Plan, variant: Variant) -> tuple[str, ...]:
     groups = {group.name: group for group in plan.groups if group.backend == _CUDA}
     chosen = (groups[name].archs.get(variant.configuration.backend) for name in variant.groups if name in groups)
     archs = {arch.removesuffix("+PTX") for archs in chosen if archs for arch in archs.kept}
+    ahead = (target for target in plan.triton if target.name == variant.triton and target.family == _CUDA)
+    archs |= {arch for target in ahead for arch in target.archs}
     return (max(archs, key=arch_order),) if archs else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import re
 import subprocess
 import tempfile
@@ -42,7 +43,7 @@ class Disassembler:
         [self._programs] = python.parents[1].glob("lib/python*/site-packages/nvidia/cu*/bin")
 
     def kernels(self, variant: Path, *, lines: bool = False) -> list[Kernel]:
-        """The functions of a variant's library, architecture by architecture.
+        """The functions of a variant's library and those that Triton has compiled, architecture by architecture.
 
         Args:
             variant: its directory.
@@ -55,11 +56,14 @@ class Disassembler:
         with tempfile.TemporaryDirectory(prefix="driver-") as directory:
             for library in sorted(variant.glob(_LIBRARIES)):
                 self._run("cuobjdump", "-xelf", "all", str(library.absolute()), cwd=directory)
+            ahead = _ahead(variant, Path(directory))
             for cubin in sorted(Path(directory).glob("*.cubin"), key=_order):
                 told = self._run("nvdisasm", "-json", str(cubin))
                 usage = self._run("cuobjdump", "-res-usage", str(cubin))
                 listing = self._run("nvdisasm", "-c", *(["-g"] if lines else []), str(cubin))
-                names = {symbol: demangled(symbol) for symbol in re.findall(r'"function-name":"([^"]+)"', told)}
+                symbols = re.findall(r'"function-name":"([^"]+)"', told)
+                own = {symbol: ahead.get(f"{cubin.name.partition('.')[0]} {symbol}") for symbol in symbols}
+                names = {symbol: own[symbol] or demangled(symbol) for symbol in symbols}
                 try:
                     found += kernels_of(told, usage, listing, arch_of(cubin.name), names)
                 except (ValueError, LookupError, TypeError) as problem:
@@ -103,6 +107,34 @@ class Disassembler:
             message = f"{program} cannot read {args[-1]}: {lines[0] if lines else f'exit code {done.returncode}'}"
             raise error(Code.LOAD_FAILED, message)
         return done.stdout
+
+
+def _ahead(variant: Path, directory: Path) -> dict[str, str]:
+    """Copies what Triton has compiled, as cuobjdump names files; what each function is called, by file and symbol.
+
+    A function stands there for each signature and configuration, so these are a part of its name, as the arguments of a
+    template are.
+
+    Args:
+        variant: its directory.
+        directory: to copy to.
+    """
+    index = variant / "_aot" / "index.json"
+    if not index.is_file():
+        return {}
+    names = {}
+    table = json.loads(index.read_text(encoding="utf-8"))
+    for name, request in table["requests"].items():
+        config = {**request["constants"], **request["options"]}
+        known = table["functions"][request["function"]]["parameters"]
+        types = [request["signature"][parameter] for parameter, is_constant, _ in known if not is_constant]
+        words = [*types, *(f"{key}={value}" for key, value in config.items())]
+        symbol = request["function"].rpartition(".")[2]
+        for cubin in index.parent.glob(f"{name}.*.cubin"):
+            arch = cubin.name.removeprefix(f"{name}.").removesuffix(".cubin").replace(".", "")
+            (directory / f"{name}.sm_{arch}.cubin").write_bytes(cubin.read_bytes())
+            names[f"{name} {symbol}"] = f"{symbol}<{', '.join(words)}>"
+    return names
 
 
 def arch_of(file: str) -> str:

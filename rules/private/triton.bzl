@@ -52,6 +52,7 @@ def _compile(ctx, sdk, name, request, arch):
     arguments.add(files.code)
     for file in ctx.files.srcs:
         arguments.add("-f", _module_path(ctx, file))
+        arguments.add(package_path(file))
         arguments.add(file)
     ctx.actions.run(
         executable = sdk.loader,

@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from clone import PROJECTS
+from clone import PROJECTS, ROOT
 from elftools.elf.elffile import ELFFile
 
 from py_driver import __main__
+from py_driver.actions.workspace import common_workspace
 
 pytestmark = pytest.mark.e2e
 
+_STORES = """import einops
+import torch
+import triton
+import triton.language as tl
+
+X = tl.constexpr({value})
+
+
+@triton.jit
+def store(out):
+    tl.store(out, X)
+"""
+_KNOWN = (
+    "1000 + 10 * (1 if torch.version.hip is not None else 3) + 2 * (torch.version.cuda is None) + "
+    "10 * (torch.version.cuda is not None and torch.cuda.is_available() and "
+    "torch.cuda.get_device_capability()[0] >= 9) + "
+    '(triton.runtime.driver.active.get_current_target().backend == "cuda")'
+)
 _KERNELS = "torch-ext/triton_ahead"
 _LAUNCH = """
 import sys
@@ -78,7 +100,7 @@ def test_machine_code_is_compiled_and_shipped_with_its_launcher(
         with code.open("rb") as file:
             assert ELFFile(file)["e_machine"] == machine
         assert b"kernels.py" in code.read_bytes()
-        assert b"/" + b"triton_ahead" not in code.read_bytes()
+        assert b"sandbox" not in code.read_bytes()
         facts = json.loads(code.with_suffix(".json").read_text(encoding="utf-8"))
         assert facts["parameters"] == [["out", "*fp32"], ["x", "*fp32"], ["count", "i32"], ["factor", "fp32"]]
         assert {"__init__.py", "_cuda.py", "_kernel.py", "index.json"} <= {path.name for path in directory.iterdir()}
@@ -93,7 +115,8 @@ def test_only_what_a_compile_reads_compiles_anew(project: Path, capsys: pytest.C
     aot = project / "aot.toml"
     aot.write_text(aot.read_text(encoding="utf-8").replace('count = "i32"', 'count = "i64"'), encoding="utf-8")
     called = package / "arithmetic.py"
-    called.write_text(called.read_text(encoding="utf-8").replace("value * factor", "value + factor"), encoding="utf-8")
+    # Another text each time: the cache of the machine has what an earlier run has compiled.
+    called.write_text(called.read_text(encoding="utf-8") + f"# {time.time_ns()}\n", encoding="utf-8")
     assert _counts(_build(project, capsys)) == {"torch-cuda": (1, 0, 0), "torch-rocm": (1, 0, 0)}
 
 
@@ -109,17 +132,84 @@ def test_a_mistake_in_a_kernel_is_shown_at_its_place(project: Path, capsys: pyte
     assert "laod" in found["message"]
 
 
-@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the locked Triton is for Python 3.11")
-def test_what_triton_compiles_is_recorded(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_machine_code_is_shown_with_the_lines_of_the_kernel(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert __main__.main(["asm", str(project), "scale", "--source", "--json"]) == 0
+    [function] = json.loads(capsys.readouterr().out)["functions"]
+    assert re.fullmatch(r"scale<\*fp32:16, \*fp32:16, i(32|64), fp32, BLOCK=64>", function["name"])
+    assert (function["arch"], function["is_entry"], function["spills"]) == ("9.0", True, 0)
+    assert function["registers"] > 0
+    assert f"// {_KERNELS}/arithmetic.py:8" in function["code"]
+
+
+@pytest.fixture(scope="module")
+def site(project: Path) -> Path:
+    """The locked Triton, for a test that runs it itself."""
+    if sys.version_info[:2] != (3, 11):
+        pytest.skip("the locked Triton is for Python 3.11")
+    assert __main__.main(["build", str(project), "--variant", "torch-cuda"]) == 0
+    info = [str(ROOT / "driver"), "bazel", "--", "info", "output_base"]
+    output_base = subprocess.run(
+        info, cwd=common_workspace(), capture_output=True, text=True, check=True
+    ).stdout.strip()
+    [found] = Path(output_base).glob("external/*torch_kernels_triton_3_9/site")
+    return found
+
+
+def _compiled(site: Path, directory: Path, text: str, backend: str = "cuda", arch: str = "9.0") -> tuple[str, str]:
+    """The assembly of the function `store` of a module; and what is wrong with that."""
+    module = directory / "kernels.py"
+    module.write_text(text, encoding="utf-8")
+    request = {"function": "pkg.kernels.store", "signature": {"out": "*i32"}, "constants": {}, "options": {}}
+    words = [json.dumps({**request, "backend": backend, "arch": arch}), str(directory / "code")]
+    file = ["-f", "pkg/kernels.py", "torch-ext/pkg/kernels.py", str(module)]
+    command = [sys.executable, "-I", "-S", "-B", str(ROOT / "toolchains/triton/compile.py"), str(site), *words, *file]
+    done = subprocess.run(command, env={"PATH": "/nonexistent"}, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == (done.stderr == "")
+    found = directory / "code.txt"
+    return found.read_text(encoding="utf-8") if done.returncode == 0 else "", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("backend", "arch", "stored"),
+    [("cuda", "9.0", "1041"), ("cuda", "8.0", "1031"), ("hip", "gfx942", hex(1012))],
+)
+def test_what_is_known_of_the_target_is_told(site: Path, tmp_path: Path, backend: str, arch: str, stored: str) -> None:
+    assert stored in _compiled(site, tmp_path, _STORES.format(value=_KNOWN), backend, arch)[0]
+
+
+def test_a_value_that_depends_on_another_package_is_an_error(site: Path, tmp_path: Path) -> None:
+    text, wrong = _compiled(site, tmp_path, _STORES.format(value="1 if einops.fast else 2"))
+    assert text == ""
+    line = _STORES.partition("X = ")[0].count("\n") + 1
+    assert wrong.startswith(f"{tmp_path / 'kernels.py'}:{line}:1: error: the value of `X` depends on another package")
+
+
+def test_a_callee_that_depends_on_another_package_is_an_error(site: Path, tmp_path: Path) -> None:
+    text = _STORES.format(value="1").replace("tl.store(out, X)", "tl.store(out, f())")
+    callees = [f"\n\n@triton.jit\ndef {name}():\n    return {value}\n" for name, value in (("f", 1), ("g", 2))]
+    text = "".join(
+        [*text.partition("X = ")[:1], *callees, "\n\nif torch.fast:\n    f = g\n\n", text.partition("\n\n\n")[2]]
+    )
+    code, wrong = _compiled(site, tmp_path, text)
+    assert code == ""
+    line = text.partition("def store")[0].count("\n") + 1
+    assert wrong.startswith(f"{tmp_path / 'kernels.py'}:{line}:1: error: `store` or what it calls depends on another")
+
+
+def test_what_triton_compiles_is_recorded(base: Path, site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A GPU has its place taken by the name of one: Triton compiles for it and launches nothing."""
     project = shutil.copytree(PROJECTS / "triton_ahead", base / "traced")
     manifest = project / "build.toml"
     manifest.write_text(manifest.read_text(encoding="utf-8").replace('["cuda"', '["cpu", "cuda"'), encoding="utf-8")
     (project / _KERNELS / "__init__.py").write_text("", encoding="utf-8")
     (base / "launch.py").write_text(_LAUNCH, encoding="utf-8")
-    __main__.main(["bazel", "--", "info", "output_base"])
-    output_base = Path(capsys.readouterr().out.strip().splitlines()[-1])
-    [site] = output_base.glob("external/*torch_kernels_triton_3_9/site")
+    info = [str(ROOT / "driver"), "bazel", "--", "info", "output_base"]
+    output_base = subprocess.run(
+        info, cwd=common_workspace(), capture_output=True, text=True, check=True
+    ).stdout.strip()
+    [site] = Path(output_base).glob("external/*torch_kernels_triton_3_9/site")
     words = [
         "env",
         f"TRITON_CACHE_DIR={base / 'triton'}",

@@ -41,8 +41,9 @@ HALF, FLOAT = Dtype("float16"), Dtype("float32")
 class Tensor:
     """A tensor at an address."""
 
-    def __init__(self, address: int, dtype: Dtype = HALF) -> None:
+    def __init__(self, address: int, dtype: Dtype = HALF, *, is_cuda: bool = True) -> None:
         self.dtype = dtype
+        self.is_cuda = is_cuda
         self.address = address
 
     def data_ptr(self) -> int:
@@ -214,6 +215,7 @@ def test_code_is_loaded_once(launched: ModuleType, driver: Driver) -> None:
     ("values", "config", "reason"),
     [
         ((Tensor(0, FLOAT), 1, 1, 1.0), {"BLOCK": 64}, "no code for (x: *fp32:16, n = 1, big = 1, scale = 1.0"),
+        ((Tensor(0, is_cuda=False), 1, 1, 1.0), {"BLOCK": 64}, "no code for (x: *fp16:16 on no GPU, n = 1"),
         ((Tensor(0), 1 << 31, 1, 1.0), {"BLOCK": 64}, "no code for (x: *fp16:16, n = 2147483648"),
         ((Tensor(0), True, 1, 1.0), {"BLOCK": 64}, "no code for (x: *fp16:16, n = True"),
         ((Tensor(0), 1, 1, 1), {"BLOCK": 64}, "no code for"),
@@ -232,6 +234,13 @@ def test_what_nothing_was_compiled_for_is_left_to_triton(
         launched.kernels.f[(1,)](*values, **config)
     assert str(why.value).startswith(f"kernels.f: {reason}")
     assert driver.launches == []
+
+
+def test_a_tensor_of_the_host_is_never_launched_after_one_of_the_gpu(launched: ModuleType, driver: Driver) -> None:
+    launched.kernels.f[(1,)](Tensor(0x1000), 32, 1, 1.0, BLOCK=64)
+    with pytest.raises(RuntimeError, match="on no GPU"):
+        launched.kernels.f[(1,)](Tensor(0x1000, is_cuda=False), 32, 1, 1.0, BLOCK=64)
+    assert len(driver.launches) == 1
 
 
 def test_triton_is_told_of_once_and_gets_the_call(launched: ModuleType, tmp_path: Path) -> None:

@@ -1,19 +1,19 @@
 """Compile a Triton function for one architecture, ahead of time: an action runs this with a hermetic Python.
 
-    python3 -I -S -B compile.py SITE REQUEST OUT [-f NAME FILE]...
+    python3 -I -S -B compile.py SITE REQUEST OUT [-f NAME SHOWN FILE]...
 
 SITE is the directory with the package `triton`. REQUEST is JSON: `function`, e.g. `swiglu.kernels.forward`;
 `signature`, the type of each argument as rules/private/triton.bzl describes it; `constants` and `options` of Triton;
 `backend` and `arch`. Each FILE is a module of the kernel's Python package under its NAME in that, e.g.
-`swiglu/kernels.py`. OUT becomes the machine code, OUT.json what a launcher needs to know, and OUT.txt the PTX or AMD's
-assembly.
+`swiglu/kernels.py`; debuggers and profilers see it as SHOWN. OUT becomes the machine code, OUT.json what a launcher
+needs to know, and OUT.txt the PTX or AMD's assembly.
 
-The module is imported without a torch, and without the `__init__.py` of its package: other packages than Triton have
-stand-ins, so that a module whose launching code needs them can be read.
+The module is imported without a torch, and without the `__init__.py` of its package: see stand_ins.py.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
 import importlib.abc
@@ -25,11 +25,14 @@ import shutil
 import sys
 import traceback
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120  (no links: an action's own file)
+from stand_ins import StandIns
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from types import ModuleType
 
 _ALIGNED = ":16"
 """The end of a type whose argument is divisible by 16."""
@@ -40,6 +43,9 @@ _FIXED = {"1": 1, "None": None}
 _WAVE64 = "gfx9"
 """How names of AMD architectures begin that have 64 lanes (triton.backends.amd.driver)."""
 
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+"""Where an object lies, in what Python shows of it."""
+
 _PTX_PARAMETER = re.compile(r"^\s*\.param\s", re.MULTILINE)
 """A parameter of a kernel in PTX: Triton has more than the function, pointers to memory of its own."""
 
@@ -47,50 +53,13 @@ _TEXTS = {"cuda": ("cubin", "ptx"), "hip": ("hsaco", "amdgcn")}
 """What Triton calls the machine code and its text, by backend."""
 
 
-class _Absent:
-    """What a stand-in has of every name: false, callable, a base of nothing, a decorator that drops the function."""
-
-    def __getattr__(self, name: str) -> _Absent:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self
-
-    def __call__(self, *_args: object, **_kwargs: object) -> _Absent:
-        return self
-
-    def __getitem__(self, _key: object) -> _Absent:
-        return self
-
-    def __mro_entries__(self, _bases: tuple[object, ...]) -> tuple[type, ...]:
-        return ()
-
-    def __iter__(self) -> Iterator[object]:
-        return iter(())
-
-    def __bool__(self) -> bool:
-        return False
-
-    def _compare(self, _other: object) -> bool:
-        return False
-
-    __lt__ = __le__ = __gt__ = __ge__ = _compare
-
-
-class _StandIn(ModuleType):
-    """A module of a package that is not there."""
-
-    def __getattr__(self, name: str) -> _Absent:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _Absent()
-
-
 class _Files(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     """Imports the kernel's own modules from the files of the action, under paths that are the same everywhere."""
 
-    def __init__(self, files: Mapping[str, Path]) -> None:
+    def __init__(self, files: Mapping[str, tuple[str, Path]], stand_ins: StandIns) -> None:
+        self._stand_ins = stand_ins
         modules = {name: name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in files}
-        self._files = {module: (name, files[name]) for name, module in modules.items()}
+        self._files = {module: files[name] for name, module in modules.items()}
         self._packages = {module for name, module in modules.items() if name.endswith("/__init__.py")}
         self._packages |= {
             ".".join(module.split(".")[:end]) for module in self._files for end in range(1, module.count(".") + 1)
@@ -112,31 +81,12 @@ class _Files(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return self._files[fullname][1].read_text(encoding="utf-8") if fullname in self._files else ""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run a module under the name that its file has in the package, which debuggers and profilers show."""
+        """Run a module under the name that is shown of its file."""
         name = module.__name__
         if name not in self._files:
             return
         module.__file__ = self._files[name][0]
-        exec(compile(self.get_source(name), module.__file__, "exec"), module.__dict__)  # noqa: S102  (an import)
-
-
-class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Comes last: every package that nothing else finds, but for Triton's own modules."""
-
-    def find_spec(
-        self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """A stand-in."""
-        if fullname.partition(".")[0] in ("triton", *sys.stdlib_module_names):
-            return None
-        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        """An empty module that has every name."""
-        return _StandIn(spec.name)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Nothing to run."""
+        self._stand_ins.run(self.get_source(name), module.__file__, module, name.partition(".")[0])
 
 
 def _types(function: Any, request: Mapping[str, Any]) -> tuple[dict[str, str], dict[tuple[int], Any], dict[Any, Any]]:  # noqa: ANN401
@@ -166,18 +116,86 @@ def _function(name: str) -> Any:  # noqa: ANN401  (Triton's)
     return found
 
 
-def _compile(request: Mapping[str, Any], out: Path) -> None:
+def _read(request: Mapping[str, Any], modules: Mapping[str, tuple[str, Path]], *, answer: bool) -> Any:  # noqa: ANN401
+    """The function that is asked for, with stand-ins of one truth for what is not known of other packages."""
+    stand_ins = StandIns(request["backend"], request["arch"], answer=answer)
+    finders = [_Files(modules, stand_ins), stand_ins]
+    before = {*sys.modules}
+    sys.meta_path.insert(0, finders[0])
+    sys.meta_path.append(finders[1])
+    try:
+        return _function(request["function"])
+    finally:
+        for finder in finders:
+            sys.meta_path.remove(finder)
+        for name in {*sys.modules} - before:
+            if name.partition(".")[0] != "triton":
+                del sys.modules[name]
+
+
+def _seen(function: Any) -> dict[str, str]:  # noqa: ANN401  (Triton's)
+    """What Triton reads of a function besides its arguments: its text and that of what it calls, and values."""
+    key = function.cache_key
+    values = {name: value for (name, _), (value, _) in function.used_global_vals.items()}
+    values |= {known.name: known.default for known in function.params if known.has_default}
+    return {**{name: _ADDRESS.sub("", repr(value)) for name, value in values.items()}, "": key}
+
+
+class DependsError(Exception):
+    """What would be compiled depends on a package that is not there.
+
+    Args:
+        message: what does.
+        name: what it is called where it is written; empty for the module.
+    """
+
+    def __init__(self, message: str, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+
+
+def _certain(request: Mapping[str, Any], modules: Mapping[str, tuple[str, Path]]) -> Any:  # noqa: ANN401
+    """The function that is asked for, which is the same whatever other packages are.
+
+    Raises:
+        DependsError: it is not.
+    """
+    function = _read(request, modules, answer=False)
+    try:
+        other = _seen(_read(request, modules, answer=True))
+    except Exception as problem:
+        message = f"the module can be read or not, depending on another package, which is not there now: {problem}"
+        raise DependsError(message) from problem
+    own = _seen(function)
+    if names := [name for name in {**own, **other} if own.get(name) != other.get(name)]:
+        short = request["function"].rpartition(".")[2]
+        what = f"the value of `{names[0]}`" if names[0] else f"`{short}` or what it calls"
+        message = f"{what} depends on another package, which is not there when it is compiled; pass it as a constexpr"
+        raise DependsError(message, names[0] or short)
+    return function
+
+
+class _Target:
+    """Triton's driver for the target: it tells what is compiled for, and launches nothing."""
+
+    def __init__(self, target: object) -> None:
+        self.get_current_target = lambda: target
+
+
+def _compile(request: Mapping[str, Any], modules: Mapping[str, tuple[str, Path]], out: Path) -> None:
     """Compile what is asked for."""
     import triton  # noqa: PLC0415  (the path to it is an argument)
     from triton.backends.compiler import GPUTarget  # noqa: PLC0415
     from triton.compiler import ASTSource  # noqa: PLC0415
+    from triton.runtime import driver  # noqa: PLC0415
 
     arch, backend = request["arch"], request["backend"]
     if backend == "cuda":
         target = GPUTarget("cuda", int(arch.removesuffix("a").replace(".", "")), 32)
     else:
         target = GPUTarget("hip", arch, 64 if arch.startswith(_WAVE64) else 32)
-    function = _function(request["function"])
+    driver.set_active(_Target(target))
+    function = _certain(request, modules)
     types, constants, attributes = _types(function, request)
     source = ASTSource(function, types, constants, attributes)
     compiled = triton.compile(source, target=target, options=dict(request["options"]))
@@ -200,8 +218,25 @@ def _compile(request: Mapping[str, Any], out: Path) -> None:
     Path(f"{out}.json").write_text(json.dumps(facts, sort_keys=True) + "\n", encoding="utf-8")
 
 
+def _written(name: str, files: Mapping[str, Path]) -> str:
+    """Where a name is defined last, as compilers begin a line; empty if it is nowhere."""
+    for path in files.values():
+        nodes = [
+            node
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if (isinstance(node, ast.FunctionDef) and node.name == name)
+            or (isinstance(node, ast.Assign) and any(ast.unparse(target) == name for target in node.targets))
+        ]
+        if nodes:
+            last = max(nodes, key=lambda node: node.lineno)
+            return f"{path}:{last.lineno}:{last.col_offset + 1}: "
+    return ""
+
+
 def _shown(problem: BaseException, files: Mapping[str, Path]) -> str:
     """What is wrong, as compilers say it: at the place that Triton or Python name, if it is in a file of the kernel."""
+    if isinstance(problem, DependsError):
+        return f"{_written(problem.name, files)}error: {problem}\n"
     cause: BaseException | None = problem
     place = ""
     message = f"{type(problem).__name__}: {problem}"
@@ -226,7 +261,8 @@ def _shown(problem: BaseException, files: Mapping[str, Path]) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Compile; what is wrong with the function goes to stderr."""
     site, request, out, *rest = arguments
-    files = {name: Path(path) for name, path in zip(rest[1::3], rest[2::3], strict=True)}
+    names = dict(zip(rest[1::4], rest[2::4], strict=True))
+    files = {shown: Path(path) for shown, path in zip(rest[2::4], rest[3::4], strict=True)}
     scratch = Path(f"{out}.scratch").absolute()
     scratch.mkdir()
     # Triton 3.9 asks for the choice; its default is what a user's JIT does as well.
@@ -235,10 +271,9 @@ def main(arguments: Sequence[str]) -> int:
         "TRITON_DEFAULT_FP_FUSION": "1",
     }
     sys.path.insert(0, str(Path(site).absolute()))
-    sys.meta_path.insert(0, _Files(files))
-    sys.meta_path.append(_StandIns())
+    modules = {name: (shown, files[shown]) for name, shown in names.items()}
     try:
-        _compile(json.loads(request), Path(out))
+        _compile(json.loads(request), modules, Path(out))
     except Exception as problem:  # noqa: BLE001  (of the author's code, or Triton's of it)
         sys.stderr.write(_shown(problem, files))
         return 1

@@ -16,7 +16,7 @@ TritonSdkInfo = provider(
 def _triton_sdk_impl(ctx):
     root = ctx.label.workspace_root + "/"
     return [TritonSdkInfo(
-        files = depset(ctx.files.files + [ctx.file._script]),
+        files = depset(ctx.files.files + ctx.files._modules + [ctx.file._script]),
         library_path = [root + directory for directory in ctx.attr.libraries],
         loader = ctx.file.loader,
         python = ctx.file.python,
@@ -33,6 +33,7 @@ triton_sdk = rule(
         "loader": attr.label(allow_single_file = True, mandatory = True, doc = "The dynamic loader."),
         "python": attr.label(allow_single_file = True, mandatory = True, doc = "The interpreter."),
         "version": attr.string(mandatory = True, doc = "The release, e.g. `3.9.0`."),
+        "_modules": attr.label_list(default = ["//toolchains/triton:stand_ins.py"], allow_files = True),
         "_script": attr.label(default = "//toolchains/triton:compile.py", allow_single_file = True),
     },
     doc = "A release of Triton and a hermetic Python that runs it.",

@@ -110,10 +110,10 @@ class Kernel:
             value = f"value{index}" if kind in ("pointer", "optional") else name
             if kind == "pointer":
                 lines.append(f"{value} = {name}.data_ptr()")
-                keys += [f"{name}.dtype", f"not {value} & 15"]
+                keys += [f"{name}.dtype", f"{name}.is_cuda", f"not {value} & 15"]
             elif kind == "optional":
                 lines.append(f"{value} = 0 if {name} is None else {name}.data_ptr()")
-                keys += [f"None if {name} is None else {name}.dtype", f"not {value} & 15"]
+                keys += [f"None if {name} is None else ({name}.dtype, {name}.is_cuda)", f"not {value} & 15"]
             elif kind == "integer":
                 keys += [
                     f"{name}.__class__",
@@ -226,11 +226,11 @@ def launch(grid, {", ".join([*words, *(f"{name}=None" for name in options)])}, *
         if not self._is_warned and self._mode != "jit":
             self._is_warned = True
             warnings.warn(f"{about}: Triton compiles it now", RuntimeWarning, stacklevel=3)
-        given = {name: value for name, value in options.items() if value is not None or name not in _OPTIONS}
+        chosen = {name: value for name, value in options.items() if value is not None or name not in _OPTIONS}
         named = {name: value for name, value in arguments.items() if value is not _ABSENT}
         while any(name in named for config in getattr(function, "configs", ()) for name in config.kwargs):
             function = function.fn  # the call has a configuration, which Triton's autotuner refuses
-        return function[grid](**named, **given)
+        return function[grid](**named, **chosen)
 
 
 def _fits(value: Any, type_: str) -> int | None:  # noqa: ANN401, PLR0911  (a case for each kind of argument)
@@ -239,7 +239,10 @@ def _fits(value: Any, type_: str) -> int | None:  # noqa: ANN401, PLR0911  (a ca
         return 1 if value is None and type_ == "None" else None
     plain, _, special = type_.partition(":")
     if plain.startswith("*"):
-        if plain[1:] != _TYPES.get(str(getattr(value, "dtype", "")).removeprefix("torch.")):
+        # The driver would take an address of the host for one of the GPU; Triton says what is wrong.
+        if not getattr(value, "is_cuda", False) or plain[1:] != _TYPES.get(
+            str(getattr(value, "dtype", "")).removeprefix("torch.")
+        ):
             return None
         return _aligned(value.data_ptr(), special)
     if isinstance(value, bool | float):
@@ -266,5 +269,6 @@ def _shown(name: str, value: Any) -> str:  # noqa: ANN401
         return f"{name} = {value}"
     if hasattr(value, "data_ptr"):
         type_ = str(value.dtype).removeprefix("torch.")
-        return f"{name}: *{_TYPES.get(type_, type_)}{'' if value.data_ptr() % 16 else ':16'}"
+        place = "" if getattr(value, "is_cuda", False) else " on no GPU"
+        return f"{name}: *{_TYPES.get(type_, type_)}{'' if value.data_ptr() % 16 else ':16'}{place}"
     return f"{name} = {value}"

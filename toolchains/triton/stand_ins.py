@@ -1,0 +1,231 @@
+"""What a kernel's modules see of packages that are not there when they are compiled: torch above all.
+
+What is known of the target is answered. All else has a stand-in that is true, or false, throughout: a module is read
+once with each, and what Triton compiles may not differ. That takes a few other words in the code around the kernels:
+`is`, `hasattr`, `getattr`, and imports that may fail.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.abc
+import importlib.machinery
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_HELPERS = "__compiled_ahead_%s__"
+"""What the code around the kernels calls instead of a builtin function."""
+
+_KNOWN_PACKAGES = ("triton", "torch", *sys.stdlib_module_names)
+"""Packages whose import does not fail where the kernel runs."""
+
+
+class Absent:
+    """Stands for something of a package that is not there.
+
+    It is callable, a base of nothing, a decorator that drops the function, and a number.
+
+    Args:
+        answer: its truth, and that of every comparison.
+        known: what is known of its attributes.
+    """
+
+    _answer: bool
+
+    def __init__(self, answer: bool, known: dict[str, Any] | None = None) -> None:  # noqa: FBT001
+        self.__dict__.update(known or {}, _answer=answer)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        """Anything but what Python itself asks for."""
+        if name.startswith("__") and name != "__version__":
+            raise AttributeError(name)
+        return Absent(self._answer)
+
+    def __call__(self, *_args: object, **_kwargs: object) -> Absent:
+        """Whatever it returns is absent as well."""
+        return self
+
+    def __getitem__(self, _key: object) -> Absent:
+        return self
+
+    def __mro_entries__(self, _bases: tuple[object, ...]) -> tuple[type, ...]:
+        return ()
+
+    def __instancecheck__(self, _instance: object) -> bool:
+        return self._answer
+
+    def __iter__(self) -> Iterator[object]:
+        return iter((self,) if self._answer else ())
+
+    def __repr__(self) -> str:
+        return f"<absent {self._answer}>"
+
+    def __bool__(self) -> bool:
+        return self._answer
+
+    def __int__(self) -> int:
+        return int(self._answer)
+
+    __index__ = __len__ = __int__
+    __hash__ = object.__hash__
+
+    def __float__(self) -> float:
+        return float(self._answer)
+
+    def _compare(self, _other: object) -> bool:
+        return self._answer
+
+    __lt__ = __le__ = __gt__ = __ge__ = __contains__ = _compare
+    __eq__ = __ne__ = _compare
+
+    def _combine(self, _other: object) -> Absent:
+        return self
+
+    __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __and__ = __or__ = __pow__ = _combine
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rand__ = __ror__ = __rpow__ = _combine
+
+
+class _Present(Absent):
+    """Stands for something that is there, and no more is known of it: a version that is not None."""
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class _Module(ModuleType):
+    """A module of a package that is not there."""
+
+    def __init__(self, name: str, stand_in: Absent) -> None:
+        super().__init__(name)
+        self.stand_in = stand_in
+
+    def __getattr__(self, name: str) -> object:
+        if name == "__path__":
+            raise AttributeError(name)
+        return getattr(self.stand_in, name)
+
+
+class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds every package that nothing else does, but for Triton's own modules.
+
+    Args:
+        backend: that is compiled for, as Triton calls it: `cuda` or `hip`.
+        arch: `9.0`, `gfx942`.
+        answer: the truth of what is not known.
+    """
+
+    def __init__(self, backend: str, arch: str, *, answer: bool) -> None:
+        self.answer = answer
+        major, _, minor = arch.partition(".")
+        some = _Present(answer)
+        cuda = {"is_available": lambda: True}
+        if backend == "cuda":
+            cuda["get_device_capability"] = lambda *_args, **_kwargs: (int(major), int(minor))  # type: ignore[assignment]
+        self._known: dict[str, dict[str, Any]] = {
+            "torch.cuda": cuda,
+            "torch.version": {"cuda": some if backend == "cuda" else None, "hip": None if backend == "cuda" else some},
+        }
+        parts = {name.rpartition(".")[2]: Absent(answer, values) for name, values in self._known.items()}
+        self._known["torch"] = parts
+
+    def find_spec(
+        self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """A stand-in."""
+        if fullname.partition(".")[0] in ("triton", *sys.stdlib_module_names):
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        """An empty module that has every name."""
+        return _Module(spec.name, Absent(self.answer, self._known.get(spec.name)))
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing to run."""
+
+    def run(self, text: str, shown: str, module: ModuleType, own: str) -> None:
+        """Run a module of the kernel with the words that stand-ins answer.
+
+        Args:
+            text: of it.
+            shown: what debuggers and profilers call its file.
+            module: to run it in.
+            own: the name of the kernel's package.
+        """
+        helpers: dict[str, Callable[..., Any]] = {"is": self._is, "hasattr": self._has, "getattr": self._get}
+        module.__dict__.update({_HELPERS % name: helper for name, helper in helpers.items()})
+        tree = _Words(own, fails=not self.answer).visit(ast.parse(text, shown))
+        exec(compile(ast.fix_missing_locations(tree), shown, "exec"), module.__dict__)  # noqa: S102  (an import)
+
+    def _is(self, left: object, right: object) -> bool:
+        if (left is None or right is None) and (
+            isinstance(left, _Present | _Module) or isinstance(right, _Present | _Module)
+        ):
+            return False
+        if isinstance(left, Absent | _Module) or isinstance(right, Absent | _Module):
+            return self.answer
+        return left is right
+
+    def _has(self, value: object, name: str) -> bool:
+        found = value.stand_in if isinstance(value, _Module) else value
+        is_open = isinstance(found, Absent) and name not in found.__dict__
+        return self.answer if is_open else hasattr(value, name)
+
+    def _get(self, value: object, name: str, *default: object) -> object:
+        return default[0] if default and not self._has(value, name) else getattr(value, name, *default)
+
+
+class _Words(ast.NodeTransformer):
+    """Rewrites the code around kernels; these Triton reads from the text.
+
+    Args:
+        own: the name of the kernel's package.
+        fails: whether imports that may fail do so.
+    """
+
+    def __init__(self, own: str, *, fails: bool) -> None:
+        self._own = own
+        self._fails = fails
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        """`a is b` and `a is not b`."""
+        self.generic_visit(node)
+        if len(node.ops) != 1 or not isinstance(node.ops[0], ast.Is | ast.IsNot):
+            return node
+        call: ast.expr = self._call("is", [node.left, node.comparators[0]], node)
+        if isinstance(node.ops[0], ast.IsNot):
+            call = ast.UnaryOp(op=ast.Not(), operand=call)
+        return ast.copy_location(call, node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """`hasattr(a, "b")` and `getattr(a, "b", c)`."""
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in ("hasattr", "getattr") and not node.keywords:
+            return self._call(node.func.id, node.args, node)
+        return node
+
+    def visit_Try(self, node: ast.Try) -> ast.AST:
+        """An import of another package than torch, with what is done if it fails."""
+        self.generic_visit(node)
+        if self._fails and any(map(self._may_fail, node.body)):
+            raised = ast.Raise(exc=ast.Name(id="ModuleNotFoundError", ctx=ast.Load()), cause=None)
+            node.body = [ast.copy_location(raised, node.body[0])]
+        return node
+
+    def _may_fail(self, node: ast.stmt) -> bool:
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        else:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        return any(name.partition(".")[0] not in (*_KNOWN_PACKAGES, self._own) for name in names)
+
+    @staticmethod
+    def _call(name: str, args: list[ast.expr], node: ast.expr) -> ast.Call:
+        function = ast.copy_location(ast.Name(id=_HELPERS % name, ctx=ast.Load()), node)
+        return ast.copy_location(ast.Call(func=function, args=args, keywords=[]), node)
