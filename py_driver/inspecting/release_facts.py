@@ -89,8 +89,8 @@ def release_facts(path: Path, recorded: Recorded) -> ReleaseFacts:
         recorded: what the releases of torch, CUDA and Python define.
 
     Raises:
-        DriverError: FILE_MISSING if there is no such file, or neither a library nor a Python package in it; FILE_KIND if
-            it cannot be read.
+        DriverError: FILE_MISSING if there is no such file, or neither a library nor a Python package in it; FILE_KIND
+            if it cannot be read.
     """
     files = _files(path)
     identities = {str(json.loads(files[name]).get("id", "")) for name in files if name.endswith(METADATA)} - {""}
@@ -218,7 +218,7 @@ def _metadata(files: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
             for field in fields(content):
                 if field.name in _COMPARED:
                     values.setdefault(field.name, []).append(field.value)
-            yield from ((f"METADATA {key}", ", ".join(sorted(own))) for key, own in values.items())
+            yield from ((f"METADATA {key}", "\n".join(sorted(own))) for key, own in values.items())
         elif name.rpartition("/")[2] == METADATA:
             stated = json.loads(content)
             for key in sorted({*stated} - {"id", "digest", "provenance"}):
