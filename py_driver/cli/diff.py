@@ -78,8 +78,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
     def named(subject: str) -> str:
-        place, colon, name = subject.rpartition(": ")
-        return f"{place}{colon}{cell(demangled(name))}"
+        library, colon, name = subject.rpartition(": ")
+        return f"{library}{colon}{cell(demangled(name))}"
 
     if shown:
         rows = [

@@ -144,15 +144,15 @@ def _libraries(
     found = {name: content for name, content in files.items() if content.startswith(MAGIC)}
     needs = {name: needs_of(Elf(content), name) for name, content in found.items()}
     tables = {table.needs.name: table for table in load_table([*needs.values()], recorded)}
-    for name, content in found.items():
-        if _VENDORED in name:
+    for path, content in found.items():
+        if _VENDORED in path:
             continue
-        table = tables[name]
+        table = tables[path]
         loads = {f"torch {' '.join(build)}" for build, missing in table.builds.items() if not missing}
         for places in (table.toolkits, table.systems):
-            loads |= {place for place, missing in places.items() if not missing}
+            loads |= {name for name, missing in places.items() if not missing}
         loads |= {f"Python {version}" for version, missing in table.pythons.items() if missing == ()}
-        yield _without(name, identities), _library(content, needs[name], frozenset(loads), identities)
+        yield _without(path, identities), _library(content, needs[path], frozenset(loads), identities)
 
 
 def _library(content: bytes, needs: Needs, loads: frozenset[str], identities: set[str]) -> LibraryFacts:
