@@ -28,8 +28,8 @@ def add(subparsers: Subparsers) -> None:
         "diff",
         "older/relu relu",
         "thing-1.0-py3-none-manylinux_2_28_x86_64.whl dist/thing-1.1-py3-none-manylinux_2_28_x86_64.whl --breaking",
-        more="A and B are projects with built variants, variants, wheels, installed packages or libraries. Nothing of them "
-        "is loaded or run.",
+        more="A and B are projects with built variants, variants, wheels, installed packages or libraries. Nothing of "
+        "them is loaded or run.",
     )
     parser.add_argument("old", metavar="A", type=Path, help="the release that callers have")
     parser.add_argument("new", metavar="B", type=Path, help="the release that they are to have")
@@ -78,8 +78,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
     def named(subject: str) -> str:
-        place, colon, name = subject.rpartition(": ")
-        return f"{place}{colon}{cell(demangled(name))}"
+        library, colon, name = subject.rpartition(": ")
+        return f"{library}{colon}{cell(demangled(name))}"
 
     if shown:
         rows = [

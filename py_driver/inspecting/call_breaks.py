@@ -1,4 +1,4 @@
-"""Whether calls of an old function still work with a new one, by the parameters of both: of Python, and of op schemas. Pure."""
+"""Whether calls of an old function or op still work with a new one, by the parameters of both. Pure."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def python_call(signature: str) -> Call | None:
         [node] = ast.parse(f"def {signature}: ...").body
     except (SyntaxError, ValueError, RecursionError):
         return None
-    return Call((*_of_python(node.args),), _written(node.returns), False) if isinstance(node, ast.FunctionDef) else None
+    if not isinstance(node, ast.FunctionDef):
+        return None
+    return Call((*_of_python(node.args),), _written(node.returns), checks_types=False)
 
 
 def _of_python(arguments: ast.arguments) -> Iterator[Parameter]:
@@ -95,7 +97,7 @@ def op_call(schema: str) -> tuple[str, Call] | None:
         if not argument:
             return None
         parameters.append(Parameter(argument["name"], argument["type"], argument["default"], kind))
-    return found["name"], Call(tuple(parameters), " ".join(found["returns"].split()), True)
+    return found["name"], Call(tuple(parameters), " ".join(found["returns"].split()), checks_types=True)
 
 
 def _split(text: str) -> list[str]:

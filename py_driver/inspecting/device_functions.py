@@ -1,7 +1,7 @@
 """What the device functions of cubins use: registers and stack, as their attributes tell. Pure.
 
-NVIDIA does not publish the layout; sections `.nv.info` of nvcc 11.8 to 13.5 have entries of a format, an attribute, a size,
-and for these attributes the number of a symbol and a value.
+NVIDIA does not publish the layout: entries of `.nv.info` have a format, an attribute and a size; for these attributes
+the number of a symbol and a value follow. Compared with cuobjdump 13.0 on the 39 functions of a wheel of torchao.
 """
 
 from __future__ import annotations

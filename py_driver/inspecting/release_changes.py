@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from py_driver.inspecting.release_facts import LibraryFacts, ReleaseFacts
 
 _REMOVED, _ADDED = "removed", "added"
-_METADATA_BREAKS: Final = ("requires-python", "requires-dist", "name")
-_INIT: Final = "PyInit_"
+_BREAKING_KEYS: Final = ("METADATA requires-python", "METADATA requires-dist", "METADATA name")
+_EXTRA: Final = "extra =="
 _STORED: Final = "size"
 
 
@@ -99,9 +99,15 @@ def _name(line: str) -> str:
 def _ops(old: Mapping[str, LibraryFacts], new: Mapping[str, LibraryFacts]) -> Iterator[ReleaseChange]:
     """What differs between the schemas of ops, in all libraries together."""
     before, after = _calls(old), _calls(new)
+    # Inside of a TORCH_LIBRARY a schema may have no namespace.
+    lost = {name for name in before if name not in after}
+    fresh = {name.rpartition("::")[2]: name for name in after if name not in before}
+    for name in sorted(lost):
+        if (bare := name.rpartition("::")[2]) in fresh:
+            after[name] = after.pop(fresh.pop(bare))
     for name in dict.fromkeys((*before, *after)):
         texts = [calls[name][0] if name in calls else "" for calls in (before, after)]
-        if texts[0] == texts[1]:
+        if name in before and name in after and before[name][1] == after[name][1]:
             continue
         why = ""
         if name in before:
@@ -135,9 +141,7 @@ def _library(name: str, old: LibraryFacts, new: LibraryFacts) -> Iterator[Releas
             yield ReleaseChange("device function", f"{name}: {key[1]} for {key[0]}", before, after)
 
 
-def _sets(
-    kind: str, name: str, old: frozenset[str], new: frozenset[str], *, lost: str = ""
-) -> Iterator[ReleaseChange]:
+def _sets(kind: str, name: str, old: frozenset[str], new: frozenset[str], *, lost: str = "") -> Iterator[ReleaseChange]:
     """What only one of two libraries has.
 
     Args:
@@ -158,7 +162,8 @@ def _metadata(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Releas
     for key in dict.fromkeys((*old, *new)):
         before, after = old.get(key, ""), new.get(key, "")
         if before != after:
-            why = "another environment is required" if key.endswith(_METADATA_BREAKS) and key in {*old} | {*new} else ""
+            fresh = [text for text in {*after.split("\n")} - {*before.split("\n"), ""} if _EXTRA not in text]
+            why = "another environment is required" if key in _BREAKING_KEYS and fresh else ""
             yield ReleaseChange("metadata", key, before, after, why)
 
 

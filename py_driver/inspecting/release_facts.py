@@ -89,8 +89,8 @@ def release_facts(path: Path, recorded: Recorded) -> ReleaseFacts:
         recorded: what the releases of torch, CUDA and Python define.
 
     Raises:
-        DriverError: FILE_MISSING if there is no such file, or neither a library nor a Python package in it; FILE_KIND if
-            it cannot be read.
+        DriverError: FILE_MISSING if there is no such file, or neither a library nor a Python package in it; FILE_KIND
+            if it cannot be read.
     """
     files = _files(path)
     identities = {str(json.loads(files[name]).get("id", "")) for name in files if name.endswith(METADATA)} - {""}
@@ -144,15 +144,15 @@ def _libraries(
     found = {name: content for name, content in files.items() if content.startswith(MAGIC)}
     needs = {name: needs_of(Elf(content), name) for name, content in found.items()}
     tables = {table.needs.name: table for table in load_table([*needs.values()], recorded)}
-    for name, content in found.items():
-        if _VENDORED in name:
+    for path, content in found.items():
+        if _VENDORED in path:
             continue
-        table = tables[name]
+        table = tables[path]
         loads = {f"torch {' '.join(build)}" for build, missing in table.builds.items() if not missing}
         for places in (table.toolkits, table.systems):
-            loads |= {place for place, missing in places.items() if not missing}
+            loads |= {name for name, missing in places.items() if not missing}
         loads |= {f"Python {version}" for version, missing in table.pythons.items() if missing == ()}
-        yield _without(name, identities), _library(content, needs[name], frozenset(loads), identities)
+        yield _without(path, identities), _library(content, needs[path], frozenset(loads), identities)
 
 
 def _library(content: bytes, needs: Needs, loads: frozenset[str], identities: set[str]) -> LibraryFacts:
@@ -218,7 +218,7 @@ def _metadata(files: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
             for field in fields(content):
                 if field.name in _COMPARED:
                     values.setdefault(field.name, []).append(field.value)
-            yield from ((f"METADATA {key}", ", ".join(sorted(own))) for key, own in values.items())
+            yield from ((f"METADATA {key}", "\n".join(sorted(own))) for key, own in values.items())
         elif name.rpartition("/")[2] == METADATA:
             stated = json.loads(content)
             for key in sorted({*stated} - {"id", "digest", "provenance"}):

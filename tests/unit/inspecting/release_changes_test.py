@@ -1,0 +1,235 @@
+"""`driver diff` on pairs of wheels with one planted change each: breaks are found, other changes are no breaks."""
+
+from __future__ import annotations
+
+import functools
+import json
+import struct
+import subprocess
+import tempfile
+import zipfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from py_driver import __main__
+from py_driver.inspecting.call_breaks import breaks, op_call, python_call
+from py_driver.inspecting.device_functions import device_functions
+from py_driver.inspecting.recorded_symbols import Recorded
+from py_driver.inspecting.release_changes import is_new_major, release_changes
+from py_driver.inspecting.release_facts import ReleaseFacts, release_facts
+from py_driver.matrix.releases import Releases
+from py_driver.system.elf import Elf
+
+RECORDED = Recorded(Releases())
+NEW = "_ZN3c106detail14torchCheckFailEPKcS2_jRKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+PYTHON = """
+class Layer:
+    def __init__(self, size, bias=True): ...
+    def forward(self, x): ...
+def relu(x, slope=0.1, *, out=None, **more): ...
+def silu(x): ...
+"""
+OPS = ("relu(Tensor x, float slope=0.1, *, int n=1) -> Tensor", "silu(Tensor! out, Tensor x) -> ()")
+SASS, PTX = 2, 1
+
+
+@dataclass(frozen=True)
+class Release:
+    """What a wheel of the test has."""
+
+    python: str = PYTHON
+    ops: tuple[str, ...] = OPS
+    exports: tuple[str, ...] = ("relu_entry", "silu_entry")
+    takes: tuple[str, ...] = (NEW,)
+    images: tuple[tuple[int, int], ...] = ((SASS, 80), (SASS, 90), (PTX, 90))
+    library: str = "thing/_C.abi3.so"
+    requires: str = "Requires-Python: >=3.10\nRequires-Dist: torch>=2.9\n"
+    version: str = "1.0"
+    glibc: str = ""
+    registers: int = 32
+
+
+def cubin(registers: int) -> bytes:
+    """A cubin with the function `kernel`, which uses so many registers and 16 bytes of stack."""
+    names = b"\0.nv.info\0kernel\0\0\0\0\0\0\0"
+    symbols = bytes(24) + struct.pack("<IBBHQQ", 10, 0x12, 0, 1, 0, 0)
+    attributes = struct.pack("<BBHIIBBHII", 4, 0x2F, 8, 1, registers, 4, 0x11, 8, 1, 16)
+    parts, at, rows = [names, symbols, attributes], 64, [bytes(64)]
+    for kind, name, link, part in zip((3, 2, 0x70000000), (0, 0, 1), (0, 1, 2), parts, strict=True):
+        rows.append(struct.pack("<IIQQQQIIQQ", name, kind, 0, 0, at, len(part), link, 0, 8, 0))
+        at += len(part)
+    head = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, at, 0, 64, 0, 0, 64, 4, 1)
+    return head + b"".join(parts) + b"".join(rows)
+
+
+def fatbin(images: tuple[tuple[int, int], ...], registers: int) -> bytes:
+    """A fat binary with images of some kinds and architectures, as nvcc lays it out."""
+    contents = {PTX: b".version", SASS: cubin(registers)}
+    body = b"".join(
+        struct.pack("<HHIQ", kind, 0x101, 64, len(contents[kind]))
+        + bytes(12)
+        + struct.pack("<I", arch)
+        + bytes(32)
+        + contents[kind]
+        for kind, arch in images
+    )
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
+
+
+@functools.cache
+def library(release: Release) -> bytes:
+    """The library of a release, by gcc."""
+    with tempfile.TemporaryDirectory() as work:
+        source, path = Path(work, "source.c"), Path(work, "library.so")
+        code = ",".join(map(str, fatbin(release.images, release.registers)))
+        lines = [f"void {name}(void){{}}" for name in release.exports]
+        lines += [f"void {name}(void);\nvoid call_{i}(void){{ {name}(); }}" for i, name in enumerate(release.takes)]
+        lines += [f"const char op_{i}[] = {json.dumps(text)};" for i, text in enumerate(release.ops)]
+        lines += [f'__attribute__((section(".nv_fatbin"), aligned(8))) const unsigned char fatbin[] = {{{code}}};']
+        lines += [release.glibc]
+        source.write_text("\n".join(lines))
+        subprocess.run(["gcc", "-w", "-shared", "-fPIC", str(source), "-o", str(path)], check=True)
+        return path.read_bytes()
+
+
+def wheel(release: Release, directory: Path) -> Path:
+    directory.mkdir()
+    path = directory / f"thing-{release.version}-cp310-abi3-linux_x86_64.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("thing/__init__.py", release.python)
+        if release.library:
+            archive.writestr(release.library, library(replace(release, python="", library="", requires="", version="")))
+        info = f"thing-{release.version}.dist-info/METADATA"
+        archive.writestr(info, f"Metadata-Version: 2.1\nName: thing\nVersion: {release.version}\n{release.requires}")
+    return path
+
+
+def python(old: str, new: str) -> Release:
+    assert old in PYTHON
+    return Release(python=PYTHON.replace(old, new))
+
+
+def op(old: str, new: str) -> Release:
+    assert old in OPS[0]
+    return Release(ops=(OPS[0].replace(old, new), OPS[1]))
+
+
+BREAKS = {
+    "a function is removed": ("function", python("def silu(x): ...", "")),
+    "a parameter is removed": ("function", python("relu(x, slope=0.1, ", "relu(x, ")),
+    "a parameter has another name": ("function", python("silu(x)", "silu(tensor)")),
+    "parameters change places": ("function", python("self, size, bias=True", "self, bias=True, size=1")),
+    "a parameter is new and required": ("function", python("silu(x)", "silu(x, slope)")),
+    "a default is gone": ("function", python("bias=True", "bias")),
+    "a default is another": ("function", python("slope=0.1", "slope=0.2")),
+    "a parameter is a keyword only": ("function", python("slope=0.1, *,", "*, slope=0.1,")),
+    "further keywords are refused": ("function", python(", **more", "")),
+    "a method is removed": ("function", python("    def forward(self, x): ...\n", "")),
+    "a method needs more": ("function", python("forward(self, x)", "forward(self, x, y)")),
+    "an op is removed": ("op", Release(ops=OPS[:1])),
+    "an op needs more": ("op", op("Tensor x,", "Tensor x, Tensor y,")),
+    "an op takes another type": ("op", op("float slope=0.1", "int slope=1")),
+    "an op returns something else": ("op", op("-> Tensor", "-> (Tensor, Tensor)")),
+    "an op has another default": ("op", op("slope=0.1", "slope=0.2")),
+    "an op mutates an argument": ("op", op("Tensor x", "Tensor(a!) x")),
+    "an op's argument is a keyword only": ("op", op("float slope=0.1, *,", "*, float slope=0.1,")),
+    "an export is removed": ("export", Release(exports=("relu_entry",))),
+    "machine code is removed": ("architecture", Release(images=((SASS, 90), (PTX, 90)))),
+    "PTX is removed": ("PTX", Release(images=((SASS, 80), (SASS, 90)))),
+    "a newer torch is needed": ("loads with", Release(takes=(NEW, "torch_exception_get_what"))),
+    "a newer glibc is needed": (
+        "loads with",
+        Release(glibc="int pthread_create(void*,void*,void*,void*);void t(void){pthread_create(0,0,0,0);}"),
+    ),
+    "one Python is needed": ("loads with", Release(library="thing/_C.cpython-312-x86_64-linux-gnu.so")),
+    "a library is removed": ("library", Release(library="")),
+    "another package is required": ("metadata", Release(requires=f"{Release.requires}Requires-Dist: more\n")),
+    "a newer Python is required": (
+        "metadata",
+        Release(requires="Requires-Python: >=3.12\nRequires-Dist: torch>=2.9\n"),
+    ),
+}
+
+KEEPS = {
+    "a function is new": python("def silu(x): ...", "def silu(x): ...\ndef gelu(x): ..."),
+    "a parameter is new and optional": python("silu(x)", "silu(x, slope=1)"),
+    "a docstring is another": python("def silu(x): ...", 'def silu(x):\n    "Text."'),
+    "an op is new": Release(ops=(*OPS, "gelu(Tensor x) -> Tensor")),
+    "an op takes more types": op("int n=1", "SymInt n=1"),
+    "an op takes None too": op("Tensor x", "Tensor? x"),
+    "an op has an optional argument more": op("int n=1", "int n=1, bool fast=False"),
+    "an op states its namespace": Release(ops=(f"thing::{OPS[0]}", OPS[1])),
+    "an export is new": Release(exports=("relu_entry", "silu_entry", "gelu_entry")),
+    "machine code is new": Release(images=((SASS, 80), (SASS, 90), (SASS, 100), (PTX, 90))),
+    "a requirement is gone": Release(requires="Requires-Python: >=3.10\n"),
+    "an extra requires more": Release(requires=f"{Release.requires}Requires-Dist: x; extra == 'a'\n"),
+    "nothing changes": Release(),
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_planted_break_is_found(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kind, changed = BREAKS[name]
+    old, new = wheel(Release(), tmp_path / "old"), wheel(changed, tmp_path / "new")
+    assert __main__.main(["diff", str(old), str(new), "--breaking", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert kind in {change["kind"] for change in found["changes"]}
+    assert found["breaking"] == len(found["changes"])
+
+
+@pytest.mark.parametrize("name", KEEPS)
+def test_a_change_that_breaks_nobody_is_no_break(name: str, tmp_path: Path) -> None:
+    old, new = wheel(Release(), tmp_path / "old"), wheel(KEEPS[name], tmp_path / "new")
+    facts = [release_facts(path, RECORDED) for path in (old, new)]
+    changes = release_changes(*facts)
+    assert [change for change in changes if change.breaking] == []
+    assert bool(changes) == (name not in {"nothing changes", "a docstring is another", "an op states its namespace"})
+
+
+def test_a_new_major_version_may_break(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = wheel(Release(), tmp_path / "old")
+    new = wheel(replace(python("def silu(x): ...", ""), version="2.0"), tmp_path / "new")
+    assert __main__.main(["diff", str(old), str(new), "--breaking"]) == 0
+    assert "which a new major version may do" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "major"),
+    [("1.2", "2.0", True), ("0.1", "0.2", True), ("1.2", "1.3", False), ("2.0", "1.0", False), ("", "2", False)],
+)
+def test_a_major_version_is_that_of_semver(old: str, new: str, *, major: bool) -> None:
+    assert is_new_major(old, new) is major
+
+
+def test_registers_of_device_functions_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    functions = [*device_functions(Elf(library(Release(images=((SASS, 80),)))))]
+    assert functions == [("kernel", "8.0", (32, 16))]
+    old, new = wheel(Release(), tmp_path / "old"), wheel(Release(registers=40), tmp_path / "new")
+    assert __main__.main(["diff", str(old), str(new), "--breaking"]) == 0
+    capsys.readouterr()
+    assert __main__.main(["diff", str(old), str(new)]) == 0
+    assert "40 registers, 16 bytes of stack" in capsys.readouterr().out
+
+
+def test_a_call_is_compared_by_names_and_places() -> None:
+    old, new = python_call("f(a, b, /, c=1)"), python_call("f(a, b, c=1, d=2)")
+    assert old
+    assert new
+    assert [*breaks(old, new)] == []
+    assert python_call("f(") is None
+    assert op_call("no schema") is None
+
+
+def test_what_is_no_release_is_one_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
+    broken = tmp_path / "broken.whl"
+    broken.write_bytes(b"PK")
+    for path, code in ((tmp_path / "empty", "E101"), (tmp_path / "none", "E101"), (broken, "E103")):
+        assert __main__.main(["diff", str(path), str(path)]) not in {0, 1, 70}
+        assert code in capsys.readouterr().err
+
+
+def test_no_facts_have_no_changes() -> None:
+    assert release_changes(ReleaseFacts("", {}, {}, {}), ReleaseFacts("", {}, {}, {})) == []
