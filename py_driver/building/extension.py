@@ -217,8 +217,11 @@ def build_extension(extension: Extension, releases: Releases, output: Output, op
     """Build the modules of a project into the cache; each configuration in its order.
 
     Raises:
-        DriverError: what the builds raise.
+        DriverError: USAGE for slices; what the builds raise.
     """
+    if options.slices:
+        message = f"--slice: {extension.directory} has a setup.py, and no slices"
+        raise error(Code.USAGE, message, help="build without --slice")
     if options.report is not None:
         check_page(options.report)
     check_user_lock(releases)
