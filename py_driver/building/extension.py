@@ -12,7 +12,7 @@ from py_driver.building.build import Prepared, build_all
 from py_driver.building.collect import check_place
 from py_driver.building.selection import choose
 from py_driver.building.variant_dir import BUILD
-from py_driver.errors import Code, DriverError, Span
+from py_driver.errors import Code, DriverError, Span, error
 from py_driver.extensions.headers import ProjectTree
 from py_driver.extensions.plan import ConfigurationRecord, plan_extensions
 from py_driver.matrix.backends import arch_order
