@@ -117,6 +117,14 @@ def test_a_slice_is_smaller_and_is_in_no_directory_of_whole_variants(published: 
     assert {path.name for path in (published.project / "build-slices").iterdir()} == {*_SLICES}
 
 
+def test_a_slice_has_the_bytes_of_a_build_for_its_capability_alone(published: _Published, base: Path) -> None:
+    project = copy_project(published.project, base / "alone" / "relu")
+    published.driver.run("build", project, f"--variant={CU130}", "--archs=9.0")
+    places = (project / "build" / CU130, published.project / "build-slices" / "sm90" / CU130)
+    [alone], [part] = (list(place.glob("*.so")) for place in places)
+    assert part.read_bytes() == alone.read_bytes()
+
+
 def test_each_slice_has_a_branch_with_its_provenance_and_the_index_its_digest(published: _Published) -> None:
     assert set(published.hub.repositories["me/relu"].branches) == {"main", "v1", *(f"v1-{name}" for name in _SLICES)}
     index = json.loads(published.files("v1")["slices.json"])
