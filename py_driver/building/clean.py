@@ -19,14 +19,14 @@ class Outputs(NamedTuple):
     """What is in the places where builds of a project write.
 
     Attributes:
-        written: variants in `build/`, leftovers of builds that were killed, and `.dev/`.
-        foreign: other files and directories in `build/`; they stay.
-        build: the directory of the variants, which goes when it is empty.
+        written: variants in `build/`, slices in `build-slices/`, leftovers of builds that were killed, and `.dev/`.
+        foreign: other files and directories in these; they stay.
+        places: the directories of variants and slices, which go when they are empty, in this order.
     """
 
     written: tuple[Path, ...]
     foreign: tuple[Path, ...]
-    build: Path
+    places: tuple[Path, ...]
 
 
 def outputs_of(directory: Path) -> Outputs:
@@ -37,14 +37,24 @@ def outputs_of(directory: Path) -> Outputs:
     Args:
         directory: of the project.
     """
-    build, dev = directory / BUILD, directory / DEV
-    entries = sorted(build.iterdir()) if is_directory(build) and not build.is_symlink() else []
-    written = [path for path in entries if not path.is_symlink() and path.is_dir() and _is_made(path)]
-    foreign = [path for path in entries if path not in written] + [path for path in (build, dev) if path.is_symlink()]
-    slices = directory / SLICES
-    written += [path for path in (*slices.glob("*/*"), *slices.glob(".*")) if path.is_dir() and _is_made(path)]
-    written += [dev] if is_directory(dev) and not dev.is_symlink() else []
-    return Outputs(tuple(written), tuple(foreign), build)
+    build, dev, slices = directory / BUILD, directory / DEV, directory / SLICES
+    places = [build, *(path for path in _entries(slices) if _is_own(path) and not _is_made(path)), slices]
+    entries = [path for place in places for path in _entries(place) if path not in places]
+    written = [path for path in entries if _is_own(path) and _is_made(path)]
+    links = [path for path in (build, dev, slices) if path.is_symlink()]
+    foreign = [*(path for path in entries if path not in written), *links]
+    written += [dev] if _is_own(dev) else []
+    return Outputs(tuple(written), tuple(foreign), tuple(places))
+
+
+def _entries(directory: Path) -> list[Path]:
+    """What a directory has; nothing of a link."""
+    return sorted(directory.iterdir()) if _is_own(directory) else []
+
+
+def _is_own(path: Path) -> bool:
+    """Whether there is a directory, and no link in its place."""
+    return is_directory(path) and not path.is_symlink()
 
 
 def _is_made(path: Path) -> bool:
@@ -62,5 +72,6 @@ def remove_all(found: Iterable[Outputs]) -> None:
             remove(path)
             if path.exists():
                 raise error(Code.PERMISSION, f"cannot remove {path}", help="make it and its directory writable")
-        if is_directory(outputs.build) and not outputs.build.is_symlink() and not any(outputs.build.iterdir()):
-            outputs.build.rmdir()
+        for place in outputs.places:
+            if _is_own(place) and not _entries(place):
+                place.rmdir()

@@ -12,7 +12,7 @@ from py_driver.building.build import Prepared, build_all
 from py_driver.building.collect import check_place
 from py_driver.building.selection import choose
 from py_driver.building.variant_dir import BUILD
-from py_driver.errors import Code, DriverError, Span
+from py_driver.errors import Code, DriverError, Span, error
 from py_driver.extensions.headers import ProjectTree
 from py_driver.extensions.plan import ConfigurationRecord, plan_extensions
 from py_driver.matrix.backends import arch_order
@@ -217,8 +217,11 @@ def build_extension(extension: Extension, releases: Releases, output: Output, op
     """Build the modules of a project into the cache; each configuration in its order.
 
     Raises:
-        DriverError: what the builds raise.
+        DriverError: USAGE for slices; what the builds raise.
     """
+    if options.slices:
+        message = f"--slice: {extension.directory} has a setup.py, and no slices"
+        raise error(Code.USAGE, message, help="build without --slice")
     if options.report is not None:
         check_page(options.report)
     check_user_lock(releases)

@@ -17,10 +17,13 @@ from py_driver.output import printable
 from py_driver.recording.source_archive import Source
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from py_driver.cli import Subparsers
     from py_driver.matrix.releases import Releases
     from py_driver.matrix.select import Words
     from py_driver.output import Output
+    from py_driver.publishing.release import BuiltVariant
 
 
 def add(subparsers: Subparsers) -> None:
@@ -37,6 +40,11 @@ def add(subparsers: Subparsers) -> None:
     add_bindings(parser, EVERY)
     add_report(parser)
     add_hash(parser.group("select"))
+    parser.group("select").add_argument(
+        "--slice",
+        action="store_true",
+        help="write a wheel for each GPU capability instead, of the slices in build-slices/",
+    )
     parser.add_argument(
         "--out", metavar="DIR", type=Path, default=Path("dist"), help="write the wheels to DIR (default: dist)"
     )
@@ -77,11 +85,16 @@ def _pack(args: argparse.Namespace, output: Output) -> int:
     projects = projects_of(args)
     releases, selection = releases_of(args), words_of(args, several=projects is not None)
     if projects is None:
-        output.data(str(_make(args.directories[0], releases, selection, {}, args, output)))
+        for path in _make(args.directories[0], releases, selection, {}, args, output):
+            output.data(str(path))
         return ExitCode.OK
     taken: dict[Path, Path] = {}
     outcomes = for_each(projects, lambda path: _make(path, releases, selection, taken, args, output), output)
-    rows = [[printable(str(outcome.directory)), printable(str(outcome.value))] for outcome in outcomes if outcome.value]
+    rows = [
+        [printable(str(outcome.directory)), printable(str(path))]
+        for outcome in outcomes
+        for path in outcome.value or ()
+    ]
     if rows:
         output.table(("project", "wheel"), rows)
     output.say(summary(outcomes, "packed"))
@@ -92,6 +105,8 @@ def _extension(directory: Path, args: argparse.Namespace, output: Output, source
     """Build a project with a setup.py, and write its wheels; the exit code."""
     from py_driver.cli.extension import wheels
 
+    if args.slice:
+        raise error(Code.USAGE, f"--slice: {directory} has a setup.py, and no slices", help="call it without --slice")
     for path in wheels(directory, args, output, options_of(args), source):
         output.data(str(path))
     return ExitCode.OK
@@ -104,8 +119,8 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
     taken: dict[Path, Path],
     args: argparse.Namespace,
     output: Output,
-) -> Path:
-    """Make the wheel of a project; its path.
+) -> list[Path]:
+    """Make the wheel of a project, or those of its slices; their paths.
 
     Args:
         directory: of the project.
@@ -123,7 +138,9 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
     from py_driver.building.variant_dir import present
     from py_driver.plan.plan import make_plan
     from py_driver.plan.project import load
+    from py_driver.plan.slices import sliced
     from py_driver.publishing.release import read_to_ship
+    from py_driver.publishing.slices import read_slices
     from py_driver.publishing.wheel import make_wheel, wheel_name
     from py_driver.system.files import writing
 
@@ -132,12 +149,19 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
     with held(directory, plan, output):
         chosen = present(directory, plan, args.variant, words=words)
         built = read_to_ship(directory, plan, chosen, releases.lock)
-        path: Path = args.out / wheel_name(project.manifest, [variant.name for variant in built])
-        if path in taken:
-            message = f"the wheel {path} of {taken[path]} would be overwritten by the wheel of {directory}"
-            raise error(Code.FOREIGN_FILE, message, help="give the projects different names, or use another --out")
-        with writing(args.out):
-            args.out.mkdir(parents=True, exist_ok=True)
-            make_wheel(project.manifest, built, path)
-    taken[path] = directory
-    return path
+        contents: dict[str, Sequence[BuiltVariant]] = {"": built}
+        if args.slice:
+            parts = read_slices(directory, sliced(plan, chosen), releases.lock)
+            contents = {part.name: part.built for part in parts}
+        paths: list[Path] = []
+        for part, listed in contents.items():
+            path = args.out / wheel_name(project.manifest, [variant.name for variant in listed], part)
+            if path in taken:
+                message = f"the wheel {path} of {taken[path]} would be overwritten by the wheel of {directory}"
+                raise error(Code.FOREIGN_FILE, message, help="give the projects different names, or use another --out")
+            with writing(args.out):
+                args.out.mkdir(parents=True, exist_ok=True)
+                make_wheel(project.manifest, listed, path)
+            taken[path] = directory
+            paths.append(path)
+    return paths

@@ -14,6 +14,7 @@ from py_driver.errors import Code, error
 from py_driver.matrix.backends import TOOLKITS, version_of
 from py_driver.matrix.configurations import Configuration, parse
 from py_driver.matrix.toolkits import numbers
+from py_driver.plan.metadata import SLICE
 from py_driver.publishing import wheel_loader
 from py_driver.publishing.release import make_file
 from py_driver.publishing.wheel_archive import GENERATOR, PLATFORM, STABLE_ABI, write_wheel
@@ -38,7 +39,7 @@ LOADER = "_rules_torch_kernels"
 """The module that a wheel's package begins with; variants cannot see it."""
 
 
-def wheel_name(manifest: Manifest, variants: Sequence[str]) -> str:
+def wheel_name(manifest: Manifest, variants: Sequence[str], part: str = "") -> str:
     """What the wheel of some variants is called.
 
     One variant is told by the local version, `1.0+torch213.cxx11.cu130`, as torch's own wheels do. Tagged is what the
@@ -47,13 +48,15 @@ def wheel_name(manifest: Manifest, variants: Sequence[str]) -> str:
     Args:
         manifest: of the project.
         variants: their identifiers.
+        part: the capability of slices, `sm90`, which is told too; empty for variants with all device code.
     """
     configurations = [parse(variant) for variant in variants]
-    return f"{manifest.module}-{_version(manifest, configurations)}-{_tag(configurations)}.whl"
+    return f"{manifest.module}-{_version(manifest, configurations, part)}-{_tag(configurations)}.whl"
 
 
-def _version(manifest: Manifest, configurations: Sequence[Configuration]) -> str:
-    return f"{manifest.version}.0" + (f"+{_local(configurations[0])}" if len(configurations) == 1 else "")
+def _version(manifest: Manifest, configurations: Sequence[Configuration], part: str) -> str:
+    labels = [*([_local(configurations[0])] if len(configurations) == 1 else []), *([part] if part else [])]
+    return f"{manifest.version}.0" + (f"+{'.'.join(labels)}" if labels else "")
 
 
 def _tag(configurations: Sequence[Configuration]) -> str:
@@ -80,7 +83,7 @@ def make_wheel(manifest: Manifest, built: Sequence[BuiltVariant], target: Path) 
 
     Args:
         manifest: of the project.
-        built: the variants.
+        built: the variants, or slices of them for one capability.
         target: the file, named as `wheel_name` says.
 
     Raises:
@@ -96,7 +99,7 @@ def make_wheel(manifest: Manifest, built: Sequence[BuiltVariant], target: Path) 
     if any(configuration.tvm_ffi for configuration in configurations):
         advice = "publish it: `kernels.get_kernel` loads it"
         raise error(Code.UNSUPPORTED, "there is no wheel of a kernel that is bound with tvm-ffi", help=advice)
-    version = _version(manifest, configurations)
+    version = _version(manifest, configurations, built[0].metadata.get(SLICE, ""))
     module = manifest.module
     files: dict[str, File] = {
         f"{module}/{file.path.removeprefix(f'{BUILD}/').replace(variant.name, f'{PLACE}/{variant.name}', 1)}": file
@@ -170,6 +173,7 @@ def describe(configuration: Configuration, built: BuiltVariant) -> Variant:
         toolkit=numbers(toolkit) if toolkit else (),
         platform=f"{configuration.cpu}-{configuration.os}" if configuration.torch else "",
         archs=tuple(built.metadata.get("backend", {}).get("archs", ())) if configuration.torch else (),
+        part=built.metadata.get(SLICE, ""),
     )
 
 

@@ -63,6 +63,7 @@ class Variant(NamedTuple):
         toolkit: the version of its backend's toolkit that it is for, if any.
         platform: the machine that it is for, `x86_64-linux`, or nothing.
         archs: the GPU architectures that it has code for: `9.0`, `12.0+PTX`, `gfx942`.
+        part: the capability that it is a slice for, `sm90`; empty if it has all device code.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Variant(NamedTuple):
     toolkit: tuple[int, ...] = ()
     platform: str = ""
     archs: tuple[str, ...] = ()
+    part: str = ""
 
 
 class Here(NamedTuple):
@@ -253,6 +255,8 @@ def _watch_gpus(name: str, variant: Variant, torch: Any, backend: Backend | None
                 code = f"{variant.name} has code for {', '.join(variant.archs)}"
                 gpu = f"the GPU {number} ({about.name}, {arch})"
                 text = f"{name}: {code}, and none that {gpu} can run: its kernels fail there"
+                if variant.part:
+                    text += f". This wheel is the slice for {variant.part}: install that of this GPU, or the whole one"
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     if later is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -86,7 +87,8 @@ def published(clone: Driver, base: Path) -> Iterator[_Published]:
     project = copy_project(clone.root / "examples" / "relu", base / "sliced" / "relu")
     manifest = project / "build.toml"
     every, fewer = '"8.0", "8.6", "8.9", "9.0", "10.0", "12.0+PTX"', '"8.0", "9.0", "12.0+PTX"'
-    assert every in (text := manifest.read_text())
+    text = manifest.read_text()
+    assert every in text
     manifest.write_text(text.replace(every, fewer))
     variants = [f"--variant={name}" for name in (CPU, CU130)]
     plain = json.loads(clone.run("build", project, *variants, "--json").stdout)
@@ -113,6 +115,14 @@ def test_a_slice_is_smaller_and_is_in_no_directory_of_whole_variants(published: 
     assert all(sizes[f"{CU130}-{name}"] < sizes[CU130] for name in _SLICES)
     assert {path.name for path in (published.project / "build").iterdir()} == {CPU, CU130}
     assert {path.name for path in (published.project / "build-slices").iterdir()} == {*_SLICES}
+
+
+def test_a_slice_has_the_bytes_of_a_build_for_its_capability_alone(published: _Published, base: Path) -> None:
+    project = copy_project(published.project, base / "alone" / "relu")
+    published.driver.run("build", project, f"--variant={CU130}", "--archs=9.0")
+    places = (project / "build" / CU130, published.project / "build-slices" / "sm90" / CU130)
+    [alone], [part] = (list(place.glob("*.so")) for place in places)
+    assert part.read_bytes() == alone.read_bytes()
 
 
 def test_each_slice_has_a_branch_with_its_provenance_and_the_index_its_digest(published: _Published) -> None:
@@ -193,6 +203,17 @@ def test_slices_of_an_older_build_are_not_loaded(published: _Published, tmp_path
     repository.put("v1", before)
     assert (variant, part) == (CU130, "whole")
     assert "is of another build than slices.json" in warned
+
+
+def test_each_slice_has_a_wheel_that_is_named_by_its_capability(published: _Published, tmp_path: Path) -> None:
+    published.driver.run("wheel", published.project, "--slice", f"--variant={CU130}", f"--out={tmp_path}")
+    name = "relu-1.0+torch213.cxx11.cu130.{}-cp39-abi3-manylinux_2_28_x86_64.whl"
+    assert {path.name for path in tmp_path.iterdir()} == {name.format(part) for part in _SLICES}
+    for part in _SLICES:
+        with zipfile.ZipFile(tmp_path / name.format(part)) as wheel:
+            metadata = json.loads(wheel.read(f"relu/_variants/{CU130}/metadata.json"))
+            assert metadata["slice"] == part
+            assert f"part='{part}'" in wheel.read("relu/__init__.py").decode()
 
 
 def test_a_slice_that_is_not_built_or_taken_for_a_whole_variant_is_refused(published: _Published) -> None:

@@ -186,7 +186,7 @@ def make_lean(manifest: Path) -> None:
 
 def copy_project(source: Path, to: Path) -> Path:
     """Copy a project, without what was built of it."""
-    shutil.copytree(source, to, ignore=shutil.ignore_patterns("build", "__pycache__", ".pytest_cache"))
+    shutil.copytree(source, to, ignore=shutil.ignore_patterns("build", "build-slices", "__pycache__", ".pytest_cache"))
     return to
 
 

@@ -36,6 +36,21 @@ def test_variants_go_and_sources_stay(project: Path) -> None:
     assert main(["clean", str(project)]) == 0
 
 
+def test_slices_go_and_what_else_is_beside_them_stays(project: Path) -> None:
+    for name in (
+        f"sm90/{VARIANT}/metadata.json",
+        "sm90/notes.txt",
+        "mine/notes/a.txt",
+        f"sm80/{VARIANT}/metadata.json",
+    ):
+        path = project / "build-slices" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    assert main(["clean", str(project)]) == 0
+    left = sorted(path.relative_to(project / "build-slices").as_posix() for path in project.glob("build-slices/**/*"))
+    assert left == ["mine", "mine/notes", "mine/notes/a.txt", "sm90", "sm90/notes.txt"]
+
+
 def test_foreign_files_and_links_stay(project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "build" / "notes").mkdir()
     (tmp_path / "elsewhere").mkdir()

@@ -326,6 +326,7 @@ class _Gpus:
     [
         ({"cuda": "13.0"}, "cu130", ["8.0", "12.0+PTX"], ("8.6", "9.0", "12.1"), ["GPU 1 (NVIDIA, 9.0)"]),
         ({"cuda": "13.0"}, "cu130", ["8.0", "9.0"], ("8.6", "9.0"), []),
+        ({"cuda": "13.0"}, "cu130", ["8.0"], ("8.6", "9.0"), ["GPU 1 (NVIDIA, 9.0)"]),
         ({"hip": "7.2.1"}, "rocm72", ["gfx942"], ("gfx942", "gfx1100"), ["GPU 1 (AMD, gfx1100)"]),
         ({}, "cpu", None, ("9.0",), []),
     ],
@@ -343,7 +344,8 @@ def test_package_that_is_imported_tells_of_torch_and_gpus_once(  # noqa: PLR0913
     monkeypatch.setattr(platform, "system", lambda: "Linux")
     name = f"torch213-cxx11-{backend}-x86_64-linux"
     told: dict[str, Any] = {} if archs is None else {"archs": archs}
-    metadata = {"id": "_told", "backend": {"type": "x", **told}}
+    part = {"slice": "sm80"} if archs == ["8.0"] else {}
+    metadata = {"id": "_told", "backend": {"type": "x", **told}, **part}
     variant = describe(parse(name), BuiltVariant(name, metadata, ()))
     package = tmp_path / "told"
     (package / "_variants" / name).mkdir(parents=True)
@@ -371,6 +373,7 @@ def test_package_that_is_imported_tells_of_torch_and_gpus_once(  # noqa: PLR0913
     said = [str(one.message) for one in caught[1:]]
     assert [one.partition("that the ")[2].partition(" can run")[0] for one in said] == lacking
     assert all(f"{name} has code for {', '.join(archs or ())}" in one for one in said)
+    assert all(("This wheel is the slice for sm80: install that of this GPU" in one) == bool(part) for one in said)
 
 
 def test_loader_is_python_3_9() -> None:

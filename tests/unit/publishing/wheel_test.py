@@ -25,6 +25,8 @@ from py_driver.manifest.parts import PYTHON_PACKAGES
 from py_driver.publishing.release import BuiltVariant, make_file
 from py_driver.publishing.wheel import DISTRIBUTIONS, LOADER, make_wheel, wheel_name
 
+_CU130 = "torch213-cxx11-cu130-x86_64-linux"
+
 
 def make(project: Path, *options: str) -> Path:
     """Make the wheel; its path."""
@@ -120,24 +122,33 @@ def test_changed_variant_is_refused(project: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(
-    ("names", "wheel", "requires"),
+    ("names", "part", "wheel", "requires"),
     [
-        (["torch213-cxx11-cu130-x86_64-linux"], "1.0+torch213.cxx11.cu130-cp39-abi3-manylinux_2_28", "torch==2.13.*"),
-        (["torch-stable-abi29-cpu-x86_64-linux"], "1.0+stable29.cpu-cp39-abi3-manylinux_2_28", "torch"),
-        ([f"torch213-cxx11-{one}-x86_64-linux" for one in ("cpu", "rocm72")], "1.0-cp39-abi3-many", "torch==2.13.*"),
-        ([f"torch{one}-cxx11-cpu-x86_64-linux" for one in ("213", "215")], "1.0-cp39-abi3-many", "torch"),
+        ([_CU130], "", "1.0+torch213.cxx11.cu130-cp39-abi3-manylinux_2_28", "torch==2.13.*"),
+        ([_CU130], "sm90", "1.0+torch213.cxx11.cu130.sm90-cp39-abi3-manylinux_2_28", "torch==2.13.*"),
+        ([_CU130, _CU130.replace("213", "215")], "sm90", "1.0+sm90-cp39-abi3-manylinux_2_28", "torch"),
+        (["torch-stable-abi29-cpu-x86_64-linux"], "", "1.0+stable29.cpu-cp39-abi3-manylinux_2_28", "torch"),
+        (
+            [f"torch213-cxx11-{one}-x86_64-linux" for one in ("cpu", "rocm72")],
+            "",
+            "1.0-cp39-abi3-many",
+            "torch==2.13.*",
+        ),
+        ([f"torch{one}-cxx11-cpu-x86_64-linux" for one in ("213", "215")], "", "1.0-cp39-abi3-many", "torch"),
     ],
 )
-def test_names_and_requirements(names: list[str], wheel: str, requires: str, tmp_path: Path) -> None:
+def test_names_and_requirements(names: list[str], part: str, wheel: str, requires: str, tmp_path: Path) -> None:
     span = Source("build.toml", "").span(0, 1)
     manifest = Manifest(
         file="", edition=5, name=Located(value="relu", span=span), framework=Framework(span=span), python_root=""
     )
-    built = [BuiltVariant(name, {"id": "i"}, (make_file(f"build/{name}/__init__.py", b""),)) for name in names]
-    made = tmp_path / wheel_name(manifest, names)
+    metadata = {"id": "i", **({"slice": part} if part else {})}
+    built = [BuiltVariant(name, metadata, (make_file(f"build/{name}/__init__.py", b""),)) for name in names]
+    made = tmp_path / wheel_name(manifest, names, part)
     make_wheel(manifest, built, made)
     assert made.name.startswith(f"relu-{wheel}")
     assert listed(made, "Requires-Dist") == [requires]
+    assert listed(made, "Version") == [wheel.partition("-")[0]]
 
 
 @pytest.mark.parametrize(
