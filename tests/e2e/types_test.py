@@ -131,6 +131,7 @@ def _without_tag(name: re.Match[bytes]) -> bytes:
     return (name[1] + name[2]).ljust(len(name[0]), b"\0")
 
 
+@pytest.mark.slow
 def test_types_of_all_kinds_do_not_meet(versions: list[Path], python: str) -> None:
     forward, *refused = _say(python, _TYPES, *versions)
     assert ast.literal_eval(forward) == [_expected(1, 0), _expected(2, 1)]
