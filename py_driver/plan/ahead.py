@@ -140,7 +140,10 @@ def triton_targets(manifest: Manifest, matrix: Matrix, python: Sequence[str], li
 
 
 def _with_tuned(compiled: Compiled, links: Links, findings: Findings) -> Compiled:
-    """A function with the configurations that `driver tune --apply` wrote for it, each once."""
+    """A function with the configurations that `driver tune --apply` wrote for it, each once.
+
+    A file has a configuration for each of some sizes, or one alone.
+    """
     tuned = compiled.tuned
     if tuned is None:
         return compiled
@@ -148,11 +151,12 @@ def _with_tuned(compiled: Compiled, links: Links, findings: Findings) -> Compile
     if problem := path_problem(tuned.value) or (directory.exists() and links.problem(tuned.value)):
         findings.add(Code.PATH_ESCAPES, f"`{tuned.value}` {problem}", tuned.span)
         return compiled
-    configs = [*compiled.configs]
+    configs = [config for config in compiled.configs if config.values]
     for path in sorted(directory.glob("*.json")):
         try:
             chosen = json.loads(path.read_bytes())
-            found = [{**config} for config in chosen.values()]
+            nested = [config for config in chosen.values() if isinstance(config, dict)]
+            found = [{**config} for config in chosen.values()] if nested else [chosen]
         except (AttributeError, OSError, RecursionError, TypeError, ValueError):
             message = f"{path} is no file of `driver tune --apply`: it has no configurations"
             findings.add(Code.BAD_VALUE, message, tuned.span)
@@ -160,7 +164,7 @@ def _with_tuned(compiled: Compiled, links: Links, findings: Findings) -> Compile
         for config in found:
             if config not in [known.values for known in configs]:
                 configs.append(Values(config, dict.fromkeys(config, tuned.span), tuned.span))
-    return compiled._replace(configs=tuple(configs))
+    return compiled._replace(configs=tuple(configs) or compiled.configs)
 
 
 def _requests(ahead: Ahead, functions: Mapping[str, Sequence[Parameter]]) -> Iterator[tuple[str, dict[str, Any]]]:

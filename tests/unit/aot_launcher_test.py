@@ -46,6 +46,9 @@ class Tensor:
         self.is_cuda = is_cuda
         self.address = address
 
+    def __repr__(self) -> str:
+        return f"{self.dtype.name}@{self.address}{'' if self.is_cuda else ' of the host'}"
+
     def data_ptr(self) -> int:
         return self.address
 

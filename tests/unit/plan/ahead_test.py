@@ -131,6 +131,10 @@ def test_what_was_tuned_is_compiled_too(tmp_path: Path) -> None:
         (1024, 4),
         (2048, 8),
     ] * 2
+    write_files(tmp_path, {"torch-ext/re_lu/configs/N=4096.json": '{"BLOCK": 32, "num_warps": 1}'})
+    alone = aot.replace("configs = [{ BLOCK = 1024, num_warps = 4 }]\n", "")
+    requests = _plan(tmp_path, alone).triton[0].requests.values()
+    assert {request["constants"]["BLOCK"] for request in requests} == {32, 1024, 2048}
     write_files(tmp_path, {"torch-ext/re_lu/configs/broken.json": "[1]"})
     with pytest.raises(DriverError, match="no file of `driver tune --apply`"):
         _plan(tmp_path, aot)
