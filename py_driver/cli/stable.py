@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from py_driver.cli import add_command
 from py_driver.errors import Code, ExitCode, error
-from py_driver.output import annotation, counted
+from py_driver.output import annotation
 
 if TYPE_CHECKING:
     import argparse
@@ -67,7 +67,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
     rows = [[f"{use.span.file}:{use.span.line}", use.name, *_cells(use)] for use in uses]
     if rows:
         output.table(("source", "use", "stable equivalent", "since torch"), rows)
-    verdict = f"{len(missing)} of {counted(len(uses), 'use')} have no known equivalent in the stable ABI"
+    if not uses:
+        output.data("no use of torch's C++ API outside of its stable ABI was found")
+        return ExitCode.OK
+    verdict = f"{len(missing)} of {len(uses)} uses have no known equivalent in the stable ABI"
     output.data(f"{verdict}; the others have one from torch {since} on" if since else verdict)
     return ExitCode.OK
 

@@ -65,6 +65,18 @@ def compiling(rows: Sequence[Mapping[str, Any]], include: Path, version: str) ->
     return {number for number in range(1, len(rows) + 1) if number not in wrong}
 
 
+def headers_of(part: Mapping[str, Any], tree: Path) -> Path:
+    """The directory `torch/include` of a locked torch, unpacked into a directory.
+
+    Args:
+        part: of the lock, for the release.
+        tree: the directory, which does not exist.
+    """
+    entry = parse_entry(part["archive"])
+    unpack(Fetcher(Store(cache_root())).fetch(entry).path, entry, tree)
+    return tree / "torch" / "include"
+
+
 def main() -> None:
     """Write the table."""
     text = TABLE.read_text(encoding="utf-8")
@@ -73,14 +85,8 @@ def main() -> None:
     for version, part in Releases().lock.parts["torch"].items():
         if (*map(int, version.split(".")),) < _FIRST:
             continue
-        entry = parse_entry(part["archive"])
         with tempfile.TemporaryDirectory(dir=cache_root()) as work:
-            tree = Path(work) / "tree"
-            unpack(Fetcher(Store(cache_root())).fetch(entry).path, entry, tree)
-            [include] = (
-                tree.rglob("torch/include") if not (tree / "torch" / "include").is_dir() else [tree / "torch/include"]
-            )
-            found[version] = compiling(rows, include, version)
+            found[version] = compiling(rows, headers_of(part, Path(work) / "tree"), version)
     parts = text.split("[[use]]\n")
     for number in range(1, len(rows) + 1):
         since = ""

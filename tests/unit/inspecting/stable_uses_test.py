@@ -59,6 +59,12 @@ def test_the_project_has_a_verdict(tmp_path: Path, capsys: pytest.CaptureFixture
     assert json.loads(capsys.readouterr().out)["missing"] == 1
 
 
+def test_a_source_of_the_stable_abi_has_nothing_to_port(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.cpp").write_text("auto y = torch::stable::empty_like(x); STD_TORCH_CHECK(true, x.numel());")
+    assert __main__.main(["stable", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "no use of torch's C++ API outside of its stable ABI was found\n"
+
+
 @pytest.mark.parametrize("name", ["none", "empty"])
 def test_a_path_without_sources_is_one_error(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty").mkdir()
