@@ -64,6 +64,13 @@ def equivalents() -> Mapping[str, Equivalent]:
     }
 
 
+@cache
+def tensor_methods() -> frozenset[str]:
+    """The names of the methods of torch's tensors, without those that other classes often have."""
+    lines = resource("tensor_methods.txt").splitlines()
+    return frozenset(line for line in lines if line and not line.startswith("#"))
+
+
 def stable_uses(text: str, file: str) -> Iterator[Use]:
     """The uses of torch's C++ API in a source, in its order, those of the stable ABI left out.
 
@@ -82,16 +89,17 @@ def stable_uses(text: str, file: str) -> Iterator[Use]:
         found += [(match.start(1), len(match[1]), match[1]) for match in pattern.finditer(plain)]
     if has_tensors:
         methods = ((match.start(1), match[1]) for match in _METHOD.finditer(plain))
-        found += [(at, len(name), f".{name}") for at, name in methods if f".{name}" in known]
+        own = tensor_methods()
+        found += [(at, len(name), f".{name}") for at, name in methods if f".{name}" in known or name in own]
     for at, length, name in sorted(found):
         if name.startswith(_STABLE):
             continue
         # `at::ScalarType::Half` is a use of `at::ScalarType`.
         parts = name.split("::")
         prefixes = ("::".join(parts[:count]) for count in range(len(parts), 0, -1))
-        own = next((prefix for prefix in prefixes if prefix in known), name)
-        row = known.get(own)
+        use = next((prefix for prefix in prefixes if prefix in known), name)
+        row = known.get(use)
         line = plain.count("\n", 0, at)
         column = at - (plain.rfind("\n", 0, at) + 1) + 1
         span = Span(file, line + 1, column, length, lines[line])
-        yield Use(own, span, row if row and row.since else None)
+        yield Use(use, span, row if row and row.since else None)

@@ -1,4 +1,4 @@
-"""The table of stable equivalents says what the headers of torch say: each row is compiled with the first and the last."""
+"""The table of stable equivalents: each row is compiled with the headers of the first and the last torch."""
 
 from __future__ import annotations
 

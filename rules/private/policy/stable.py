@@ -1,4 +1,6 @@
-"""Write `since` into py_driver/resources/stable_abi.toml: which torch first has each equivalent. Run by hand.
+"""Write `since` into py_driver/resources/stable_abi.toml: which torch first has each equivalent; tensor_methods.txt.
+
+Run by hand:
 
     PYTHONPATH=. python rules/private/policy/stable.py
 
@@ -27,8 +29,16 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 TABLE: Final = HERE.parents[2] / "py_driver" / "resources" / "stable_abi.toml"
+METHODS: Final = TABLE.with_name("tensor_methods.txt")
+_HEAD: Final = "# Methods of at::Tensor in the newest locked torch, by rules/private/policy/stable.py."
 _FIRST: Final = (2, 10)
 _WRONG: Final = re.compile(r"^row:(\d+):.*error", re.MULTILINE)
+_METHOD: Final = re.compile(
+    r"^  (?!return|if|for|else)[\w:<>,&* ]*[\w>&*] ([a-z_]\w*)\(.*\) ?(?:const)? ?&* ?[;{]", re.MULTILINE
+)
+_OF_OTHERS: Final = {"all", "any", "count", "data", "index", "max", "min", "name", "names", "reset", "swap", "values"}
+"""What containers and other classes of C++ and CUDA have under the same name: too often no tensor's."""
+
 _USES: Final = "const torch::stable::Tensor& t, torch::stable::Tensor& m"
 
 
@@ -65,6 +75,22 @@ def compiling(rows: Sequence[Mapping[str, Any]], include: Path, version: str) ->
     return {number for number in range(1, len(rows) + 1) if number not in wrong}
 
 
+def methods(include: Path) -> list[str]:
+    """The methods of tensors that the headers of a torch declare, ascending.
+
+    Args:
+        include: the directory `torch/include`.
+    """
+    headers = (include / "ATen" / "core" / name for name in ("TensorBase.h", "TensorBody.h"))
+    texts = (
+        re.split(r"^\};", header.read_text(encoding="utf-8").split("class TORCH_API Tensor", 1)[1], flags=re.MULTILINE)[
+            0
+        ]
+        for header in headers
+    )
+    return sorted({name for text in texts for name in _METHOD.findall(text)} - _OF_OTHERS)
+
+
 def headers_of(part: Mapping[str, Any], tree: Path) -> Path:
     """The directory `torch/include` of a locked torch, unpacked into a directory.
 
@@ -82,11 +108,15 @@ def main() -> None:
     text = TABLE.read_text(encoding="utf-8")
     rows = tomli.loads(text)["use"]
     found: dict[str, set[int]] = {}
+    names: list[str] = []
     for version, part in Releases().lock.parts["torch"].items():
         if (*map(int, version.split(".")),) < _FIRST:
             continue
         with tempfile.TemporaryDirectory(dir=cache_root()) as work:
-            found[version] = compiling(rows, headers_of(part, Path(work) / "tree"), version)
+            include = headers_of(part, Path(work) / "tree")
+            found[version] = compiling(rows, include, version)
+            names = methods(include)
+    METHODS.write_text("\n".join([_HEAD, *names, ""]), encoding="ascii")
     parts = text.split("[[use]]\n")
     for number in range(1, len(rows) + 1):
         since = ""

@@ -42,6 +42,11 @@ def test_methods_count_in_sources_with_tensors_only() -> None:
     assert [*stable_uses("int n = text.size(0);", "a.cpp")] == []
 
 
+def test_a_method_of_tensors_without_an_equivalent_is_a_use() -> None:
+    [tensor, method] = stable_uses("auto f(at::Tensor x) { return x.packed_accessor32<float, 2>(); }", "a.cpp")
+    assert (tensor.name, method.name, method.equivalent) == ("at::Tensor", ".packed_accessor32", None)
+
+
 def test_every_row_names_a_release_with_a_stable_abi_or_none() -> None:
     rows = equivalents().values()
     assert {row.since for row in rows} <= {"", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15"}
