@@ -34,6 +34,7 @@ GROUPS: Final = {
         "check": "report all mistakes in build.toml and in the files that it lists",
         "explain": "explain an error and how to correct it",
         "upgrade": "rewrite build.toml for the current edition, keeping comments and order",
+        "stable": "show which uses of torch's C++ API have an equivalent in its stable ABI, and since which torch",
         "adopt": "write a project with a setup.py anew as a kernel with a build.toml",
         "gen": "write BUILD.bazel from build.toml",
         "ide": "write what editors need: compile commands with the pinned headers, settings for clangd and VS Code",

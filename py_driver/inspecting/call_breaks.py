@@ -70,7 +70,7 @@ def _of_python(arguments: ast.arguments) -> Iterator[Parameter]:
     if arguments.vararg:
         yield Parameter(arguments.vararg.arg, "", "", _REST)
     for argument, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        yield Parameter(argument.arg, _written(argument.annotation), value and ast.unparse(value), _KEYWORD)
+        yield Parameter(argument.arg, _written(argument.annotation), ast.unparse(value) if value else None, _KEYWORD)
     if arguments.kwarg:
         yield Parameter(arguments.kwarg.arg, "", "", _WORDS)
 

@@ -67,7 +67,7 @@ def release_changes(old: ReleaseFacts, new: ReleaseFacts) -> list[ReleaseChange]
 def _paired(old: Mapping[str, LibraryFacts], new: Mapping[str, LibraryFacts]) -> list[tuple[str, str]]:
     """The old libraries, each with the new one that stands for it: of one name, or both the only one of all."""
     if len(old) == len(new) == 1:
-        return [(*old, *new)]
+        return [(next(iter(old)), next(iter(new)))]
     return [(name, name) for name in old]
 
 
@@ -112,7 +112,7 @@ def _ops(old: Mapping[str, LibraryFacts], new: Mapping[str, LibraryFacts]) -> It
         why = ""
         if name in before:
             why = "; ".join(breaks(before[name][1], after[name][1])) if name in after else "it is removed"
-        yield ReleaseChange("op", name, *texts, why)
+        yield ReleaseChange("op", name, texts[0], texts[1], why)
 
 
 def _calls(libraries: Mapping[str, LibraryFacts]) -> dict[str, tuple[str, Call]]:

@@ -1,0 +1,77 @@
+"""Uses of torch's C++ API in sources, and the table of their stable equivalents."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from py_driver import __main__
+from py_driver.inspecting.stable_uses import equivalents, stable_uses
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SOURCE = """\
+#include <torch/library.h>
+// at::Tensor in a comment
+void relu(at::Tensor& out, const torch::Tensor& x) {
+  TORCH_CHECK(x.scalar_type() == at::ScalarType::Float, "at::Tensor in a text");
+  auto y = at::cat({x, out}); auto n = x.numel(); std::string().size();
+  auto z = torch::stable::empty_like(x);
+}
+TORCH_LIBRARY(relu, m) {}
+"""
+
+
+def test_uses_are_found_where_they_are() -> None:
+    uses = [*stable_uses(SOURCE, "a.cpp")]
+    found = [(use.name, use.span.line, use.span.column) for use in uses]
+    assert found[:4] == [
+        ("at::Tensor", 3, 11),
+        ("torch::Tensor", 3, 34),
+        ("TORCH_CHECK", 4, 3),
+        (".scalar_type", 4, 17),
+    ]
+    assert [name for name, _, _ in found[4:]] == ["at::ScalarType", "at::cat", ".numel", ".size", "TORCH_LIBRARY"]
+    assert [use.name for use in uses if use.equivalent is None] == ["at::cat"]
+
+
+def test_methods_count_in_sources_with_tensors_only() -> None:
+    assert [*stable_uses("int n = text.size(0);", "a.cpp")] == []
+
+
+def test_a_method_of_tensors_without_an_equivalent_is_a_use() -> None:
+    [tensor, method] = stable_uses("auto f(at::Tensor x) { return x.packed_accessor32<float, 2>(); }", "a.cpp")
+    assert (tensor.name, method.name, method.equivalent) == ("at::Tensor", ".packed_accessor32", None)
+
+
+def test_every_row_names_a_release_with_a_stable_abi_or_none() -> None:
+    rows = equivalents().values()
+    assert {row.since for row in rows} <= {"", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15"}
+    assert equivalents()["at::Tensor"].since == "2.10"
+    assert not equivalents()["at::cat"].since, "ops.h of torch 2.15 has no cat"
+
+
+def test_the_project_has_a_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.cpp").write_text(SOURCE)
+    assert __main__.main(["stable", str(tmp_path), "--annotations"]) == 0
+    printed = capsys.readouterr().out
+    assert "1 of 9 uses have no known equivalent in the stable ABI; the others have one from torch 2.10 on" in printed
+    assert "::notice" in printed
+    assert __main__.main(["stable", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["missing"] == 1
+
+
+def test_a_source_of_the_stable_abi_has_nothing_to_port(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.cpp").write_text("auto y = torch::stable::empty_like(x); STD_TORCH_CHECK(true, x.numel());")
+    assert __main__.main(["stable", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "no use of torch's C++ API outside of its stable ABI was found\n"
+
+
+@pytest.mark.parametrize("name", ["none", "empty"])
+def test_a_path_without_sources_is_one_error(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
+    assert __main__.main(["stable", str(tmp_path / name)]) == 2
+    assert "E101" in capsys.readouterr().err
