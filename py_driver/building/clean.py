@@ -39,7 +39,7 @@ def outputs_of(directory: Path) -> Outputs:
     """
     build, dev, slices = directory / BUILD, directory / DEV, directory / SLICES
     places = [build, *(path for path in _entries(slices) if _is_own(path) and not _is_made(path)), slices]
-    entries = [path for place in places for path in _entries(place) if path not in places]
+    entries = [path for folder in places for path in _entries(folder) if path not in places]
     written = [path for path in entries if _is_own(path) and _is_made(path)]
     links = [path for path in (build, dev, slices) if path.is_symlink()]
     foreign = [*(path for path in entries if path not in written), *links]
@@ -72,6 +72,6 @@ def remove_all(found: Iterable[Outputs]) -> None:
             remove(path)
             if path.exists():
                 raise error(Code.PERMISSION, f"cannot remove {path}", help="make it and its directory writable")
-        for place in outputs.places:
-            if _is_own(place) and not _entries(place):
-                place.rmdir()
+        for folder in outputs.places:
+            if _is_own(folder) and not _entries(folder):
+                folder.rmdir()

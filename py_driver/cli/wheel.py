@@ -40,13 +40,13 @@ def add(subparsers: Subparsers) -> None:
     add_bindings(parser, EVERY)
     add_report(parser)
     add_hash(parser.group("select"))
-    parser.group("select").add_argument(
+    parser.add_argument(
+        "--out", metavar="DIR", type=Path, default=Path("dist"), help="write the wheels to DIR (default: dist)"
+    )
+    parser.add_argument(
         "--slice",
         action="store_true",
         help="write a wheel for each GPU capability instead, of the slices in build-slices/",
-    )
-    parser.add_argument(
-        "--out", metavar="DIR", type=Path, default=Path("dist"), help="write the wheels to DIR (default: dist)"
     )
     parser.add_argument(
         "--index", action="store_true", help="then write a package index of all wheels there, as `driver index` does"

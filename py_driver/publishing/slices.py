@@ -48,13 +48,13 @@ class Sliced(NamedTuple):
         """Each as planned and as it is."""
         return [*zip(self.variants, self.built, strict=True)]
 
-    def branch(self, whole: str) -> str:
+    def branch(self, variants: str) -> str:
         """Where they go.
 
         Args:
-            whole: the branch of the variants.
+            variants: the branch of the variants.
         """
-        return f"{whole}-{self.name}"
+        return f"{variants}-{self.name}"
 
 
 def read_slices(directory: Path, plan: Plan, lock: Lock) -> list[Sliced]:

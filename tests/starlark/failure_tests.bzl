@@ -263,7 +263,33 @@ def _device_link_failures():
 
 def _variant_failures():
     kernel_objects(name = "plain_cpu", backend = "cpu", srcs = [_PROJECT + "csrc/plain.cpp"], tags = ["manual"])
+    kernel_objects(
+        name = "monolithic",
+        srcs = [_PROJECT + "csrc/plain.cu"],
+        archs = {"cu130": ["8.0"]},
+        backend = "cuda",
+        cuda_compile = "monolithic",
+        tags = ["manual"],
+    )
     return [
+        _variant(
+            name = "slice_of_what_is_not_linked_fails",
+            attribute = "slice",
+            problem = "no target of `objects` is named `other`",
+            help = "remove it, or name the target too",
+            backend = "cu130",
+            objects = ["monolithic"],
+            slice = {"other": ["8.0"]},
+        ),
+        _variant(
+            name = "slice_of_a_source_that_is_compiled_with_its_host_code_fails",
+            attribute = "slice",
+            problem = "`csrc/plain.cu` of `monolithic` is compiled with its host code in one",
+            help = "set `cuda_compile = \"split\"`, or build no slice",
+            backend = "cu130",
+            objects = ["monolithic"],
+            slice = {"monolithic": ["8.0"]},
+        ),
         _variant(
             name = "variant_for_an_undeclared_torch_fails",
             attribute = "torch",

@@ -36,14 +36,14 @@ class Slice(NamedTuple):
         branch: where it is.
         archs: the GPU architectures that it has code for: `9.0`, `12.0+PTX`, `gfx942`.
         digest: SHA-256 of its metadata.json, in hexadecimal.
-        whole: the same of the variant with all device code.
+        variant_digest: the same of the variant with all device code.
     """
 
     name: str
     branch: str
     archs: tuple[str, ...]
     digest: str
-    whole: str
+    variant_digest: str
 
 
 def get_kernel(
@@ -124,10 +124,10 @@ def _chosen(repo_id: str, branch: str, backend: str | None, gpu: str) -> Slice |
         message = f"{repo_id} has no device code for the GPU of this machine ({gpu}) in {variant}; it has {listed}"
         raise NoSliceError(message)
     stated = f"build/{variant}/metadata.json"
-    for place, digest in ((branch, chosen.whole), (chosen.branch, chosen.digest)):
-        content = _content(repo_id, place, stated)
+    for source, digest in ((branch, chosen.variant_digest), (chosen.branch, chosen.digest)):
+        content = _content(repo_id, source, stated)
         if content is None or hashlib.sha256(content).hexdigest() != digest:
-            message = f"{repo_id}: {variant} in {place} is of another build than {INDEX}: all device code is loaded"
+            message = f"{repo_id}: {variant} in {source} is of another build than {INDEX}: all device code is loaded"
             warnings.warn(message, RuntimeWarning, stacklevel=4)
             return None
     return chosen
@@ -157,10 +157,10 @@ def _variant(repo_id: str, revision: str, backend: str | None) -> str:
         from huggingface_hub import snapshot_download
         from kernels.hf_hub import CACHE_DIR
 
-        place = snapshot_download(
+        snapshot = snapshot_download(
             repo_id, repo_type="kernel", revision=revision, cache_dir=CACHE_DIR, local_files_only=True
         )
-        variants = get_variants_local(Path(place, "build"))
+        variants = get_variants_local(Path(snapshot, "build"))
     chosen, _ = resolve_variant(variants, backend)
     return chosen.variant_str if chosen else ""
 
@@ -218,11 +218,11 @@ def fits(arch: str, gpu: str) -> tuple[int, int, int]:
     code, machine = _CUDA.fullmatch(arch), _CUDA.fullmatch(gpu)
     if code is None or machine is None:
         return _NEVER
-    there, own = (int(code[1]), int(code[2])), (int(machine[1]), int(machine[2]))
-    if there == own:
+    target, own = (int(code[1]), int(code[2])), (int(machine[1]), int(machine[2]))
+    if target == own:
         return 4, 0, 0
-    if code[3] == "a" or there > own:
+    if code[3] == "a" or target > own:
         return _NEVER
-    if there[0] == own[0]:
-        return 3, *there
-    return (2, *there) if code[4] and not code[3] else _NEVER
+    if target[0] == own[0]:
+        return 3, *target
+    return (2, *target) if code[4] and not code[3] else _NEVER
