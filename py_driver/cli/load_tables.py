@@ -171,8 +171,9 @@ def _missing(tables: Sequence[Loads]) -> Iterator[list[str]]:
             groups.setdefault(min(own, key=len), []).append(f"{torch} {abi}")
         for backend in dict.fromkeys(build.backend for build in loads.builds):
             own = (lack for build, lack in loads.builds.items() if build.backend == backend)
-            if least := min(own, key=len):
-                groups.setdefault(least, []).append(backend)
+            least = min(own, key=len)
+            if least not in groups:
+                groups[least] = [backend]
         for toolkit, lack in loads.toolkits.items():
             groups.setdefault(lack, []).append(toolkit)
         for lack, places in groups.items():
