@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,10 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.e2e
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["2.10", "2.15"])
-def test_rows_compile_from_the_release_on_that_they_name(version: str, tmp_path: Path) -> None:
-    sys.path.append(str(ROOT / "rules" / "private" / "policy"))
+def test_rows_compile_from_the_release_on_that_they_name(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "rules" / "private" / "policy")
     stable: Any = importlib.import_module("stable")
     rows = tomli.loads(resource("stable_abi.toml"))["use"]
     include = stable.headers_of(Releases().lock.parts["torch"][version], tmp_path / "tree")
