@@ -236,7 +236,7 @@ def _kernel_variant_impl(ctx):
     steps = ctx.actions.declare_file(name + ".steps.json")
     ctx.actions.write(steps, json.encode({
         "directory": directory.path,
-        "steps": [step.path for one in compiled + ahead for step in one.steps],
+        "steps": [step.path for info in compiled + ahead for step in info.steps],
         "variant": name,
     }))
     return [

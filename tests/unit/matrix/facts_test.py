@@ -121,7 +121,7 @@ def test_each_row_has_all_facts_and_a_module() -> None:
 
 def test_each_way_of_a_phase_is_that_of_a_backend() -> None:
     ways = {way.partition("-")[0] for phase in phases().values() for way in phase.ways}
-    assert ways == {one.way for one in BUILT.values()} | {"triton"}
+    assert ways == {backend.way for backend in BUILT.values()} | {"triton"}
 
 
 @pytest.fixture(scope="module")

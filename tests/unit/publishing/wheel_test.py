@@ -129,12 +129,12 @@ def test_changed_variant_is_refused(project: Path, capsys: pytest.CaptureFixture
         ([_CU130, _CU130.replace("213", "215")], "sm90", "1.0+sm90-cp39-abi3-manylinux_2_28", "torch"),
         (["torch-stable-abi29-cpu-x86_64-linux"], "", "1.0+stable29.cpu-cp39-abi3-manylinux_2_28", "torch"),
         (
-            [f"torch213-cxx11-{one}-x86_64-linux" for one in ("cpu", "rocm72")],
+            [f"torch213-cxx11-{backend}-x86_64-linux" for backend in ("cpu", "rocm72")],
             "",
             "1.0-cp39-abi3-many",
             "torch==2.13.*",
         ),
-        ([f"torch{one}-cxx11-cpu-x86_64-linux" for one in ("213", "215")], "", "1.0-cp39-abi3-many", "torch"),
+        ([f"torch{torch}-cxx11-cpu-x86_64-linux" for torch in ("213", "215")], "", "1.0-cp39-abi3-many", "torch"),
     ],
 )
 def test_names_and_requirements(names: list[str], part: str, wheel: str, requires: str, tmp_path: Path) -> None:
