@@ -133,14 +133,15 @@ class _Wheels(Ninja):
         """Build wheels; how many compilers ran.
 
         Caches get every chance: the first Python's wheels of a torch are built before those of the next torch, and both
-        before the wheels of all other Pythons. Wheels of a step are built at once, which many cores need.
+        before the wheels of all other Pythons. Wheels of a step are built at once, which many cores need, and without a
+        cache all of them.
         """
         before = self._actions()
         torches = dict.fromkeys(variant.partition("-")[0] for variant in variants)
         first = variants[0].rpartition("-")[2]
         steps = [[name for name in variants if name.startswith(torch) and name.endswith(first)] for torch in torches]
         steps.append([name for name in variants if not name.endswith(first)])
-        for step in filter(None, steps):
+        for step in filter(None, steps if self.launcher else [variants]):
             jobs = max(1, (os.cpu_count() or 1) // len(step))
             with ThreadPoolExecutor(len(step)) as pool:
                 list(pool.map(lambda wheel: self._run(project, self._prepare(project, wheel), f"-j{jobs}"), step))  # noqa: B023
@@ -216,15 +217,15 @@ def _with_standard(flags: list[str], standard: int) -> list[str]:
     return [*flags] if any(flag.startswith("-std=") for flag in flags) else [*flags, f"-std=c++{standard}"]
 
 
-def _edit_kernel(project: Path) -> None:
-    last = sorted(project.glob("csrc/**/*.cu"))[-1]
+def _edit_kernel(project: Path, sources: list[str]) -> None:
+    last = project / max(source for source in sources if source.endswith(".cu"))
     last.chmod(0o644)
     with last.open("a") as file:
         file.write("\n__global__ void another(int* out) { *out = 1; }\n")
 
 
 def rows_of(
-    column: Ourselves | _Wheels, project: Path, matrix: list[str], python: str
+    column: Ourselves | _Wheels, project: Path, sources: list[str], matrix: list[str], python: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The rows of a column: their names, and what each cost, or its error."""
     more_python = sorted({f"{wheel.rpartition('-')[0]}-cp{python}" for wheel in matrix})
@@ -233,7 +234,7 @@ def rows_of(
         f"{len(matrix)} wheels": (None, matrix),
         "no change": (None, matrix),
         "a Python more": (None, more_python),
-        "edit of one kernel": (_edit_kernel, matrix),
+        "edit of one kernel": (partial(_edit_kernel, sources=sources), matrix),
         "a torch more": (None, more_torch),
     }
     for name, (change, wheels) in steps.items():
@@ -289,10 +290,11 @@ def main() -> None:
         try:
             ours.warm(work / "warm", [*_TORCHES, _MORE_TORCH])
             ours.prepare(source)
+            sources = [source for module in ours.record(_CUDAS[0])["modules"] for source in module["sources"]]
             for column in [column for column in columns if column.name in args.columns]:
                 place = work / column.name.replace(" + ", "-") / source.name
                 shutil.copytree(source, place)
-                for name, row in rows_of(column, place, matrix, more):
+                for name, row in rows_of(column, place, sources, matrix, more):
                     found.setdefault(column.name, {})[name] = row
                     args.out.write_text(json.dumps(result, indent=1) + "\n")
         finally:

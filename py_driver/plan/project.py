@@ -175,7 +175,13 @@ def _in_its_place(directory: Path) -> str:
         return f"there is `{near}`: rename it to {MANIFEST}" if near else advice
     beside = (name for name in sorted(_names(directory.parent)) if (directory.parent / name / MANIFEST).is_file())
     near = nearest(directory.name, beside)
-    return f"did you mean `{directory.parent / near}`?" if near else advice
+    if near:
+        return f"did you mean `{directory.parent / near}`?"
+    from py_driver.recording.requirement import looks_like_requirement  # noqa: PLC0415  (slow; no other command needs it)
+
+    if looks_like_requirement(directory.name):
+        return "`driver wheel` and `driver adopt` take a release of the package index; other commands take a directory"
+    return advice
 
 
 def _names(directory: Path) -> list[str]:

@@ -75,3 +75,13 @@ def test_hash_allows_some_archives(server: Server, capsys: pytest.CaptureFixture
 def test_what_is_refused(words: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["wheel", *words]) == code
     assert capsys.readouterr().err.startswith(said)
+
+
+@pytest.mark.usefixtures("server")
+@pytest.mark.parametrize("command", ["build", "check", "variants"])
+def test_commands_that_take_directories_name_those_that_take_releases(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert __main__.main([command, "demo==1.0"]) == 2
+    advice = "`driver wheel` and `driver adopt` take a release of the package index; other commands take a directory"
+    assert f"there is no demo==1.0/build.toml\n = help: {advice}\n" in capsys.readouterr().err
