@@ -59,11 +59,12 @@ rule nvcc
 _WARM = """from setuptools import setup
 from torch.utils.cpp_extension import BuildExtension, CUDAExtension
 
+flags = {{"cxx": {flags}}}
 setup(
     name="warm",
     version="1",
-    ext_modules=[CUDAExtension("warm", ["warm.cpp", "warm_kernel.cu"], extra_compile_args={"cxx": ["-fopenmp"]})],
-    cmdclass={"build_ext": BuildExtension},
+    ext_modules=[CUDAExtension("warm", ["warm.cpp", "warm_kernel.cu"], extra_compile_args=flags)],
+    cmdclass={{"build_ext": BuildExtension}},
 )
 """
 _WARM_CPP = '#include <torch/extension.h>\n\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.attr("one") = 1; }\n'
@@ -96,15 +97,20 @@ class Ourselves(Ours):
         self._driver("wheel", str(project), f"--archs={self._archs}", *names, f"--out={project / 'dist'}")
         return sum(variant["actions"]["run"] for variant in json.loads(done)["variants"])
 
-    def warm(self, project: Path, torches: list[str]) -> None:
+    def warm(self, place: Path, torches: list[str]) -> None:
         """Build something else, so that Bazel runs and has all toolchains and the headers of the locked Pythons."""
-        project.mkdir(parents=True)
-        (project / "setup.py").write_text(_WARM)
-        (project / "warm.cpp").write_text(_WARM_CPP)
-        (project / "warm_kernel.cu").write_text("__global__ void one(int* out) { *out = 1; }\n")
         cells = [f"--variant=torch{torch}-{cuda}" for torch in torches for cuda in _CUDAS]
         pythons = [f"--python={python[0]}.{python[1:]}" for python in _LOCKED]
-        self._driver("build", str(project), "--binding=pybind", f"--archs={self._archs}", *cells, *pythons)
+        for name, flags, options in (
+            ("gcc", ["-fopenmp"], cells),
+            ("pythons", [], [cells[0], "--binding=pybind", *pythons]),
+        ):
+            project = place / name
+            project.mkdir(parents=True)
+            (project / "setup.py").write_text(_WARM.format(flags=flags))
+            (project / "warm.cpp").write_text(_WARM_CPP)
+            (project / "warm_kernel.cu").write_text("__global__ void one(int* out) { *out = 1; }\n")
+            self._driver("build", str(project), f"--archs={self._archs}", *options)
 
     def prepare(self, project: Path) -> None:
         """Record the setup.py of a project for the peers; ours builds from another directory, so it records again."""

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from py_driver.errors import Code, error
 from py_driver.output import Output
 from py_driver.spelling import did_you_mean
 
@@ -31,6 +32,26 @@ def add_matrix(arguments: Parser | ArgumentGroup) -> None:
         help="a TOML file with additional releases (see docs/toolchains.md), or with the CPUs of the default variants "
         f"(default: ${MATRIX_VARIABLE})",
     )
+
+
+def add_repository(arguments: ArgumentGroup) -> None:
+    """Add the options of commands with --published: where that is."""
+    arguments.add_argument(
+        "--repo-id", metavar="OWNER/NAME", default="", help="repository for --published (default: from build.toml)"
+    )
+    arguments.add_argument(
+        "--branch", metavar="NAME", default="", help="branch for --published (default: from build.toml, or v<version>)"
+    )
+
+
+def check_repository(args: argparse.Namespace) -> None:
+    """See that only --published has a repository.
+
+    Raises:
+        DriverError: USAGE.
+    """
+    if not args.published and (args.repo_id or args.branch):
+        raise error(Code.USAGE, "--repo-id and --branch need --published", help="add --published")
 
 
 def releases_of(args: argparse.Namespace) -> Releases:
