@@ -34,13 +34,18 @@ def add_matrix(arguments: Parser | ArgumentGroup) -> None:
     )
 
 
-def add_repository(arguments: ArgumentGroup) -> None:
-    """Add the options of commands with --published: where that is."""
+def add_repository(arguments: ArgumentGroup, what: str = "--published") -> None:
+    """Add the options of commands that read what is published: where it is.
+
+    Args:
+        arguments: the group.
+        what: reads it, in words.
+    """
     arguments.add_argument(
-        "--repo-id", metavar="OWNER/NAME", default="", help="repository for --published (default: from build.toml)"
+        "--repo-id", metavar="OWNER/NAME", default="", help=f"repository for {what} (default: from build.toml)"
     )
     arguments.add_argument(
-        "--branch", metavar="NAME", default="", help="branch for --published (default: from build.toml, or v<version>)"
+        "--branch", metavar="NAME", default="", help=f"branch for {what} (default: from build.toml, or v<version>)"
     )
 
 

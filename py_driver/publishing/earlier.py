@@ -15,6 +15,7 @@ from py_driver.errors import Code, error
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import load
 from py_driver.publishing.git import checked_out
+from py_driver.publishing.provenance import Sources, read_statement, statement_path
 from py_driver.publishing.rebuild import Chosen, choices_of
 from py_driver.publishing.release import target
 
@@ -92,9 +93,16 @@ def of_hub(
     if left := names - set(shared):
         output.warn(f"{len(left)} of the {len(names)} published variants are not built here, and not compared")
     with tempfile.TemporaryDirectory() as folder, output.task(f"downloading {where} of {found}") as task:
-        hub.download(heads[found], [f"{BUILD}/{name}/*" for name in shared], Path(folder))
+        hub.download(heads[found], [*(f"{BUILD}/{name}/*" for name in shared), statement_path("*")], Path(folder))
         task.done(f"commit {heads[found]}")
         yield Path(folder)
+
+
+def commit_of(published: Path) -> str:
+    """The commit that what `of_hub` brought was built from; nothing if that is not stated, or not the whole truth."""
+    stated = {read_statement(path.read_bytes()).sources for path in sorted(published.glob(statement_path("*")))}
+    [source] = stated if len(stated) == 1 else [Sources()]
+    return "" if source.dirty else source.commit
 
 
 def _built(directory: Path, releases: Releases) -> tuple[int, list[Variant]]:
