@@ -95,7 +95,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
     def ran(*words: str) -> tuple[str, int]:
         code = run_command_line(words, output)
-        return ("passed" if code == ExitCode.OK else f"failed: exit code {code}", code)
+        return ("passed", code) if code == ExitCode.OK else (f"failed: exit code {code}", ExitCode.DIFFERENCE)
 
     with ExitStack() as stack:
         if args.since is not None:
@@ -153,7 +153,7 @@ def _timed(directory: Path, commit: str, chosen: Sequence[str], output: Output) 
             ["bench", str(directory), *chosen, "--against", commit, "--output", str(result)], output
         )
         if code:
-            return "a result is wrong", code
+            return "a result is wrong", ExitCode.DIFFERENCE
         workloads = json.loads(result.read_text())["results"]
     timed = [workload for workload in workloads if "base" in workload]
     slower = [workload for workload in timed if verdict(workload["times"], workload["base"])[1] == SLOWER]
