@@ -116,7 +116,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         else:
             source = stack.enter_context(checked_out(directory, commit))
             step("tests of the last release", lambda: _old_tests(source / TESTS, directory, chosen, ran))
-            step("benchmarks", lambda: _timed(directory, commit, chosen, output))
+            step("benchmarks", lambda: _timed(directory, source, commit, chosen, output))
     code = next((step.code for step in steps if step.code), ExitCode.OK)
     if args.json:
         output.json({"last-release": commit, "steps": [step._asdict() for step in steps]})
@@ -141,25 +141,42 @@ def _old_tests(
     return ran("run", str(directory), *chosen, "--", *pytest, str(tests))
 
 
-def _timed(directory: Path, commit: str, chosen: Sequence[str], output: Output) -> tuple[str, int]:
-    """Whether a workload is slower than in the last release."""
+def _timed(directory: Path, source: Path, commit: str, chosen: Sequence[str], output: Output) -> tuple[str, int]:
+    """Whether a workload is slower than in the last release, twice in a row: a busy machine has slow moments."""
     from py_driver.publishing.timings import SLOWER, verdict
 
     if not (directory / BENCHMARKS).is_dir():
         return "skipped: it has none", ExitCode.OK
+    if _ids(directory) == _ids(source):
+        return "skipped: the same sources make the same build", ExitCode.OK
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "times.json"
-        code = run_command_line(
-            ["bench", str(directory), *chosen, "--against", commit, "--output", str(result)], output
-        )
-        if code:
-            return "a result is wrong", ExitCode.DIFFERENCE
-        workloads = json.loads(result.read_text())["results"]
-    timed = [workload for workload in workloads if "base" in workload]
-    slower = [workload for workload in timed if verdict(workload["times"], workload["base"])[1] == SLOWER]
-    if slower:
-        return f"{len(slower)} of {counted(len(timed), 'workload')} slower", ExitCode.DIFFERENCE
-    return (f"{counted(len(timed), 'workload')}, none slower" if timed else "nothing to compare"), ExitCode.OK
+        words = ["bench", str(directory), *chosen, "--against", commit, "--output", str(result)]
+        slower: set[str] | None = None
+        for _ in range(2):
+            if run_command_line(words, output):
+                return "a result is wrong", ExitCode.DIFFERENCE
+            workloads = [found for found in json.loads(result.read_text())["results"] if "base" in found]
+            again = {found["workload"] for found in workloads if verdict(found["times"], found["base"])[1] == SLOWER}
+            slower = again if slower is None else slower & again
+            if not slower:
+                count = counted(len(workloads), "workload")
+                return (f"{count}, none slower" if workloads else "nothing to compare"), ExitCode.OK
+    return f"slower: {', '.join(sorted(slower or ()))}", ExitCode.DIFFERENCE
+
+
+def _ids(directory: Path) -> set[str]:
+    """The unique ids of a project's builds."""
+    from py_driver.matrix.releases import Releases
+    from py_driver.plan.plan import make_plan
+    from py_driver.plan.project import load
+
+    releases = Releases()
+    plan = make_plan(load(directory, releases), releases.matrix)
+    return {
+        identity.unique_id(plan.module, {name: plan.path_of(directory, name).read_bytes() for name in identity.files})
+        for identity in plan.identities
+    }
 
 
 @contextmanager
