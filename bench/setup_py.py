@@ -27,6 +27,7 @@ import sys
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -264,6 +265,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--headers", nargs=2, type=Path, required=True, metavar="DIR", help="with python3.N as its name"
     )
+    parser.add_argument("--rows", type=int, default=5, metavar="N", help="the first N rows alone (default: all 5)")
     parser.add_argument("--few", action="store_true", help="2 wheels alone: one torch, one CUDA, two Pythons")
     args = parser.parse_args()
     if args.work.exists() and any(args.work.iterdir()):
@@ -300,7 +302,7 @@ def main() -> None:
             for column in [column for column in columns if column.name in args.columns]:
                 place = work / column.name.replace(" + ", "-") / source.name
                 shutil.copytree(source, place)
-                for name, row in rows_of(column, place, sources, matrix, more):
+                for name, row in islice(rows_of(column, place, sources, matrix, more), args.rows):
                     found.setdefault(column.name, {})[name] = row
                     args.out.write_text(json.dumps(result, indent=1) + "\n")
         finally:
