@@ -252,8 +252,9 @@ def _checked(name: str, path: Path, work: Path, judge: Judge, options: Mapping[s
         options: what the libraries of the wheel are to be; those of a variant are what its directory says.
     """
     library = work / name
-    of_a_variant = PLACE in library.parts or any(part.endswith(MODULE_PLACE) for part in library.parts)
-    own = {} if of_a_variant else options
+    own = {} if PLACE in library.parts else options
+    if any(part.endswith(MODULE_PLACE) for part in library.parts):
+        own = {option: value for option, value in options.items() if option == _BINDING}
     wanted = {**expectations(library), **own}
     if _BINDING in wanted:
         wanted.pop("--init", None)
