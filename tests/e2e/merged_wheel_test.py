@@ -25,6 +25,7 @@ pytestmark = pytest.mark.e2e
 
 CPU = "torch213-cxx11-cpu-x86_64-linux"
 LATER = "torch215-cxx11-cpu-x86_64-linux"
+GPU = "torch215-cxx11-cu130-x86_64-linux"
 SETUP = """from setuptools import Extension, setup
 from torch.utils.cpp_extension import BuildExtension, CppExtension
 
@@ -65,7 +66,7 @@ FILES = {
     "setup.py": SETUP,
     "plain.c": PLAIN,
     "ops.cpp": OPS,
-    "merged/__init__.py": "from . import _C\n\ntry:\n    from . import _absent\nexcept ImportError:\n    _absent = None\n",
+    "merged/__init__.py": "from . import _C\n",
     "merged/_C.pyi": "def release() -> int: ...\n",
 }
 USE = """
@@ -148,13 +149,21 @@ def test_modules_are_those_of_the_installed_torch(wheel: Path, tmp_path: Path) -
 
 def test_without_a_variant_that_fits_the_import_names_all(write: Callable[..., Path], tmp_path: Path) -> None:
     project = write("others")
-    words = ["wheel", str(project), "--merge", "--torch=2.14", "--torch=2.15", "--backend=cpu", f"--out={tmp_path}"]
+    words = ["wheel", str(project), "--merge", f"--variant={LATER}", f"--variant={GPU}", f"--out={tmp_path}"]
     assert __main__.main(words) == 0
     [wheel] = tmp_path.iterdir()
     done = use(wheel, tmp_path / "site", "import merged")
     assert done.returncode == 1
     assert "this wheel of merged._C has no variant for torch 2.13." in done.stderr
-    assert "torch215-cxx11-cpu-x86_64-linux is for torch 2.15" in done.stderr
+    assert f"{LATER} is for torch 2.15" in done.stderr
+    assert f"{GPU} is for torch 2.15" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_wheel_of_several_variants_is_what_its_sources_make(wheel: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["verify", str(wheel), f"--source={wheel.parents[1]}", "--json"]) == 0
+    [found] = json.loads(capsys.readouterr().out)["variants"]
+    assert found == {"variant": "2 variants", "place": str(wheel), "differences": [], "report": ""}
 
 
 def test_a_project_that_finds_its_library_is_refused(
