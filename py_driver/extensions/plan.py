@@ -11,6 +11,7 @@ from py_driver.errors import Code, DriverError, Span
 from py_driver.extensions.binding import LIBRARY, PYBIND, find_reason
 from py_driver.extensions.flags import SetupFindings, asked, check_link_arguments, is_device, read_flags
 from py_driver.extensions.for_python import for_python, with_cpython
+from py_driver.extensions.for_rocm import hip_problem
 from py_driver.extensions.headers import BINDING, OF_PYTHON, PYTHON, ProjectTree
 from py_driver.extensions.libraries import is_known_library
 from py_driver.manifest.openmp import asks_for_openmp, gpu_asks_for_openmp
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from py_driver.recording.record import Module, Record
 
 _DIGITS = 8
-_OTHERS = ("cuda:", "torch:", "python:", "pybind11:")
+_OTHERS = ("cuda:", "rocm:", "torch:", "python:", "pybind11:")
 """What the include directories of toolchains begin with in a record: the rules bring these themselves."""
 
 
@@ -250,6 +251,8 @@ class _Planner:
 
     def _check(self, module: Module, family: str, span: Span) -> None:
         """Collect what is wrong with the sources and libraries of a module."""
+        if family == "rocm" and (reason := hip_problem(module, self._tree, span)):
+            self._findings.add(Code.UNSUPPORTED, f"{module.name} cannot be built for ROCm: {reason}", span)
         languages = facts("backends")
         known = [f".{extension}" for extension in (*languages["CXX_EXTENSIONS"], *languages["OTHER_LANGUAGES"])]
         device = [f".{extension}" for extension in languages["BACKENDS"]["cuda"]["languages"]]
@@ -294,7 +297,8 @@ class _Planner:
         for dropped in chosen.dropped:
             self._findings.note(f"the architecture {dropped.arch} is not built: {dropped.reason}", span)
         if not chosen.kept:
-            message = f"none of the architectures {' '.join(wanted) or '(none)'} is compiled by CUDA"
+            compiler = BUILT[configuration.family].compiler
+            message = f"none of the architectures {' '.join(wanted) or '(none)'} is compiled by {compiler}"
             self._without.setdefault((message, span), {})[toolkit.version] = None
         return chosen
 
@@ -332,7 +336,7 @@ class _Planner:
             includes=in_use,
             cxx_flags=() if unit.device else flags.cxx,
             cuda_flags=flags.cuda if unit.device else (),
-            hip_flags=(),
+            hip_flags=flags.hip if unit.device else (),
             depends=unit.depends,
             archs={configuration.backend: archs} if unit.device and archs else {},
             identity="",
