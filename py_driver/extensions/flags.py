@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.errors import Code
+from py_driver.extensions.for_rocm import family_of
 from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, read_hip_flags
 from py_driver.manifest.gencode import OPTIMIZED, take_gencode
 from py_driver.manifest.linking import link_flags, linking_of
@@ -157,14 +158,15 @@ def read_flags(module: Module, family: str, span: Span, findings: Findings) -> F
     macros = [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in module.define_macros]
     macros += [f"-U{name}" for name in module.undef_macros]
     own = ["-DTORCH_API_INCLUDE_EXTENSION_H", f"-DTORCH_EXTENSION_NAME={module.name.rpartition('.')[2]}"]
-    kinds = {is_device(source, family) for source in module.sources}
+    own_family = family_of(module, family)
+    kinds = {is_device(source, own_family) for source in module.sources}
     cxx_includes, cxx_flags = _take_includes(module.cxx_flags if False in kinds else ())
     cuda_includes, nvcc_flags = _take_includes(module.nvcc_flags if True in kinds else ())
     cxx_targets, cxx_flags = _take_targets([*macros, *cxx_flags])
     cuda_targets, cuda_macros = _take_targets(macros)
     nvcc_targets, nvcc_flags = _take_targets(nvcc_flags)
     cxx = read_cxx_flags(findings, _texts(cxx_flags, span)) if False in kinds else ()
-    before = [*_undefined(family), *_of_torch(family, "flags"), *own]
+    before = [*_undefined(own_family), *_of_torch(family, "flags"), *own]
     if family == "rocm":
         archs, hip = _hip_flags(cuda_macros, nvcc_flags, span, findings) if True in kinds else (None, ())
         of_hip = [*_undefined(family), *_of_torch(family, "flags"), *_of_torch(family, "device-flags"), *own]
@@ -219,8 +221,12 @@ def _hip_flags(
     left = [*macros]
     for flag in flags:
         name, equals, value = flag.partition("=")
-        if name in _HIP_ARCH and equals:
-            archs += value.split(",")
+        if flag == f"{_HIP_ARCH[0]}=native":
+            message = f"`{flag}` in {_KEYS['hip-flags']} is not the same on every machine"
+            advice = "name the architectures, or set the variable that setup.py reads"
+            findings.add(Code.BAD_FLAG, message, span, advice=advice)
+        elif name in _HIP_ARCH and equals:
+            archs += re.split("[,;]", value)
         else:
             left.append(name.replace("CUDA", "HIP", 1) + equals + value)
     return tuple(dict.fromkeys(archs)) or None, values(read_hip_flags(findings, _texts(left, span)))

@@ -11,7 +11,7 @@ from py_driver.errors import Code, DriverError, Span
 from py_driver.extensions.binding import LIBRARY, PYBIND, find_reason
 from py_driver.extensions.flags import SetupFindings, asked, check_link_arguments, is_device, read_flags
 from py_driver.extensions.for_python import for_python, with_cpython
-from py_driver.extensions.for_rocm import hip_problem
+from py_driver.extensions.for_rocm import family_of, hip_problem
 from py_driver.extensions.headers import BINDING, OF_PYTHON, PYTHON, ProjectTree
 from py_driver.extensions.libraries import is_known_library
 from py_driver.manifest.openmp import asks_for_openmp, gpu_asks_for_openmp
@@ -192,13 +192,13 @@ class _Planner:
     def _module(self, module: Module, configuration: Configuration, record: Record) -> _Targets:
         """The targets of a module."""
         span = self._spans.get(module.name, self._spans[""])
-        family = configuration.family
-        flags = read_flags(module, family, span, self._findings)
+        family = family_of(module, configuration.family)
+        flags = read_flags(module, configuration.family, span, self._findings)
         includes = {
             False: self._include_dirs(module, (*module.include_dirs, *flags.cxx_includes), span),
             True: self._include_dirs(module, (*module.include_dirs, *flags.cuda_includes), span),
         }
-        self._check(module, family, span)
+        self._check(module, configuration.family, span)
         check_link_arguments(module, is_known_library, span, self._findings)
         reached = {
             source: self._tree.reached(
@@ -251,7 +251,7 @@ class _Planner:
 
     def _check(self, module: Module, family: str, span: Span) -> None:
         """Collect what is wrong with the sources and libraries of a module."""
-        if family == "rocm" and (reason := hip_problem(module, self._tree, span)):
+        if family == "rocm" and (reason := hip_problem(module, span)):
             self._findings.add(Code.UNSUPPORTED, f"{module.name} cannot be built for ROCm: {reason}", span)
         languages = facts("backends")
         known = [f".{extension}" for extension in (*languages["CXX_EXTENSIONS"], *languages["OTHER_LANGUAGES"])]
@@ -330,7 +330,7 @@ class _Planner:
         group = Group(
             name="",
             title=module.name,
-            backend=configuration.family,
+            backend=family_of(module, configuration.family),
             sources=unit.sources,
             headers=unit.headers,
             includes=in_use,
