@@ -144,7 +144,7 @@ def is_device(source: str, family: str) -> bool:
     return source.endswith(BUILT[family].sources)
 
 
-def read_flags(module: Module, family: str, span: Span, findings: Findings) -> Flags:
+def read_flags(module: Module, family: str, standard: int, span: Span, findings: Findings) -> Flags:
     """The flags of a module, in the order in which setuptools and `BuildExtension` give them to the compilers.
 
     Those of a compiler that has no source of the module are neither read nor refused.
@@ -152,12 +152,15 @@ def read_flags(module: Module, family: str, span: Span, findings: Findings) -> F
     Args:
         module: as recorded.
         family: the backend, `cpu`, `cuda` or `rocm`.
+        standard: the C++ standard that torch's BuildExtension compiles for if the flags name none, e.g. 20.
         span: the call that created the module.
         findings: gets BAD_FLAG, and a note for each flag that is ignored.
     """
     macros = [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in module.define_macros]
     macros += [f"-U{name}" for name in module.undef_macros]
     own = ["-DTORCH_API_INCLUDE_EXTENSION_H", f"-DTORCH_EXTENSION_NAME={module.name.rpartition('.')[2]}"]
+    own = [] if module.builder == "setuptools" else own
+    default = (f"-std=c++{standard}",) if module.builder == "torch" else ()
     own_family = family_of(module, family)
     kinds = {is_device(source, own_family) for source in module.sources}
     cxx_includes, cxx_flags = _take_includes(module.cxx_flags if False in kinds else ())
@@ -171,9 +174,9 @@ def read_flags(module: Module, family: str, span: Span, findings: Findings) -> F
         archs, hip = _hip_flags(cuda_macros, nvcc_flags, span, findings) if True in kinds else (None, ())
         of_hip = [*_undefined(family), *_of_torch(family, "flags"), *_of_torch(family, "device-flags"), *own]
         return Flags(
-            cxx=(*before, *cxx_targets, *values(cxx)),
+            cxx=_with_standard((*before, *cxx_targets, *values(cxx)), default),
             cuda=(),
-            hip=(*of_hip, *cuda_targets, *nvcc_targets, *hip),
+            hip=_with_standard((*of_hip, *cuda_targets, *nvcc_targets, *hip), default),
             archs=archs,
             cxx_includes=cxx_includes,
             cuda_includes=cuda_includes,
@@ -185,16 +188,10 @@ def read_flags(module: Module, family: str, span: Span, findings: Findings) -> F
     if linking_of(values(cuda)).relocatable and not module.dlink:
         message = f"{module.name} compiles relocatable device code without `dlink=True`; it is linked nonetheless"
         findings.note(message, span)
+    common = (*_undefined(family), *recording_facts()["nvcc"]["common-flags"])
     return Flags(
-        cxx=(*before, *cxx_targets, *values(cxx)),
-        cuda=(
-            *_undefined(family),
-            *recording_facts()["nvcc"]["common-flags"],
-            *own,
-            *cuda_targets,
-            *nvcc_targets,
-            *values(cuda),
-        )
+        cxx=_with_standard((*before, *cxx_targets, *values(cxx)), default),
+        cuda=_with_standard((*common, *own, *cuda_targets, *nvcc_targets, *values(cuda)), default)
         if family != "cpu"
         else (),
         hip=(),
@@ -203,6 +200,11 @@ def read_flags(module: Module, family: str, span: Span, findings: Findings) -> F
         cuda_includes=cuda_includes,
         link=link,
     )
+
+
+def _with_standard(flags: tuple[str, ...], default: tuple[str, ...]) -> tuple[str, ...]:
+    """Flags with the C++ standard that torch adds where they name none."""
+    return flags if any(flag.startswith(("-std", "--std")) for flag in flags) else (*flags, *default)
 
 
 def _of_torch(family: str, key: str) -> list[str]:

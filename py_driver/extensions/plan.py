@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from py_driver.recording.record import Module, Record
 
 _DIGITS = 8
+_LIMITED_API = ("-UPy_LIMITED_API", "-DPy_LIMITED_API=0x03090000")
+"""A wheel for every Python has the tag `cp39-abi3`: the limited API is that of 3.9, unless flags say otherwise."""
+
 _OTHERS = ("cuda:", "rocm:", "torch:", "python:", "pybind11:")
 """What the include directories of toolchains begin with in a record: the rules bring these themselves."""
 
@@ -193,7 +196,8 @@ class _Planner:
         """The targets of a module."""
         span = self._spans.get(module.name, self._spans[""])
         family = family_of(module, configuration.family)
-        flags = read_flags(module, configuration.family, span, self._findings)
+        standard = next(torch.cxx_standard for torch in self._matrix.torch if torch.version == configuration.torch)
+        flags = read_flags(module, configuration.family, standard, span, self._findings)
         includes = {
             False: self._include_dirs(module, (*module.include_dirs, *flags.cxx_includes), span),
             True: self._include_dirs(module, (*module.include_dirs, *flags.cuda_includes), span),
@@ -327,6 +331,7 @@ class _Planner:
             if directory == "." or any(file.startswith(f"{directory}/") for file in listed)
         )
         kind = "cuda" if unit.device else "cpp"
+        limited = _LIMITED_API if PYTHON in unit.depends else ()
         group = Group(
             name="",
             title=module.name,
@@ -334,7 +339,7 @@ class _Planner:
             sources=unit.sources,
             headers=unit.headers,
             includes=in_use,
-            cxx_flags=() if unit.device else flags.cxx,
+            cxx_flags=() if unit.device else (*limited, *flags.cxx),
             cuda_flags=flags.cuda if unit.device else (),
             hip_flags=flags.hip if unit.device else (),
             depends=unit.depends,

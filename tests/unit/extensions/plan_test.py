@@ -467,3 +467,37 @@ def test_cmake_is_not_rewritten_for_rocm(tmp_path: Path) -> None:
     files = {**FILES, "CMakeLists.txt": "pybind11_add_module(_C ops.cpp)\n"}
     with pytest.raises(DriverError, match="nothing rewrites that as HIP"):
         plan(tmp_path, recorded(ROCM, arch_list="gfx942"), files=files, script="CMakeLists.txt")
+
+
+@pytest.mark.parametrize(
+    ("builder", "flags", "standard"),
+    [
+        ("torch", (), "-std=c++20"),
+        ("torch", ("-std=c++17",), "-std=c++17"),
+        ("setuptools", (), ""),
+        ("", (), ""),
+    ],
+    ids=["torch", "named", "setuptools", "cmake"],
+)
+def test_the_standard_is_the_one_that_torch_adds(
+    builder: str, flags: tuple[str, ...], standard: str, tmp_path: Path
+) -> None:
+    made = plan(tmp_path, recorded(CU130, module(builder=builder, cxx_flags=flags, nvcc_flags=flags)))
+    for group in made.groups:
+        own = group.cuda_flags or group.cxx_flags
+        assert [flag for flag in own if flag.startswith("-std")] == ([standard] if standard else [])
+        assert ("-DTORCH_EXTENSION_NAME=_C" in own) == (builder != "setuptools")
+
+
+def test_an_older_release_of_torch_adds_an_older_standard(tmp_path: Path) -> None:
+    made = plan(tmp_path, recorded("torch211-cxx11-cu130-x86_64-linux", module(builder="torch")))
+    assert all("-std=c++17" in (group.cuda_flags or group.cxx_flags) for group in made.groups)
+
+
+def test_a_source_for_every_python_sees_the_limited_api_of_its_tag(tmp_path: Path) -> None:
+    files = {**FILES, "csrc/plain.cpp": "#include <Python.h>\nPyMODINIT_FUNC PyInit__C() { return nullptr; }\n"}
+    own = module(kind="cpp", sources=("csrc/plain.cpp",), limited_api=True, define_macros=(("FOO", None),))
+    made = plan(tmp_path, recorded(CPU, own), files=files)
+    [group] = made.groups
+    flags = list(group.cxx_flags)
+    assert flags.index("-UPy_LIMITED_API") < flags.index("-DPy_LIMITED_API=0x03090000") < flags.index("-DFOO")
