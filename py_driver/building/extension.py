@@ -45,7 +45,7 @@ FAMILIES: Final = ("cpu", "cuda", "rocm")
 """The backends that a setup.py is recorded for."""
 
 _ON_REQUEST: Final = ("rocm",)
-"""Those of them that no variant is built for by default: most projects were written for CUDA alone."""
+"""Those of them that are built only where they are named: most projects were written for CUDA alone."""
 
 _SKIPPED: Final = ("build", "dist", "__pycache__")
 
@@ -160,7 +160,7 @@ def plan_extension(  # noqa: PLR0913  (whose, which, and how)
         DriverError: NO_SUCH_VARIANT; what `record_project` and `plan_extensions` raise.
     """
     matrix = releases.matrix
-    chosen = choose(candidates(directory, matrix), patterns, options.words)
+    chosen = choose(candidates(directory, matrix, options.words.backends), patterns, options.words)
     strict = bool(patterns) or options.words.given
     planner = _Planner(directory, matrix, bindings, shown)
     configured, failures = [], list[tuple[bool, DriverError]]()
@@ -270,18 +270,20 @@ def _for_each_python(
     ]
 
 
-def candidates(directory: Path, matrix: Matrix) -> Plan:
+def candidates(directory: Path, matrix: Matrix, named: Sequence[str] = ()) -> Plan:
     """A plan with a variant for each configuration that a setup.py can be recorded for, and nothing in them.
 
     Args:
         directory: of the project.
         matrix: the releases to build for.
+        named: backends of the command line, such as `rocm`, `cu130`.
     """
+    asleep = {family for family in _ON_REQUEST if not any(name.startswith(family) for name in named)}
     variants = [
         Variant(
             configuration=configuration,
             needs=configuration,
-            default=default and configuration.family not in _ON_REQUEST,
+            default=default and configuration.family not in asleep,
             groups=(),
             archs=None,
             identity="",

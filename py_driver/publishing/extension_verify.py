@@ -151,7 +151,10 @@ def built_here(directory: Path, patterns: Sequence[str], matrix: Matrix, options
     statements = sorted((directory / BUILD).glob(f"*/*.dist-info/{STATEMENT}"))
     found = [read_artifact(file.parent.parent) for file in statements]
     if patterns or options.words.given:
-        meant = {variant.configuration for variant in choose(candidates(directory, matrix), patterns, options.words)}
+        meant = {
+            variant.configuration
+            for variant in choose(candidates(directory, matrix, options.words.backends), patterns, options.words)
+        }
         found = [artifact for artifact in found if artifact.configuration in meant]
     if not found:
         raise error(

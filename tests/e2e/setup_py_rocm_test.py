@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 
 from py_driver import __main__
@@ -76,7 +77,8 @@ def needed(library: Path) -> set[str]:
     """Which libraries a library needs."""
     with library.open("rb") as file:
         dynamic = ELFFile(file).get_section_by_name(".dynamic")
-        return {str(tag.needed) for tag in dynamic.iter_tags("DT_NEEDED")}
+        assert isinstance(dynamic, DynamicSection)
+        return {str(tag.needed) for tag in dynamic.iter_tags("DT_NEEDED")}  # type: ignore[attr-defined]  # set for this tag
 
 
 def test_a_cuda_extension_is_compiled_for_amd_gpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
