@@ -243,8 +243,8 @@ def _by_path(reason: str, span: Span | None = None) -> DriverError:
 def _module(module: Module, wheels: Sequence[ExtensionWheel]) -> dict[str, File]:
     """The files of a module, by their paths in the wheel."""
     folder, last = posixpath.split(module.file)[0], module.name.rpartition(".")[2]
-    place = posixpath.join(folder, f"{last}{MODULE_PLACE}")
-    files = {f"{place}/{LOADER}.py": Path(wheel_loader.__file__).read_bytes()}
+    directory = posixpath.join(folder, f"{last}{MODULE_PLACE}")
+    files = {f"{directory}/{LOADER}.py": Path(wheel_loader.__file__).read_bytes()}
     found: dict[str, File] = {path: make_file(path, content) for path, content in files.items()}
     entries = {}
     variants = []
@@ -254,12 +254,12 @@ def _module(module: Module, wheels: Sequence[ExtensionWheel]) -> dict[str, File]
         entries[variant] = _entry(module, folder, paths)
         variants.append(_variant(wheel, module.file))
         for path, content in paths.items():
-            name = f"{place}/{variant}/{posixpath.relpath(path, folder or '.')}"
+            name = f"{directory}/{variant}/{posixpath.relpath(path, folder or '.')}"
             found[name] = make_file(name, content)
     stub = posixpath.join(folder, f"{last}.py")
     text = _STUB.format(
         function=_FUNCTION,
-        directory=posixpath.basename(place),
+        directory=posixpath.basename(directory),
         loader=LOADER,
         variants="".join(f"            {variant!r},\n" for variant in variants),
         backends="".join(f"            {family!r}: {backend!r},\n" for family, backend in backends().items()),
