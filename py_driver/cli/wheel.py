@@ -49,6 +49,12 @@ def add(subparsers: Subparsers) -> None:
         help="write a wheel for each GPU capability instead, of the slices in build-slices/",
     )
     parser.add_argument(
+        "--merge",
+        action="store_true",
+        help="with a setup.py: write one wheel of all variants, whose modules load the one that fits the installed "
+        "torch; that of a build.toml always does",
+    )
+    parser.add_argument(
         "--index", action="store_true", help="then write a package index of all wheels there, as `driver index` does"
     )
 

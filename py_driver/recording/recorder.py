@@ -45,6 +45,9 @@ RECORDINGS: Final = "recordings"
 _ATTEMPTS: Final = 16
 """How often a build may ask for another package."""
 
+_ROCM_ARCHS: Final = ("PYTORCH_ROCM_ARCH", "HIP_ARCHITECTURES", "GPU_ARCHS")
+"""The variables for AMD architectures: torch's own, and those of causal-conv1d and flash-attn."""
+
 _EPOCH: Final = "315532800"
 """1980-01-01: the earliest time that a zip archive has."""
 
@@ -298,7 +301,8 @@ class _Run:
             names = {"CUDA_HOME": toolkit, "CUDA_PATH": toolkit, "TORCH_CUDA_ARCH_LIST": self._torch.arch_list}
             found |= {**names, "FORCE_CUDA": "1"}
         elif self._torch.hip:
-            names = {"ROCM_HOME": toolkit, "ROCM_PATH": toolkit, "PYTORCH_ROCM_ARCH": ";".join(self._torch.archs)}
+            archs = ";".join(self._torch.archs)
+            names = {"ROCM_HOME": toolkit, "ROCM_PATH": toolkit, **dict.fromkeys(_ROCM_ARCHS, archs)}
             found |= {**names, "FORCE_CUDA": "1"}
         cpu, machine = self._configuration.cpu or "", sysconfig.get_platform().rpartition("-")[2]
         if cpu != machine:
