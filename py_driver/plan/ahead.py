@@ -29,6 +29,13 @@ _DIGITS = 10
 """Of the digest in the name of what is compiled."""
 
 
+_SIGNED_BOOLEANS = "3.6"
+"""The release of Triton that calls a bool `i1`."""
+
+_INTEGERS = (("i32", (1 << 31) - 1), ("i64", (1 << 63) - 1))
+"""The types of integers that Triton chooses, with the greatest of each."""
+
+
 class Parameter(NamedTuple):
     """A parameter of a function.
 
@@ -43,6 +50,27 @@ class Parameter(NamedTuple):
     is_constant: bool
     default: tuple[Any, ...]
     is_optional: bool
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the function says the value of a constant that nobody passes."""
+        return self.is_constant and self.is_optional
+
+    def default_type(self, release: str) -> str:
+        """The type of the default of an argument that is no constant; empty if the source does not say one.
+
+        Args:
+            release: of Triton.
+        """
+        if self.is_constant or not self.default:
+            return ""
+        value = self.default[0]
+        if isinstance(value, bool):
+            return "i1" if release == _SIGNED_BOOLEANS else "u1"
+        if isinstance(value, int) and value != 1:
+            bits = next((type_ for type_, most in _INTEGERS if -most - 1 <= value <= most), "u64")
+            return f"{bits}:16" if value % 16 == 0 else bits
+        return {float: "fp32", int: "1", type(None): "None"}.get(type(value), "")
 
 
 class TritonTarget(NamedTuple):
@@ -114,7 +142,7 @@ def triton_targets(manifest: Manifest, matrix: Matrix, python: Sequence[str], li
             functions[compiled.function.value] = parameters
             check_names(
                 compiled,
-                {known.name: known.is_optional for known in parameters},
+                {known.name: bool(known.default_type(release) or known.is_fixed) for known in parameters},
                 findings,
             )
             _check_kinds(compiled, parameters, findings)
@@ -130,7 +158,7 @@ def triton_targets(manifest: Manifest, matrix: Matrix, python: Sequence[str], li
                     release=release,
                     strict=ahead.strict,
                     functions=functions,
-                    requests=dict(_requests(ahead, functions)) if functions else {},
+                    requests=dict(_requests(ahead, functions, release)) if functions else {},
                     sources=modules.closure(functions),
                 )
             )
@@ -167,7 +195,9 @@ def _with_tuned(compiled: Compiled, links: Links, findings: Findings) -> Compile
     return compiled._replace(configs=tuple(configs) or compiled.configs)
 
 
-def _requests(ahead: Ahead, functions: Mapping[str, Sequence[Parameter]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _requests(
+    ahead: Ahead, functions: Mapping[str, Sequence[Parameter]], release: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each signature with each configuration, by a name that is the same wherever it stands."""
     for compiled in ahead.kernels:
         function = compiled.function.value
@@ -183,7 +213,7 @@ def _requests(ahead: Ahead, functions: Mapping[str, Sequence[Parameter]]) -> Ite
                     "function": function,
                     "options": {name: config.values[name] for name in OPTIONS if name in config.values},
                     "signature": {
-                        known.name: chosen.get(known.name, "None")
+                        known.name: chosen.get(known.name, known.default_type(release))
                         for known in functions[function]
                         if not known.is_constant
                     },
@@ -285,7 +315,10 @@ class Modules:
 
     def _functions(self, module: str) -> dict[str, ast.FunctionDef]:
         """The functions of a module."""
-        return {node.name: node for node in ast.walk(self._tree(module)) if isinstance(node, ast.FunctionDef)}
+        nodes = [node for node in ast.walk(self._tree(module)) if isinstance(node, ast.FunctionDef)]
+        own = {*_statements(self._tree(module).body)}
+        # A method, or a function in a function, is what the name means if nothing else is.
+        return {node.name: node for node in sorted(nodes, key=lambda node: (node in own, node.lineno))}
 
     def parameters_of(self, function: str) -> tuple[Parameter, ...]:
         """The parameters of a function, e.g. `kernels.forward`; empty if there is no such function."""
@@ -324,6 +357,14 @@ class Modules:
                     for alias in node.names
                     if alias.name.startswith(f"{self._package}.")
                 )
+            elif isinstance(node, ast.Call) and (named := _named_module(node)):
+                bare = named.lstrip(".")
+                parts = module.split(".")
+                above = len(named) - len(bare) - is_package
+                if above < len(named) - len(bare) or named != bare:
+                    yield ".".join([*parts[: len(parts) - above], bare])
+                elif bare.startswith(f"{self._package}."):
+                    yield bare.removeprefix(f"{self._package}.")
             elif isinstance(node, ast.ImportFrom):
                 parts = module.split(".")
                 if node.level:
@@ -337,6 +378,25 @@ class Modules:
                 path = ".".join([*base, *(named if node.level else named[1:])])
                 yield path
                 yield from (f"{path}.{alias.name}" if path else alias.name for alias in node.names)
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a module, also those in `if`, `try` and `with`."""
+    for statement in body:
+        yield statement
+        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for field in ("body", "orelse", "finalbody"):
+                yield from _statements(getattr(statement, field, []))
+            for handler in getattr(statement, "handlers", []):
+                yield from _statements(handler.body)
+
+
+def _named_module(call: ast.Call) -> str:
+    """What `importlib.import_module` imports, with its dots; empty if it is another call, or its name no plain text."""
+    function = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    first = call.args[0] if call.args else None
+    named = first.value if isinstance(first, ast.Constant) else None
+    return named if function == "import_module" and isinstance(named, str) else ""
 
 
 def _parameters(arguments: ast.arguments) -> Iterator[Parameter]:

@@ -238,3 +238,64 @@ def test_the_name_of_the_generated_package_is_taken(tmp_path: Path) -> None:
     make(tmp_path, TEXT)
     write_files(tmp_path, {"aot.toml": AOT, "torch-ext/re_lu/kernels.py": KERNELS})
     assert failure(tmp_path, TEXT).diagnostics[0].code is Code.FOREIGN_FILE
+
+
+@pytest.mark.parametrize(
+    ("default", "type_"),
+    [
+        ("None", "None"),
+        ("True", "u1"),
+        ("1", "1"),
+        ("2", "i32"),
+        ("32", "i32:16"),
+        ("0", "i32:16"),
+        ("1 << 31", ""),
+        ("2147483648", "i64:16"),
+        ("9223372036854775809", "u64"),
+        ("2.5", "fp32"),
+        ("'a'", ""),
+        ("SCALE", ""),
+    ],
+)
+def test_an_argument_that_is_not_listed_has_the_type_of_its_default(tmp_path: Path, default: str, type_: str) -> None:
+    kernels = KERNELS.replace("scale: float = 1.0", f"scale={default}")
+    aot = AOT.replace(', scale = "fp32"', "").replace(', scale = "None"', "")
+    if not type_:
+        with pytest.raises(DriverError) as caught:
+            _plan(tmp_path, aot, kernels)
+        assert {found.message for found in caught.value.diagnostics} == {"[kernel.forward] has no type or value for `scale`"}
+        return
+    [target] = _plan(tmp_path, aot, kernels).triton
+    assert {request["signature"]["scale"] for request in target.requests.values()} == {type_}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "\n\ndef outer():\n    @triton.jit\n    def forward(y):\n        pass\n",
+        "\n\nclass Op(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, y):\n        pass\n",
+    ],
+    ids=["nested", "method"],
+)
+def test_a_function_is_that_of_the_module_and_no_inner_one(tmp_path: Path, other: str) -> None:
+    [target] = _plan(tmp_path, kernels=KERNELS + other).triton
+    assert len(target.requests) == 2
+
+
+def test_a_function_under_a_condition_is_of_the_module(tmp_path: Path) -> None:
+    kernels = KERNELS.replace("@triton.jit\ndef", "if triton:\n  @triton.jit\n  def").replace("\n    pass", "\n    pass")
+    kernels += "\n\nclass A:\n    def forward(self):\n        pass\n"
+    [target] = _plan(tmp_path, kernels=kernels).triton
+    assert len(target.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'importlib.import_module(".unused", __package__)',
+        'import_module("re_lu.unused")',
+    ],
+)
+def test_a_module_that_is_imported_by_a_plain_name_is_read(tmp_path: Path, text: str) -> None:
+    [target] = _plan(tmp_path, kernels=f"{KERNELS}\nh = {text}\n").triton
+    assert "torch-ext/re_lu/unused.py" in target.sources
