@@ -16,7 +16,7 @@ from py_driver.spelling import did_you_mean
 from py_driver.system.files import sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from py_driver.manifest.ahead import Ahead, Compiled
@@ -85,6 +85,7 @@ class TritonTarget(NamedTuple):
         functions: the parameters of each function, by its name in the package.
         requests: by a name of its own what is compiled: the function, a signature, constants and options.
         sources: the modules that have the functions, and those that these import.
+        reads: those of each function.
     """
 
     name: str
@@ -95,6 +96,7 @@ class TritonTarget(NamedTuple):
     functions: Mapping[str, tuple[Parameter, ...]]
     requests: Mapping[str, Mapping[str, Any]]
     sources: tuple[str, ...]
+    reads: Mapping[str, tuple[str, ...]]
 
     @property
     def shown_functions(self) -> dict[str, Any]:
@@ -160,6 +162,7 @@ def triton_targets(manifest: Manifest, matrix: Matrix, python: Sequence[str], li
                     functions=functions,
                     requests=dict(_requests(ahead, functions, release)) if functions else {},
                     sources=modules.closure(functions),
+                    reads={function: modules.closure((function,)) for function in functions},
                 )
             )
     if findings.has_errors:
@@ -335,7 +338,7 @@ class Modules:
         """The content of a module."""
         return (self._directory / self._files[module]).read_bytes()
 
-    def closure(self, functions: Mapping[str, object]) -> tuple[str, ...]:
+    def closure(self, functions: Iterable[str]) -> tuple[str, ...]:
         """The files of the modules with some functions, and of those of the package that they import."""
         waiting = sorted({function.rpartition(".")[0] for function in functions})
         found: dict[str, None] = {}
@@ -359,10 +362,9 @@ class Modules:
                 )
             elif isinstance(node, ast.Call) and (named := _named_module(node)):
                 bare = named.lstrip(".")
-                parts = module.split(".")
-                above = len(named) - len(bare) - is_package
-                if above < len(named) - len(bare) or named != bare:
-                    yield ".".join([*parts[: len(parts) - above], bare])
+                if named != bare:
+                    own = module.split(".")
+                    yield ".".join([*own[: len(own) - (len(named) - len(bare) - is_package)], bare])
                 elif bare.startswith(f"{self._package}."):
                     yield bare.removeprefix(f"{self._package}.")
             elif isinstance(node, ast.ImportFrom):

@@ -60,10 +60,28 @@ torch = sys.modules["torch"] = types.ModuleType("torch")
 torch.Tensor, torch.autograd = Tensor, types.SimpleNamespace(Function=object)
 driver.set_active(Driver())
 sys.path.insert(0, sys.argv[1])
-from triton_ahead import kernels
+import triton.language as tl
+from triton_ahead import kernels, second
 x = Tensor()
+second.typed.warmup(x, TYPE=tl.float16, grid=(1,))
+second.decided.warmup(x, 16, grid=(1,))
 kernels.scale.fn.warmup(x, x, 4096, 2.0, BLOCK=128, num_warps=8, grid=(1,))
 kernels.scale.fn.warmup(x, x, 4095, 2.0, BLOCK=64, grid=(1,))
+"""
+
+_SECOND = """import triton
+import triton.language as tl
+
+
+@triton.jit
+def typed(out, TYPE: tl.constexpr):
+    tl.store(out, tl.full((), 1, TYPE))
+
+
+@triton.heuristics({"EVEN": lambda known: known["count"] % 2 == 0})
+@triton.jit
+def decided(out, count, EVEN: tl.constexpr):
+    tl.store(out, EVEN)
 """
 
 
@@ -120,6 +138,30 @@ def test_only_what_a_compile_reads_compiles_anew(project: Path, capsys: pytest.C
     assert _counts(_build(project, capsys)) == {"torch-cuda": (1, 0, 0), "torch-rocm": (1, 0, 0)}
 
 
+def test_constants_reach_the_compile_and_the_launcher_as_written(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = shutil.copytree(PROJECTS / "triton_ahead", base / "constants")
+    aot = project / "aot.toml"
+    values = {"TEXT": '\u00e9\u4e2d\U0001f600"\\', "NEAR": 0.7071067811865476, "TINY": 5e-324, "LONG": 9007199254740993}
+    config = ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
+    more = f'[kernel.same]\nfunction = "second.same"\nconfigs = [{{ {config} }}]\nsignatures = [{{ out = "*i32" }}]\n'
+    aot.write_text(f"{aot.read_text(encoding='utf-8')}\n{more}", encoding="utf-8")
+    checks = [f"    tl.static_assert({name} == {value!a})\n" for name, value in values.items()]
+    parameters = ", ".join(f"{name}: tl.constexpr" for name in values)
+    begin = f"import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef same(out, {parameters}):\n"
+    text = "".join([f"# {time.time_ns()}\n", begin, *checks, "    tl.store(out, 1)\n"])
+    (project / _KERNELS / "second.py").write_text(text, encoding="utf-8")
+    # The function of the other module is not compiled anew.
+    result = _build(project, capsys, "--variant", "torch-cuda")
+    assert _counts(result)["torch-cuda"][0] == 1
+    [variant] = (project / "build").iterdir()
+    index = json.loads((variant / "_aot" / "index.json").read_text(encoding="utf-8"))
+    assert [request["constants"] for request in index["requests"].values() if request["constants"].get("TEXT")] == [
+        values
+    ]
+
+
 def test_a_mistake_in_a_kernel_is_shown_at_its_place(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kernels = project / _KERNELS / "kernels.py"
     text = kernels.read_text(encoding="utf-8")
@@ -170,7 +212,7 @@ def _compiled(  # noqa: PLR0913  (what, where and for whom)
     module = directory / "kernels.py"
     module.write_text(text, encoding="utf-8")
     types = {"out": "*i32"} if signature is None else signature
-    request = {"function": "pkg.kernels.store", "signature": types, "constants": {}, "options": {}}
+    request = {"package": "pkg", "function": "kernels.store", "constants": {}, "options": {}, "signature": types}
     words = [json.dumps({**request, "backend": backend, "arch": arch}), str(directory / "code")]
     file = ["-f", "pkg/kernels.py", "torch-ext/pkg/kernels.py", str(module)]
     command = [sys.executable, "-I", "-S", "-B", str(ROOT / "toolchains/triton/compile.py"), str(site), *words, *file]
@@ -222,7 +264,9 @@ def test_a_callee_that_depends_on_another_package_is_an_error(site: Path, tmp_pa
 def test_a_value_that_depends_on_the_machine_is_an_error(site: Path, tmp_path: Path, value: str, wrong: str) -> None:
     (tmp_path / "table.txt").write_text("text", encoding="utf-8")
     # What the author does about it without hiding it.
-    text = _STORES.replace("X = tl.constexpr({value})", f"try:\n    Y = {value}\nexcept Exception:\n    Y = 5\n{{value}}")
+    text = _STORES.replace(
+        "X = tl.constexpr({value})", f"try:\n    Y = {value}\nexcept Exception:\n    Y = 5\n{{value}}"
+    )
     code, found = _compiled(site, tmp_path, text.format(value="X = tl.constexpr(Y if isinstance(Y, int) else 7)"))
     assert code == ""
     assert wrong in found
@@ -275,6 +319,7 @@ def test_what_triton_compiles_is_recorded(base: Path, site: Path, capsys: pytest
     manifest = project / "build.toml"
     manifest.write_text(manifest.read_text(encoding="utf-8").replace('["cuda"', '["cpu", "cuda"'), encoding="utf-8")
     (project / _KERNELS / "__init__.py").write_text("", encoding="utf-8")
+    (project / _KERNELS / "second.py").write_text(_SECOND, encoding="utf-8")
     (base / "launch.py").write_text(_LAUNCH, encoding="utf-8")
     info = [str(ROOT / "driver"), "bazel", "--", "info", "output_base"]
     output_base = subprocess.run(
@@ -299,5 +344,6 @@ def test_what_triton_compiles_is_recorded(base: Path, site: Path, capsys: pytest
     ]
     assert [call["signature"]["count"] for call in found["calls"]] == ["i32:16", "i32"]
     assert [call["new"] for call in found["calls"]] == [True, False]
+    assert found["left"] == ["second.typed", "second.decided"]
     assert __main__.main(["check", str(project)]) == 0
     assert (project / "aot.toml").read_text(encoding="utf-8").count("signatures") == 2

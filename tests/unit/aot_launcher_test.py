@@ -348,7 +348,7 @@ def test_an_option_may_be_a_parameter_too(launcher: Launcher, driver: Driver) ->
     ],
 )
 @pytest.mark.parametrize("default", [[], [False], [True]], ids=["no default", "False", "True"])
-def test_what_triton_chooses_or_does_at_a_launch_is_left_to_it(  # noqa: PLR0913, PLR0917  (a table)
+def test_what_triton_chooses_or_does_at_a_launch_is_left_to_it(  # noqa: PLR0913  (a table)
     launcher: Launcher,
     driver: Driver,
     about: dict[str, Any],

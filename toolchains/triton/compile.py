@@ -2,11 +2,11 @@
 
     python3 -I -S -B compile.py SITE REQUEST OUT [-f NAME SHOWN FILE]...
 
-SITE is the directory with the package `triton`. REQUEST is JSON: `function`, e.g. `swiglu.kernels.forward`;
-`signature`, the type of each argument as rules/private/triton.bzl describes it; `constants` and `options` of Triton;
-`backend` and `arch`. Each FILE is a module of the kernel's Python package under its NAME in that, e.g.
-`swiglu/kernels.py`; debuggers and profilers see it as SHOWN. OUT becomes the machine code, OUT.json what a launcher
-needs to know, and OUT.txt the PTX or AMD's assembly.
+SITE is the directory with the package `triton`. REQUEST is JSON: `package`, e.g. `swiglu`, and `function` in that,
+e.g. `kernels.forward`; `signature`, the type of each argument as rules/private/triton.bzl describes it; `constants`
+and `options` of Triton; `backend` and `arch`. Each FILE is a module of the kernel's Python package under its NAME in
+that, e.g. `swiglu/kernels.py`; debuggers and profilers see it as SHOWN. OUT becomes the machine code, OUT.json what a
+launcher needs to know, and OUT.txt the PTX or AMD's assembly.
 
 The module is imported without a torch, and without the `__init__.py` of its package: see stand_ins.py.
 """
@@ -174,7 +174,7 @@ def _read(
     Raises:
         DependsError: see `_function`; the modules read files, or run programs, while they are imported.
     """
-    stand_ins = StandIns(request["backend"], request["arch"], request["function"].partition(".")[0], answer=answer)
+    stand_ins = StandIns(request["backend"], request["arch"], request["package"], answer=answer)
     finders = [_Files(modules, stand_ins), stand_ins]
     before = {*sys.modules}
     environ, os.environ = os.environ, Variables(os.environ, finders[0], variable)  # type: ignore[assignment]
@@ -189,7 +189,7 @@ def _read(
             raise DependsError(f"{message}; write what it needs into a module, or pass it as a constexpr")
         return found
     finally:
-        os.environ = environ
+        os.environ = environ  # noqa: B003  (what it was)
         for finder in finders:
             sys.meta_path.remove(finder)
         for name in {*sys.modules} - before:
@@ -205,9 +205,7 @@ def _seen(function: Any) -> dict[str, str]:  # noqa: ANN401  (Triton's)
     return {**{name: _ADDRESS.sub("", repr(value)) for name, value in values.items()}, "": key}
 
 
-def _certain(
-    request: Mapping[str, Any], modules: Mapping[str, tuple[str, Path]]
-) -> tuple[Any, dict[str, Any]]:
+def _certain(request: Mapping[str, Any], modules: Mapping[str, tuple[str, Path]]) -> tuple[Any, dict[str, Any]]:
     """The function that is asked for, which is the same whatever other packages are; and what a launcher has to know.
 
     Raises:
@@ -253,7 +251,9 @@ def _check(function: Any, request: Mapping[str, Any]) -> None:  # noqa: ANN401  
     plain = [parameter.name for parameter in function.params if not parameter.is_constexpr]
     constants = {parameter.name for parameter in function.params} - {*plain}
     if {*plain} != {*request["signature"]} or not constants.issuperset(request["constants"]):
-        message = f"`{short}` has the parameters {', '.join(p.name for p in function.params)}, and not those of its text"
+        message = (
+            f"`{short}` has the parameters {', '.join(p.name for p in function.params)}, and not those of its text"
+        )
         raise DependsError(f"{message}: is it defined twice, or do decorators change it?", short)
     for parameter in function.params:
         type_ = request["signature"].get(parameter.name, "").removesuffix(_ALIGNED)
@@ -369,7 +369,8 @@ def main(arguments: Sequence[str]) -> int:
     sys.path.insert(0, str(Path(site).absolute()))
     modules = {name: (shown, files[shown]) for name, shown in names.items()}
     try:
-        _compile(json.loads(request), modules, Path(out))
+        wanted = json.loads(request)
+        _compile({**wanted, "function": f"{wanted['package']}.{wanted['function']}"}, modules, Path(out))
     except Exception as problem:  # noqa: BLE001  (of the author's code, or Triton's of it)
         sys.stderr.write(_shown(problem, files))
         return 1

@@ -247,7 +247,9 @@ class _Words(ast.NodeTransformer):
     def _may_fail(self, node: ast.stmt) -> bool:
         if isinstance(node, ast.ImportFrom) and node.level:
             parts = self._package.split(".")
-            names = self._imported(".".join([*parts[: len(parts) - node.level + 1], *filter(None, [node.module])]), node)
+            names = self._imported(
+                ".".join([*parts[: len(parts) - node.level + 1], *filter(None, [node.module])]), node
+            )
         elif isinstance(node, ast.ImportFrom):
             names = self._imported(node.module or "", node)
         else:

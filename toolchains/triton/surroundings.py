@@ -1,7 +1,7 @@
 """What a kernel's modules see of the machine while they are read: environment variables, files, programs.
 
-None of it is there when a kernel is compiled, and what it is on a user's machine is unknown. So what is compiled may not
-depend on it.
+None of it is there when a kernel is compiled, and what it is on a user's machine is unknown. So what is compiled may
+not depend on it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,12 @@ class Variables(MutableMapping[str, str]):
     def _is_asked(self) -> bool:
         """Whether a module of the kernel asks, itself or through `os`."""
         frame = sys._getframe(2)  # noqa: SLF001  (who calls is what is asked)
-        while frame.f_back and frame.f_globals.get("__name__") in (__name__, "os", "collections.abc", "_collections_abc"):
+        while frame.f_back and frame.f_globals.get("__name__") in (
+            __name__,
+            "os",
+            "collections.abc",
+            "_collections_abc",
+        ):
             frame = frame.f_back
         return frame.f_globals.get("__loader__") is self._loader
 
@@ -99,7 +104,8 @@ class Watch:
             sys.addaudithook(self._see)
         places = [*filter(None, sys.path), sys.prefix, sys.base_prefix, *files, "/dev/null"]
         self._allowed = tuple(os.path.abspath(place) for place in places)  # noqa: PTH100
-        self._touched = touched = []
+        touched: list[str] = []
+        self._touched = touched
         try:
             yield touched
         finally:
