@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from py_driver.manifest.ahead import AHEAD, TYPE, read_ahead
 from py_driver.manifest.model import values
-from py_driver.plan.ahead import Modules
+from py_driver.plan.triton_modules import Modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from py_driver.plan.ahead import Parameter
     from py_driver.plan.project import Project
+    from py_driver.plan.triton_modules import Parameter
 
 RECORDER: Final = Path(__file__).resolve().parents[1] / "resources" / "triton_recorder"
 """Has the module that Python imports when it starts."""
