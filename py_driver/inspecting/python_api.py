@@ -165,12 +165,12 @@ def _imported(node: ast.ImportFrom, *, module: str, is_package: bool, package: s
 
 def _texts(node: ast.expr | None) -> list[str]:
     """The names in what `__all__` becomes; `*MODULE` for those of another `__all__`."""
-    found = [
-        part.value if isinstance(part, ast.Constant) else f"*{ast.unparse(part.value)}"
-        for part in (ast.walk(node) if node else ())
-        if (isinstance(part, ast.Constant) and isinstance(part.value, str))
-        or (isinstance(part, ast.Attribute) and part.attr == _ALL)
-    ]
+    found: list[str] = []
+    for part in ast.walk(node) if node else ():
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            found.append(part.value)
+        elif isinstance(part, ast.Attribute) and part.attr == _ALL:
+            found.append(f"*{ast.unparse(part.value)}")
     return list(dict.fromkeys(found))
 
 
