@@ -42,7 +42,7 @@ def with_precompiled(plan: Plan, directory: Path) -> Plan:
 def _fits(group: Group, plan: Plan, directory: Path) -> bool:
     if not _BOUND <= {*group.depends} or group.gcc or not _are_same(group.cxx_flags):
         return False
-    paths = [plan.generated.get(source, directory / source) for source in group.sources]
+    paths = [plan.path_of(directory, source) for source in group.sources]
     return any(is_file(path) and _FIRST.match(path.read_bytes()) for path in paths)
 
 

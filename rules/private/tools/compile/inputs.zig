@@ -57,7 +57,8 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const all = try needed.full(allocator, command);
     try packs.layOut();
     const attempt = Attempt{ .allocator = allocator, .command = command, .all = all, .scanned = scanned.items, .packs = &packs, .environment = &environment };
-    const few = if (precompiled.header.len > 0 and try attempt.precompiledWith(precompiled)) Attempt.Outcome.done else try attempt.of(text);
+    if (precompiled.header.len > 0 and try attempt.precompiledWith(precompiled)) return common.write(report, needed.precompiled);
+    const few = try attempt.of(text);
     switch (few) {
         .done => {},
         .all => {

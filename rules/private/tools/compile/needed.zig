@@ -16,6 +16,9 @@ const everything = "-";
 /// What a word asks for that names an umbrella header.
 const umbrella = "+";
 
+/// What is told of headers that were precompiled.
+pub const precompiled = "needed\nfrom a precompiled header\n";
+
 /// Why all headers are read where a command fails with fewer.
 pub const failed = "it does not compile with fewer";
 
