@@ -92,8 +92,7 @@ def install_extension(  # noqa: PLR0913  (whose, for which machine, and how)
     python = python_of_torch([variant.configuration], machine, releases, output)
     bindings = Bindings(way, lambda _: (python_at(Path(python), releases.matrix),))
     extension = plan_extension(directory, [variant.name], releases, output, options, bindings)
-    if not (choices.remote.executor or choices.remote.cache):
-        # The header is not worth to be sent.
+    if not choices.remote.is_used:
         plans = tuple(with_precompiled(plan, directory) for plan in extension.plans)
         extension = replace(extension, plans=plans)
     [part] = build_extension(extension, releases, output, options)

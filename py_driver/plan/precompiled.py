@@ -1,8 +1,8 @@
-"""plan -> plan: which targets are compiled with a precompiled header of torch's; their objects are the same. Pure but for reading sources.
+"""plan -> plan: targets whose sources are compiled with a precompiled header of torch's; their objects are the same.
 
 It pays for who compiles a source again and again: to make the header takes longer than to compile one source, and it has
-100 MB. rules/private/tools/compile/precompiled.zig looks at each source anew, and compiles without where it does not fit; what
-is asked for here is only where it is likely to.
+100 MB. What is asked for here is only where it is likely to fit: rules/private/tools/compile/precompiled.zig looks at
+each source anew, and compiles without where it does not.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def with_precompiled(plan: Plan, directory: Path) -> Plan:
 
 
 def _fits(group: Group, plan: Plan, directory: Path) -> bool:
-    if not _BOUND <= {*group.depends} or group.gcc or not _are_same(group.cxx_flags):
+    if not {*group.depends} >= _BOUND or group.gcc or not _are_same(group.cxx_flags):
         return False
     paths = [plan.path_of(directory, source) for source in group.sources]
     return any(is_file(path) and _FIRST.match(path.read_bytes()) for path in paths)

@@ -1,4 +1,4 @@
-"""A setup.py that `cpp_extension.load_inline` has written: its build reads no other file, so its recording serves every edit."""
+"""A setup.py as `cpp_extension.load_inline` writes it: its build reads no other file, so one recording serves all edits."""
 
 from __future__ import annotations
 

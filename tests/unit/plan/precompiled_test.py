@@ -40,7 +40,7 @@ def asks(directory: Path, text: str, *flags: str, depends: tuple[str, ...] = ("p
 
 @pytest.mark.parametrize(
     "text",
-    [FIRST, "\n" + FIRST, "// a\n/* b\n */" + FIRST, "#pragma once\n# include \"torch/extension.h\"\n"],
+    [FIRST, "\n" + FIRST, "// a\n/* b\n */" + FIRST, '#pragma once\n# include "torch/extension.h"\n'],
     ids=["first", "blank", "comments", "pragma"],
 )
 def test_a_source_that_includes_it_first(tmp_path: Path, text: str) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OURS = "from setuptools import setup\nfrom torch.utils.cpp_extension import CppExtension\n"
-CALL = "setup(name='a', version='0', packages=[], ext_modules=[CppExtension('a', ['a.cpp'], extra_compile_args=[{}])])\n"
+CALL = "setup(name='a', packages=[], ext_modules=[CppExtension('a', ['a.cpp'], extra_compile_args=[{}])])\n"
 
 
 def reads_nothing(root: Path, script: str, *others: str) -> bool:

@@ -155,23 +155,39 @@ fn leaves(text: []const u8) bool {
     return named(line) != null and std.mem.endsWith(u8, line, "\" 2");
 }
 
-/// Whether a text opens a namespace that headers open too, or specialises what is in one.
+/// Whether a text may change what templates of the headers mean that are instantiated already: it opens a namespace that the
+/// headers open too, or completes a type of one, specialises or instantiates a template, or has a pragma of a file.
 fn reopens(allocator: std.mem.Allocator, text: []const u8, headers: []const u8) !bool {
     var known = std.StringHashMap(void).init(allocator);
     var all = lexer.Lexer{ .text = text };
     var before: []const u8 = "";
     while (all.next()) |token| {
-        // `template <>` and friends can name a class of the headers; `extern "C++"` and the global namespace have no name.
-        if (common.is(before, "namespace") and token.kind == .name) {
+        if (token.kind == .comment) continue;
+        if (token.kind == .directive) {
+            if (named(token.text) == null and !isLocalPragma(token.text)) return true;
+            continue;
+        }
+        if (token.kind == .name and common.isAny(before, &.{ "namespace", "struct", "class", "union", "enum" })) {
             if (known.count() == 0) try namespaces(headers, &known);
             if (common.is(token.text, "inline") or known.contains(token.text)) return true;
         }
-        if (token.isMark('<') and common.is(before, "template")) {
+        if (common.is(before, "template")) {
+            if (!token.isMark('<')) return true;
             var ahead = all;
             if (ahead.next()) |next| if (next.isMark('>')) return true;
         }
         before = token.text;
     }
+    return false;
+}
+
+/// Whether a directive of a preprocessed text is a pragma about messages or about the statement that follows.
+fn isLocalPragma(line: []const u8) bool {
+    const directive = std.mem.trimLeft(u8, line[1..], " \t");
+    if (!std.mem.startsWith(u8, directive, "pragma ")) return false;
+    const words = std.mem.trimLeft(u8, directive["pragma ".len..], " \t");
+    for ([_][]const u8{ "GCC diagnostic", "clang diagnostic", "GCC unroll", "clang loop", "unroll", "nounroll", "once" }) |start|
+        if (std.mem.startsWith(u8, words, start)) return true;
     return false;
 }
 
@@ -257,12 +273,16 @@ test "a text that begins with precompiled headers" {
         begin ++ headers ++ "# 3 \"m.cpp\" 2\nnamespace at { int x; }\n",
         begin ++ headers ++ "# 3 \"m.cpp\" 2\nnamespace mine::b { } inline namespace at { }\n",
         begin ++ headers ++ "# 3 \"m.cpp\" 2\ntemplate <> struct A<at::T> { };\n",
+        begin ++ headers ++ "# 3 \"m.cpp\" 2\nextern template struct A<at::T>;\n",
+        begin ++ headers ++ "# 3 \"m.cpp\" 2\nstruct at::T { };\n",
+        begin ++ headers ++ "# 3 \"m.cpp\" 2\n#pragma GCC visibility push(default)\n",
         begin ++ headers,
         "",
     };
     for (cases) |text| try std.testing.expectEqual(null, try precompiled.without(a, "-O3", text));
     try std.testing.expectEqual(null, try precompiled.without(a, "-O2", begin ++ headers ++ "# 3 \"m.cpp\" 2\nint x;\n"));
-    try std.testing.expect(try precompiled.without(a, "-O3", begin ++ headers ++ "# 3 \"m.cpp\" 2\nnamespace mine { }\n") != null);
+    const own = "namespace mine { template <class T> struct A { }; }\n#pragma unroll\n# 9 \"m.cpp\"\nstruct B { };\n";
+    try std.testing.expect(try precompiled.without(a, "-O3", begin ++ headers ++ "# 3 \"m.cpp\" 2\n" ++ own) != null);
 }
 
 test "words of a compile of a text" {
