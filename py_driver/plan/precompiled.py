@@ -1,8 +1,8 @@
 """plan -> plan: targets whose sources are compiled with a precompiled header of torch's; their objects are the same.
 
-It pays for who compiles a source again and again: to make the header takes longer than to compile one source, and it has
-100 MB. What is asked for here is only where it is likely to fit: rules/private/tools/compile/precompiled.zig looks at
-each source anew, and compiles without where it does not.
+It pays for who compiles sources again and again: to make the header takes longer than to compile one source, and it has
+100 MB. It is asked for only where it is likely to fit: rules/private/tools/compile/precompiled.zig looks at each source
+anew, and compiles without where it does not.
 """
 
 from __future__ import annotations

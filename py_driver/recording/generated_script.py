@@ -1,4 +1,4 @@
-"""A setup.py as `cpp_extension.load_inline` writes it: its build reads no other file, so one recording serves all edits."""
+"""A setup.py as `load_inline` writes it: its build reads no other file, so one recording serves all edits."""
 
 from __future__ import annotations
 
