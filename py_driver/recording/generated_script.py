@@ -60,8 +60,9 @@ def reads_itself_alone(entries: Iterable[Entry]) -> bool:
 
 
 def _is_known_import(statement: ast.stmt) -> bool:
-    plain = isinstance(statement, ast.ImportFrom) and statement.module in _MODULES and not statement.level
-    return plain and all(alias.asname is None for alias in statement.names)
+    if not isinstance(statement, ast.ImportFrom) or statement.module not in _MODULES or statement.level:
+        return False
+    return all(alias.asname is None for alias in statement.names)
 
 
 def _is_setup(call: ast.expr) -> bool:
