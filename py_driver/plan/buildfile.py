@@ -87,6 +87,7 @@ def _group(group: Group) -> dict[str, Value]:
         "hip_flags": group.hip_flags,
         "id": f":{group.identity}" if group.identity else "",
         "includes": group.includes,
+        "precompiled": group.precompiled,
     }
 
 

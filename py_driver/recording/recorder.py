@@ -23,6 +23,7 @@ from py_driver.recording.build_requirements import chosen, installed, normalized
 from py_driver.recording.build_system import read_build_system
 from py_driver.recording.facts import facts
 from py_driver.recording.failures import Failures
+from py_driver.recording.generated_script import SCRIPT, reads_itself_alone
 from py_driver.recording.paths import Paths
 from py_driver.recording.record import FORMAT, RECORD, TREE, WHEEL, Record, read_record
 from py_driver.recording.recorded_modules import modules_of
@@ -158,7 +159,7 @@ class _Run:
         facts_of_run = [
             FORMAT,
             _version(),
-            project_copy.digest(self._entries),
+            self._digest(),
             spell(configuration),
             repr(self._torch),
             repr(self._system),
@@ -167,6 +168,13 @@ class _Run:
             sandbox.isolation(),
         ]
         self.key = sha256(json.dumps(facts_of_run).encode())[:24]
+
+    def _digest(self) -> str:
+        """The digest of what a build reads of the project."""
+        if not reads_itself_alone(self._entries):
+            return project_copy.digest(self._entries)
+        scripts = [entry for entry in self._entries if entry.path == SCRIPT]
+        return json.dumps([project_copy.digest(scripts), [entry.path for entry in self._entries]])
 
     def into(self, target: Path, output: Output) -> None:
         """Run the build until it has all that it asks for, and put the recording to its place.
