@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import logging
 import os
 import statistics
 import sys
@@ -147,7 +148,8 @@ def kernelize(model, path, mode):
     )
     layers = {name: {DEVICE: LocalLayerRepository(path, layer_name=layer)} for name, layer in LAYERS.items()}
     with kernels.use_kernel_mapping(layers, inherit_mapping=False):
-        # A model may have layers of other names, such as its activation; ours must not fall back.
+        # A model may have layers of other names, such as its activation, of which the client warns; ours must not fall back.
+        logging.getLogger("kernels.layer.layer").setLevel(logging.ERROR)
         kernels.kernelize(model, mode=mode, device=DEVICE, use_fallback=KernelizeFallback.NO_LAYER)
 
 

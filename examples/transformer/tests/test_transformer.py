@@ -172,7 +172,7 @@ def test_swiglu(shape, dtype):
     verify(kernel.swiglu, swiglu, [gate, up], terms=4, magnitude=magnitude)
 
 
-@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan"), -90.0, 90.0, -1e30, 0.0])
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan"), -90.0, 90.0, -3e4, 0.0])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_swiglu_of_special_values(value, dtype):
     gate = torch.full((40,), value, dtype=dtype, device=DEVICES.device)
