@@ -89,7 +89,9 @@ def arguments():
     }
     for name, default in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=default, help=f"default here: {default}")
-    parser.add_argument("--dtype", choices=["float32", "float16", "bfloat16"], default="bfloat16" if large else "float32")
+    parser.add_argument(
+        "--dtype", choices=["float32", "float16", "bfloat16"], default="bfloat16" if large else "float32"
+    )
     parser.add_argument("--attention", default="sdpa", help="a name that transformers knows, or that you registered")
     parser.add_argument("--repository", type=Path, default=repository(), help="directory of built variants")
     compiling = parser.add_mutually_exclusive_group()
@@ -148,7 +150,8 @@ def kernelize(model, path, mode):
     )
     layers = {name: {DEVICE: LocalLayerRepository(path, layer_name=layer)} for name, layer in LAYERS.items()}
     with kernels.use_kernel_mapping(layers, inherit_mapping=False):
-        # A model may have layers of other names, such as its activation, of which the client warns; ours must not fall back.
+        # A model may have layers of other names, of which the client warns, such as its activation; ours must not fall
+        # back.
         logging.getLogger("kernels.layer.layer").setLevel(logging.ERROR)
         kernels.kernelize(model, mode=mode, device=DEVICE, use_fallback=KernelizeFallback.NO_LAYER)
 
@@ -213,7 +216,9 @@ def main():
     model = decoder(args)
     size = sum(parameter.numel() for parameter in model.parameters())
     device = torch.cuda.get_device_name() if DEVICE == "cuda" else "cpu"
-    print(f"torch {torch.__version__}, kernels {kernels.__version__}, {device}, {args.dtype}: {size / 1e6:.1f}M weights")
+    print(
+        f"torch {torch.__version__}, kernels {kernels.__version__}, {device}, {args.dtype}: {size / 1e6:.1f}M weights"
+    )
     prompt = torch.randint(args.vocabulary, (args.batch, args.tokens), device=DEVICE)
     checked = prompt[:, : args.checked]
 
@@ -253,7 +258,8 @@ def main():
     print(f"logits, largest distance from float64: eager {apart[0]:.3g}, kernels {apart[1]:.3g}")
     print(f"loss: float64 {right_step.loss:.6f}, eager {plain_step.loss:.6f}, kernels {our_step.loss:.6f}")
     print(f"gradients, worst beside eager: {worst}: eager {of_plain[worst]:.3g}, kernels {of_ours[worst]:.3g}")
-    print(f"\n| {args.batch} x {args.tokens} tokens | prefill ms | tokens/s | decode ms | tokens/s |\n|---|---:|---:|---:|---:|")
+    print(f"\n| {args.batch} x {args.tokens} tokens | prefill ms | tokens/s | decode ms | tokens/s |")
+    print("|---|---:|---:|---:|---:|")
     for name, found in times.items():
         rates = [args.batch * args.tokens / found.prefill * 1e3, args.batch / found.decode * 1e3]
         print(f"| {name} | {found.prefill:.2f} | {rates[0]:.0f} | {found.decode:.2f} | {rates[1]:.0f} |")

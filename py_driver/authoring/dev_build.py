@@ -327,9 +327,7 @@ def python_for(of: Local, machine: Machine, releases: Releases, output: Output) 
     return python_of_torch([of.variant.configuration], machine, releases, output)
 
 
-def python_of(
-    build: DevBuild, machine: Machine, releases: Releases, output: Output, more: Sequence[str] = ()
-) -> str:
+def python_of(build: DevBuild, machine: Machine, releases: Releases, output: Output, more: Sequence[str] = ()) -> str:
     """An interpreter that has the machine's torch, the `kernels` client and pytest.
 
     Args:

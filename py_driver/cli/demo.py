@@ -33,8 +33,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Build, load, run, and print what came of it; the exit code.
 
     Raises:
-        DriverError: see `building.build` and `requirements_of_command`; LOAD_FAILED if the example fails; with several projects only what is wrong
-            for all of them.
+        DriverError: see `building.build`; LOAD_FAILED if the example fails, or what it lists cannot be read;
+            with several projects only what is wrong for all of them.
     """
     from py_driver.building.build import build_prepared, prepare
     from py_driver.building.installed_torch import python_for

@@ -157,8 +157,8 @@ def _problems(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterat
     for name, statement in members:
         if name == "__init__":
             message = (
-                f"`kernelize` refuses `{node.name}`: a layer has no state, so it has no `__init__`; `self` in `forward` "
-                "is the layer that is replaced"
+                f"`kernelize` refuses `{node.name}`: a layer has no state, so it has no `__init__`; `self` in "
+                "`forward` is the layer that is replaced"
             )
             yield _Problem(statement, message)
         elif name in _FLAGS:

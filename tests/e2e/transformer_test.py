@@ -1,10 +1,9 @@
-"""examples/transformer: a model of `transformers` runs on our kernels, and `driver check` knows layers as the client."""
+"""examples/transformer: a model of `transformers` on our kernels; `driver check` knows layers as the client does."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +17,8 @@ from py_driver.output import Output
 from py_driver.system.environment import curated
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from clone import Driver
 
 pytestmark = pytest.mark.e2e
@@ -45,7 +46,7 @@ def project(clone: Driver) -> Path:
 
 
 def _run(clone: Driver, project: Path, out: Path, *options: str, code: int = 0) -> dict[str, Any]:
-    command = ["python", project / "example.py", "--no-compile", "--json", out, *options]
+    command = ["python", str(project / "example.py"), "--no-compile", "--json", str(out), *options]
     clone.run("run", project, "--torch=2.13", "--backend=cpu", "--", *command, code=code)
     found: dict[str, Any] = json.loads(out.read_text())
     return found
@@ -66,7 +67,9 @@ def test_a_wrong_kernel_is_found(clone: Driver, project: Path, tmp_path: Path) -
     """One sign in RoPE: the model still runs, and its numbers look like any others."""
     source = project / "csrc" / "transformer.cpp"
     text = source.read_text()
-    source.write_text(text.replace("store(out[i], left * load(cos[i]) - right", "store(out[i], left * load(cos[i]) + right"))
+    right = "store(out[i], left * load(cos[i]) - right"
+    assert text.count(right) == 1
+    source.write_text(text.replace(right, right.replace(" - ", " + ")))
     try:
         found = _run(clone, project, tmp_path / "found.json", code=1)
     finally:

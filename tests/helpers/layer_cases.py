@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 _FLAGS = "    can_torch_compile = True\n    has_backward = True\n"
 _FORWARD = "    def forward(self, x):\n        return x\n"
+_INIT = "    def __init__(self):\n        super().__init__()\n"
+_REPR = "    def extra_repr(self):\n        return ''\n"
 
 
 class Case(NamedTuple):
@@ -19,9 +21,7 @@ class Case(NamedTuple):
 CASES = {
     "right": Case(f"class L(nn.Module):\n{_FLAGS}{_FORWARD}", refused=False, notes=()),
     "annotated": Case(f"class L(nn.Module):\n    weight: torch.Tensor\n{_FLAGS}{_FORWARD}", refused=False, notes=()),
-    "own-name-of-torch": Case(
-        f"class L(nn.Module):\n{_FLAGS}{_FORWARD}    def extra_repr(self):\n        return ''\n", refused=False, notes=()
-    ),
+    "own-name-of-torch": Case(f"class L(nn.Module):\n{_FLAGS}{_FORWARD}{_REPR}", refused=False, notes=()),
     "derived": Case(f"class _B(nn.Module):\n{_FLAGS}\nclass L(_B):\n{_FORWARD}", refused=False, notes=()),
     "no-flags": Case(
         f"class L(nn.Module):\n{_FORWARD}", refused=False, notes=("no `can_torch_compile`", "no `has_backward`")
@@ -33,12 +33,12 @@ CASES = {
     ),
     "no-forward": Case(f"class L(nn.Module):\n{_FLAGS}", refused=False, notes=("has no `forward`",)),
     "constructor": Case(
-        f"class L(nn.Module):\n{_FLAGS}    def __init__(self):\n        super().__init__()\n{_FORWARD}",
+        f"class L(nn.Module):\n{_FLAGS}{_INIT}{_FORWARD}",
         refused=True,
         notes=("a layer has no state",),
     ),
     "constructor-of-base": Case(
-        f"class _B(nn.Module):\n{_FLAGS}    def __init__(self):\n        super().__init__()\n\nclass L(_B):\n{_FORWARD}",
+        f"class _B(nn.Module):\n{_FLAGS}{_INIT}\nclass L(_B):\n{_FORWARD}",
         refused=True,
         notes=("a layer has no state",),
     ),

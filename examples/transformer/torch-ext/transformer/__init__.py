@@ -152,11 +152,11 @@ def rope(
         Both, turned, each element rounded once.
     """
     if unsqueeze_dim == 2:
-        turned_q, turned_k = ops.rope(q.transpose(1, 2), k.transpose(1, 2), cos, sin, False)
+        turned_q, turned_k = ops.rope(q.transpose(1, 2), k.transpose(1, 2), cos, sin, inverse=False)
         return turned_q.transpose(1, 2), turned_k.transpose(1, 2)
     if unsqueeze_dim != 1:
         raise ValueError(f"rope: unsqueeze_dim is {unsqueeze_dim}, not 1 or 2")
-    return ops.rope(q, k, cos, sin, False)
+    return ops.rope(q, k, cos, sin, inverse=False)
 
 
 def swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:

@@ -35,9 +35,9 @@ class RotaryEmbedding(torch.nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Queries and keys, turned; see `transformer.rope`."""
         if unsqueeze_dim != 1:
-            q, k = ops.rope(q.transpose(1, 2), k.transpose(1, 2), cos, sin, False)
+            q, k = ops.rope(q.transpose(1, 2), k.transpose(1, 2), cos, sin, inverse=False)
             return q.transpose(1, 2), k.transpose(1, 2)
-        return ops.rope(q, k, cos, sin, False)
+        return ops.rope(q, k, cos, sin, inverse=False)
 
 
 class SwigluMLP(torch.nn.Module):
