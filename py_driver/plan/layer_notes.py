@@ -171,7 +171,7 @@ def _problems(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterat
             yield _Problem(statement, message)
     names = {name for name, _ in members}
     if _FORWARD not in names:
-        yield _Problem(node, f"`{node.name}` has no `forward`, which is all that `kernelize` takes of it")
+        yield _Problem(node, f"`kernelize` refuses `{node.name}`: it has no `forward`")
     if "can_torch_compile" not in names:
         message = (
             f"`{node.name}` has no `can_torch_compile`: `kernelize` takes that for False and leaves the layer out of "

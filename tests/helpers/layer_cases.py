@@ -31,7 +31,7 @@ CASES = {
         refused=False,
         notes=("not plainly True or False",),
     ),
-    "no-forward": Case(f"class L(nn.Module):\n{_FLAGS}", refused=False, notes=("has no `forward`",)),
+    "no-forward": Case(f"class L(nn.Module):\n{_FLAGS}", refused=True, notes=("has no `forward`",)),
     "constructor": Case(
         f"class L(nn.Module):\n{_FLAGS}{_INIT}{_FORWARD}",
         refused=True,
