@@ -12,9 +12,9 @@
 namespace [[ module ]]_impl {
 namespace {
 
-// The kernels of this file run on every GPU, for every width: a warp has kRows rows, of queries or of keys, and goes over
-// the rows of the other kind kLanes at a time. Each lane has one of these for the scores, and some elements of a row for
-// the sums. hopper.cu has what is fast.
+// These kernels run on every GPU, for every width: a warp has kRows rows, of queries or of keys, and goes over the rows
+// of the other kind kLanes at a time. Each lane has one of these for the scores, and some elements of a row for the
+// sums. The fast ones are in hopper_forward.cu and hopper_backward.cu.
 constexpr int kLanes = 32;
 constexpr int kRows = 2;
 constexpr int kWarps = 4;
@@ -375,7 +375,8 @@ int backward(Type type, const Backward& tensors, const Sizes& sizes, void* strea
     constexpr int kShared = sizeof(float) * 2 * (kBlock + kLanes) * kPadded;
     const std::int64_t rows = sizes.batch * sizes.heads * sizes.queries;
     for (const auto function : {differentiate_queries<T>, differentiate_keys<T>}) {
-      if (const cudaError_t error = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared)) {
+      const auto kind = cudaFuncAttributeMaxDynamicSharedMemorySize;
+      if (const cudaError_t error = cudaFuncSetAttribute(function, kind, kShared)) {
         return error;
       }
     }

@@ -10,9 +10,9 @@ enum class Type { float32, float16, bfloat16 };
 // The widest head.
 constexpr std::int64_t kMostWidth = 256;
 
-// q has `heads` heads of `queries` rows, k and v have `kv_heads` of `keys` rows; a row has `width` elements. Head i of q
-// goes with head i / (heads / kv_heads) of k and v. If causal, query i sees the keys up to i + keys - queries: the last
-// query sees all. A query that sees no key has an output of 0 and a log-sum-exp of minus infinity.
+// q has `heads` heads of `queries` rows, k and v have `kv_heads` of `keys` rows; a row has `width` elements. Head i of
+// q goes with head i / (heads / kv_heads) of k and v. If causal, query i sees the keys up to i + keys - queries: the
+// last query sees all. A query that sees no key has an output of 0 and a log-sum-exp of minus infinity.
 struct Sizes {
   std::int64_t batch;
   std::int64_t heads;
@@ -52,10 +52,11 @@ struct Backward {
   View q;
   View k;
   View v;
-  float* scratch;  // as many float32 as backward_scratch() says
+  float* scratch;   // as many float32 as backward_scratch() says
+  bool repeatable;  // whether two runs must give the same bits
 };
 
-// `stream` is a cudaStream_t, and null on the CPU. Returns a cudaError_t: 0 is success. No size is 0, but `keys` may be.
+// `stream` is a cudaStream_t, and null on the CPU. Returns a cudaError_t: 0 is success. No size but `keys` is 0.
 int forward(Type type, const Forward& tensors, const Sizes& sizes, void* stream);
 int backward(Type type, const Backward& tensors, const Sizes& sizes, void* stream);
 

@@ -9,8 +9,9 @@ namespace [[ module ]]_impl {
 constexpr int kNotForHopper = -1;
 
 // As `forward` and `backward`, but they do nothing and return kNotForHopper if the GPU is another one; for float32; for
-// a width but 64, 128 and 256 (the gradients: but 128); without keys; and if the Tensor Memory Accelerator cannot read
-// a tensor, whose address, rows, heads and batches must lie at multiples of 16 bytes.
+// a width but 64, 128 and 256 (gradients: but 128); without keys; and if the Tensor Memory Accelerator cannot read a
+// tensor, whose address, rows, heads and batches must lie at multiples of 16 bytes. Gradients of queries are added up
+// by many blocks, in an order that no two runs share, so they are none that must be repeatable.
 int forward_on_hopper(Type type, const Forward& tensors, const Sizes& sizes, void* stream);
 int backward_on_hopper(Type type, const Backward& tensors, const Sizes& sizes, void* stream);
 

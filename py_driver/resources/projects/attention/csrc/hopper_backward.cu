@@ -219,7 +219,7 @@ __device__ void consume(Memory& memory, const Problem& problem) {
       for (int i = 0; i < kScores / 2; ++i) {
         *reinterpret_cast<unsigned*>(to + i % 2 * 8 * kSwizzled + ((i / 2 ^ lane / 4) << 4)) = of_scores[i];
       }
-      asm volatile("fence.proxy.async;" ::: "memory");
+      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
       named_wait(1, 2 * kWarpgroup);
       float of_queries[kSums / 2];
       begin_products();
@@ -419,7 +419,7 @@ int run(Type type, const Backward& tensors, const Sizes& sizes, cudaStream_t str
 
 int backward_on_hopper(Type type, const Backward& tensors, const Sizes& sizes, void* stream) {
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  if (Device().major != 9 || type == Type::float32 || sizes.width != kWidth || sizes.keys == 0 ||
+  if (tensors.repeatable || Device().major != 9 || type == Type::float32 || sizes.width != kWidth || sizes.keys == 0 ||
       !has_pairs(tensors.out) || !has_pairs(tensors.grad_q) || !has_pairs(tensors.grad_k) ||
       !has_pairs(tensors.grad_v) || std::max({sizes.queries, sizes.keys, sizes.batch * sizes.heads}) > kMost ||
       padded(sizes) > kMost) {

@@ -8,8 +8,8 @@ namespace [[ module ]]_impl {
 namespace {
 [% raw %]
 
-// A block has one warpgroup that loads and kConsumers that compute, each for 64 queries, against kKeys keys at a time, of
-// which up to kStages are loaded ahead.
+// A block has one warpgroup that loads and kConsumers that compute, each for 64 queries, against kKeys keys at a time:
+// up to kStages of these steps are loaded ahead.
 template <typename Element, int width, int consumers, int keys>
 struct Plan {
   using T = Element;
@@ -164,8 +164,8 @@ struct Softmax {
     }
   }
 
-  // ptxas moves a wait for WGMMA up, before all of `add`, and nothing would run beside the product. It does not move one
-  // over this, which depends on each score and never happens: a sum is not negative.
+  // ptxas moves a wait for WGMMA up, before all of `add`, and nothing would run beside the product. It does not move
+  // one over this, which depends on each score and never happens: a sum is not negative.
   __device__ void end_before_wait() const {
     asm volatile(
         "{\n"
@@ -423,7 +423,7 @@ int run_as(Type type, const Forward& tensors, const Sizes& sizes, int processors
       return sizes.causal ? run<Plan<T, 64, 3, 128>, true>(type, tensors, sizes, processors, stream)
                           : run<Plan<T, 64, 3, 128>, false>(type, tensors, sizes, processors, stream);
     case 128:
-      return sizes.causal ? run<Plan<T, 128, 2, 128>, true>(type, tensors, sizes, processors, stream)
+      return sizes.causal ? run<Plan<T, 128, 2, 176>, true>(type, tensors, sizes, processors, stream)
                           : run<Plan<T, 128, 2, 176>, false>(type, tensors, sizes, processors, stream);
     case 256:
       return sizes.causal ? run<Plan<T, 256, 2, 80>, true>(type, tensors, sizes, processors, stream)

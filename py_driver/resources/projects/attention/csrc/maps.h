@@ -70,7 +70,7 @@ struct Device {
 
 // How many (batch, head) pairs run side by side, so that what all blocks of a head read stays in the L2 cache.
 inline int side_by_side(std::int64_t pairs, std::int64_t bytes_of_head) {
-  constexpr std::int64_t kCache = 32 << 20;
+  constexpr std::int64_t kCache = 8 << 20;
   const std::int64_t fit = kCache / (bytes_of_head > 0 ? bytes_of_head : 1);
   return static_cast<int>(fit < 1 ? 1 : fit < pairs ? fit : pairs);
 }

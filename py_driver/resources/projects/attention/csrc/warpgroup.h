@@ -1,5 +1,5 @@
-// What the kernels for Hopper GPUs share: barriers in shared memory, the Tensor Memory Accelerator (TMA), and products of
-// a warpgroup (WGMMA).
+// What the kernels for Hopper GPUs share: barriers in shared memory, the Tensor Memory Accelerator (TMA), and products
+// of a warpgroup (WGMMA).
 #pragma once
 
 #include <cuda.h>

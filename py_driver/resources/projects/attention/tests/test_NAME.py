@@ -45,7 +45,8 @@ def scores(q, k, causal):
 
 def weights(q, k, causal):
     products = scores(q, k, causal)
-    seen = products.amax(-1, keepdim=True) > -math.inf if products.shape[-1] else products.new_ones(())
+    padded = torch.nn.functional.pad(products, (0, 1), value=-math.inf)
+    seen = padded.amax(-1, keepdim=True) > -math.inf
     return torch.where(seen, torch.softmax(torch.where(seen, products, 0.0), -1), 0.0)
 
 
@@ -101,7 +102,8 @@ def test_layouts(layout):
 
 
 def test_rows_of_all_heads():
-    q, k, v = (tensor.transpose(1, 2).contiguous().transpose(1, 2) for tensor in tensors((2, 4, 2, 70, 90), 128, torch.bfloat16))
+    given = tensors((2, 4, 2, 70, 90), 128, torch.bfloat16)
+    q, k, v = (tensor.transpose(1, 2).contiguous().transpose(1, 2) for tensor in given)
     verify(op, reference, [q, k, v, True], **rounded(torch.bfloat16), magnitude=largest(lambda q, k, v: v.abs()))
     assert op(q, k, v).transpose(1, 2).is_contiguous()
 
@@ -112,8 +114,8 @@ def test_rows_of_all_heads():
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_gradients(dtype, width, shape, causal):
     # What the backward reads, the weights and their gradients, is rounded to the type of the tensors.
-    accumulate = None if dtype == torch.float32 else dtype
-    verify_gradient(op, reference, [*tensors(shape, width, dtype), causal], terms=64 if accumulate is None else 8, accumulate=accumulate)
+    exact = {"terms": 64} if dtype == torch.float32 else {"terms": 8, "accumulate": dtype}
+    verify_gradient(op, reference, [*tensors(shape, width, dtype), causal], **exact)
 
 
 def test_gradients_of_empty_tensors():

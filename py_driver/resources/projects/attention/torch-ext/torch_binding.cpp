@@ -1,4 +1,5 @@
 // Registers the ops with torch, and hands their tensors to the kernels as pointers.
+#include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
@@ -19,7 +20,8 @@ namespace kernel = [[ module ]]_impl;
 // `tensor`, or a copy, so that all rows begin at multiples of 16 bytes if the width allows it.
 at::Tensor readable(const at::Tensor& tensor) {
   const auto aligned = [&](std::int64_t elements) { return elements * tensor.element_size() % 16 == 0; };
-  bool as_is = tensor.numel() == 0 || (tensor.stride(3) == 1 && reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 16 == 0);
+  const auto address = reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr());
+  bool as_is = tensor.numel() == 0 || (tensor.stride(3) == 1 && address % 16 == 0);
   for (std::int64_t i = 0; i < 3; ++i) {
     as_is = as_is && (tensor.size(i) == 1 || (tensor.stride(i) >= tensor.size(3) && aligned(tensor.stride(i))));
   }
@@ -102,8 +104,17 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> [[ module ]]_backward_op(const at
     call(q, [&](void* stream) {
       const at::Tensor scratch = at::empty({kernel::backward_scratch(type, sizes)}, statistic.options());
       const kernel::Backward tensors = {
-          view_of(grad_q),  view_of(grad_k), view_of(grad_v), view_of(grads), view_of(outs), statistic.const_data_ptr<float>(),
-          view_of(queries), view_of(keys),   view_of(values), scratch.data_ptr<float>()};
+          view_of(grad_q),
+          view_of(grad_k),
+          view_of(grad_v),
+          view_of(grads),
+          view_of(outs),
+          statistic.const_data_ptr<float>(),
+          view_of(queries),
+          view_of(keys),
+          view_of(values),
+          scratch.data_ptr<float>(),
+          at::globalContext().deterministicAlgorithms() && !at::globalContext().deterministicAlgorithmsWarnOnly()};
       return kernel::backward(type, tensors, sizes, stream);
     });
   }
@@ -121,7 +132,8 @@ TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
   ops.def(
       "[[ module ]]_backward(Tensor grad_out, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, bool causal, "
       "float scale) -> (Tensor, Tensor, Tensor)");
-  ops.impl("[[ module ]]_backward", c10::DispatchKey::Autograd, torch::CppFunction::makeFromBoxedFunction<&no_backward>());
+  ops.impl("[[ module ]]_backward", c10::DispatchKey::Autograd,
+           torch::CppFunction::makeFromBoxedFunction<&no_backward>());
 [% set suffix = "_backward" %]
 [% include "projects/parts/implementations.cpp" %]
 }

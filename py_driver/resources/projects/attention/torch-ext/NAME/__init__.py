@@ -77,7 +77,9 @@ def [[ module ]](
 
     Returns:
         A tensor like q that lies in memory as [batch, queries, heads, width]; 0 for a query that sees no key. With
-        `return_lse` also a float32 tensor [batch, heads, queries], which cannot be differentiated.
+        `return_lse` also a float32 tensor [batch, heads, queries], which cannot be differentiated. On a Hopper GPU two
+        runs may give gradients of q that differ in their last bits, unless `torch.use_deterministic_algorithms(True)`
+        asks for the slower kernel that always gives the same.
     """
     out, lse = ops.[[ module ]](q, k, v, causal, q.shape[-1] ** -0.5 if scale is None else scale)
     return (out, lse) if return_lse else out
