@@ -331,8 +331,11 @@ __global__ void __launch_bounds__(kWarps* kLanes) differentiate_keys(Backward te
   }
 }
 [% raw %]
+// More blocks than a grid can have stay too many: the launch fails.
+unsigned grid_of(std::int64_t blocks) { return static_cast<unsigned>(std::min<std::int64_t>(blocks, 0xffffffff)); }
+
 unsigned blocks_of(std::int64_t rows, std::int64_t heads, std::int64_t batch) {
-  return static_cast<unsigned>((rows + kBlock - 1) / kBlock * heads * batch);
+  return grid_of((rows + kBlock - 1) / kBlock * heads * batch);
 }
 
 template <typename Function>
@@ -380,7 +383,7 @@ int backward(Type type, const Backward& tensors, const Sizes& sizes, void* strea
         return error;
       }
     }
-    prepare<T><<<static_cast<unsigned>((rows + kWarps - 1) / kWarps), kWarps * kLanes, 0, on>>>(tensors, sizes);
+    prepare<T><<<grid_of((rows + kWarps - 1) / kWarps), kWarps * kLanes, 0, on>>>(tensors, sizes);
     differentiate_queries<T><<<blocks_of(sizes.queries, sizes.heads, sizes.batch), kWarps * kLanes, kShared, on>>>(
         tensors, sizes);
     if (sizes.keys > 0) {
