@@ -1,6 +1,6 @@
 """Wheel variants: what lets an installer choose between wheels of one version by the machine's GPU. Experimental.
 
-Formats: PEP 825, as variantlib 0.2.2 reads it: a label at the end of the file name, `variant.json` in the wheel's
+Formats: PEP 825, as uv 0.13.9 and variantlib 0.2.2 read it: a label at the end of the file name, `variant.json` in the wheel's
 `.dist-info`, and `<name>-<version>-variants.json` beside the wheels. Namespace and features are those of NVIDIA's
 `nvidia-variant-provider`.
 """
@@ -26,7 +26,8 @@ VARIANT: Final = "variant.json"
 VARIANTS: Final = "-variants.json"
 """The end of the name of the file beside the wheels of a version."""
 
-_SCHEMA: Final = "https://variants-schema.wheelnext.dev/v0.2.0.json"
+_SCHEMA: Final = "https://variants-schema.wheelnext.dev/peps/825/v0.1.1.json"
+"""The one that uv 0.13.9 reads; variantlib 0.2.2 reads any."""
 _NO_PROPERTIES: Final = "null"
 _NVIDIA: Final = "nvidia"
 _PROVIDERS: Final = {
@@ -35,7 +36,7 @@ _PROVIDERS: Final = {
         "requires": ["nvidia-variant-provider>=0.0.1"],
     }
 }
-"""Providers by namespace. PyPI has only the empty 0.0.0a0 of NVIDIA's, which an installer must not take for it."""
+"""Providers by namespace, for variantlib; uv has its own. PyPI has only an empty 0.0.0a0, which is refused."""
 
 _LABELLED: Final = re.compile(r"([^-]+-[^-]+(?:-\d[^-]*)?-[^-\d][^-]*-[^-]+-[^-]+)-([0-9a-z._]+)\.whl")
 _CAPABILITY: Final = re.compile(r"(\d+)\.(\d+)([af]?)(\+PTX)?")

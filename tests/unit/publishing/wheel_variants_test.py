@@ -1,13 +1,16 @@
-"""`driver wheel --variants`: variantlib accepts the wheels' files, and chooses the wheel that a machine should have."""
+"""`driver wheel --variants`: variantlib accepts the wheels' files, and it and uv choose the wheel for a machine."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
 import tuned
+import uv
 from variantlib.models.variant import VariantProperty
 from variantlib.resolver.lib import sort_and_filter_supported_variants
 from variantlib.variant_dist_info import VariantDistInfo
@@ -99,6 +102,28 @@ def test_variantlib_reads_each_wheel_and_the_index(wheels: Path) -> None:
 )
 def test_variantlib_chooses(wheels: Path, cuda: list[str], gpus: list[str], best: str) -> None:
     assert chosen((wheels / f"{_NAME}-variants.json").read_bytes(), cuda, gpus)[0] == best
+
+
+@pytest.mark.parametrize(
+    ("cuda", "gpu", "best"),
+    [
+        ("13.0", "9.0", "cu130.sm90"),
+        ("13.0", "8.6", "cu130.sm80"),
+        ("13.0", "12.0", "cu130"),
+        ("12.8", "9.0", "cu126"),
+        ("", "", "null"),
+    ],
+    ids=["cuda-13-sm-90", "cuda-13-sm-86", "cuda-13-without-a-slice", "cuda-12", "no-gpu"],
+)
+def test_uv_installs(wheels: Path, tmp_path: Path, cuda: str, gpu: str, best: str) -> None:
+    target = tmp_path / "site"
+    forced = {"NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION": cuda, "NV_VARIANT_PROVIDER_FORCE_SM_ARCH": gpu}
+    command = [uv.find_uv_bin(), "pip", "install", "--preview-features", "wheel-variants", "--no-cache", "--no-config"]
+    command += ["--no-deps", "--no-index", "--find-links", str(wheels), "--target", str(target), "relu"]
+    environment = {**os.environ, **{name: value for name, value in forced.items() if value}}
+    subprocess.run(command, check=True, env=environment, capture_output=True)
+    installed = json.loads((target / f"{_NAME}.dist-info" / "variant.json").read_bytes())
+    assert list(installed["variants"]) == [best]
 
 
 def test_index_lists_them_and_is_the_same_again(wheels: Path) -> None:
