@@ -1,8 +1,8 @@
 """Wheel variants: what lets an installer choose between wheels of one version by the machine's GPU. Experimental.
 
-Formats: PEP 825, as uv 0.13.9 and variantlib 0.2.2 read it: a label at the end of the file name, `variant.json` in the
-wheel's `.dist-info`, and `<name>-<version>-variants.json` beside the wheels. Namespace and features are those of NVIDIA's
-`nvidia-variant-provider`, which uv has built in.
+Formats: PEP 825, as uv 0.13.9 and variantlib 0.2.2 read it: a label at the end of the file name, `variant.json` in
+the wheel's `.dist-info`, and `<name>-<version>-variants.json` beside the wheels. Namespace and features are those of
+NVIDIA's `nvidia-variant-provider`, which uv has built in.
 """
 
 from __future__ import annotations

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 import tuned
 import uv
-from variantlib.models.variant import VariantProperty
-from variantlib.resolver.lib import sort_and_filter_supported_variants
-from variantlib.variant_dist_info import VariantDistInfo
-from variantlib.variants_json import VariantsJson
+from variantlib.models.variant import VariantProperty  # type: ignore[import-untyped]
+from variantlib.resolver.lib import sort_and_filter_supported_variants  # type: ignore[import-untyped]
+from variantlib.variant_dist_info import VariantDistInfo  # type: ignore[import-untyped]
+from variantlib.variants_json import VariantsJson  # type: ignore[import-untyped]
 
 from py_driver import __main__
 from py_driver.errors import DriverError
