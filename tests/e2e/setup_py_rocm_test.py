@@ -96,8 +96,6 @@ def test_a_cuda_extension_is_compiled_for_amd_gpus(tmp_path: Path, capsys: pytes
     assert (built / "_plain.abi3.so").is_file()
     assert {"libamdhip64.so.7", "libc10_hip.so"} <= needed(library)
     assert b"gfx942" in library.read_bytes()
-    assert __main__.main(["abi-check", str(library)]) == 0
-    capsys.readouterr()
 
 
 def test_rocm_is_built_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,12 +56,12 @@ def test_a_source_that_does_not(tmp_path: Path, text: str) -> None:
     assert not asks(tmp_path, text)
 
 
-@pytest.mark.parametrize("flag", ["-DA=1", "-UA", "-Wall", "-w", "-O3"])
+@pytest.mark.parametrize("flag", ["-DA=1", "-UA", "-Wall", "-w", "-O3", "-std=c++20"])
 def test_flags_that_change_no_header(tmp_path: Path, flag: str) -> None:
     assert asks(tmp_path, FIRST, flag)
 
 
-@pytest.mark.parametrize("flag", ["-O2", "-g", "-std=c++17", "-march=native", "-Wa,x", "-fopenmp", "-include", "a.h"])
+@pytest.mark.parametrize("flag", ["-O2", "-g", "-std=gnu++17", "-march=native", "-Wa,x", "-fopenmp", "-include", "a.h"])
 def test_flags_that_may_change_it(tmp_path: Path, flag: str) -> None:
     assert not asks(tmp_path, FIRST, flag)
 
