@@ -121,8 +121,8 @@ def _earlier(args: argparse.Namespace, output: Output, stack: ExitStack) -> Path
     alone = args.since is not None or args.published
     if len(args.paths) != (1 if alone else 2):
         advice = "`driver diff A B`, or `driver diff B` with --since REV or --published"
-        said = f"{counted(len(args.paths), 'path')} {'is' if len(args.paths) == 1 else 'are'} given"
-        raise error(Code.USAGE, said, help=advice)
+        message = f"{counted(len(args.paths), 'path')} {'is' if len(args.paths) == 1 else 'are'} given"
+        raise error(Code.USAGE, message, help=advice)
     if args.since is not None:
         return stack.enter_context(of_commit(args.paths[0], args.since, releases_of(args), output))
     if args.published:

@@ -58,10 +58,19 @@ def declared(tree: ast.AST) -> set[str]:
 
 
 def attributes_read(tree: ast.AST) -> set[str]:
-    """The attributes that a file reads, besides those of tags, which are `tag.NAME`."""
+    """The attributes that a file reads, besides those of tags, which are `tag.NAME`; also for a default made of them."""
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
     owners = {node: ast.unparse(node.value).rpartition(".")[2] for node in nodes}
     asked = {ast.literal_eval(call.args[1]) for call in calls(tree, "getattr", "hasattr")}
+    defaults = {
+        keyword.value.id
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and ast.unparse(call.func).startswith("attr.")
+        for keyword in call.keywords
+        if keyword.arg == "default" and isinstance(keyword.value, ast.Name)
+    }
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name in defaults]
+    asked |= {argument.arg for function in functions for argument in function.args.args}
     return asked | {node.attr for node, owner in owners.items() if owner in {*ATTRIBUTES, "tag"}}
 
 

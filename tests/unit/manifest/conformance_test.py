@@ -119,6 +119,11 @@ LENIENT = (
         said=r"TorchAbi|Version has \d components",
         reason="`13` bounds as `13.0` would, and `2.12.1` says what it says",
     ),
+    Difference(
+        what="line breaks in inline tables",
+        said="invalid inline table",
+        reason="TOML 1.1 has them, and upstream's parser is one of 1.0",
+    ),
 )
 """What this reader accepts and upstream refuses; `said` is searched for in upstream's message."""
 
