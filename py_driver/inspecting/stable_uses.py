@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import tomli
 
 from py_driver.errors import Span
+from py_driver.inspecting.cpp_text import masked
 from py_driver.resources import resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_SKIPPED: Final = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)+'", re.DOTALL)
 _NAME: Final = re.compile(r"(?<![\w:])(?:::)?((?:at|c10|torch)(?:::\w+)+)")
 _MACRO: Final = re.compile(
-    r"\b(TORCH_CHECK|TORCH_LIBRARY(?:_\w+)?|AT_DISPATCH_\w+|(?:AT|C10)_CUDA_\w+|PYBIND11_MODULE)\b"
+    r"\b(TORCH_CHECK(?:_\w+)?|TORCH_INTERNAL_ASSERT\w*|TORCH_WARN\w*|TORCH_LIBRARY(?:_\w+)?|AT_DISPATCH_\w+|(?:AT|C10)_CUDA_\w+|PYBIND11_MODULE)\b"
 )
 _METHOD: Final = re.compile(r"(?:\.|->)\s*(\w+)\s*(?:<[^<>;(]*>)?\s*\(")
 _STABLE: Final = ("torch::stable", "torch::headeronly")
@@ -32,6 +32,7 @@ class Equivalent(NamedTuple):
         header: that declares it.
         since: the first torch that has it, `2.10`; empty if no release has.
         fix: whether one name for the other is enough.
+        calls: how it is called with 0, 1, 2... arguments; an empty one is not called in the same way.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Equivalent(NamedTuple):
     header: str
     since: str
     fix: bool
+    calls: tuple[str, ...] = ()
 
 
 class Use(NamedTuple):
@@ -54,13 +56,29 @@ class Use(NamedTuple):
     span: Span
     equivalent: Equivalent | None
 
+    @property
+    def instead(self) -> str:
+        """What people do without an equivalent; empty if that is not known."""
+        beginnings = [beginning for beginning in alternatives() if self.name.startswith(beginning)]
+        return alternatives()[max(beginnings, key=len)] if beginnings else ""
+
+
+@cache
+def alternatives() -> Mapping[str, str]:
+    """What people do instead of names that have no equivalent, by the beginnings of the names."""
+    rows = tomli.loads(resource("stable_abi.toml"))["none"]
+    return {name: row["instead"] for row in rows for name in row["names"]}
+
 
 @cache
 def equivalents() -> Mapping[str, Equivalent]:
     """The equivalents that are known, by the names of the uses."""
     rows = tomli.loads(resource("stable_abi.toml"))["use"]
     return {
-        row["name"]: Equivalent(row["name"], row["stable"], row["header"], row["since"], row["fix"]) for row in rows
+        row["name"]: Equivalent(
+            row["name"], row["stable"], row["header"], row["since"], row["fix"], tuple(row.get("calls", ()))
+        )
+        for row in rows
     }
 
 
@@ -71,7 +89,7 @@ def tensor_methods() -> frozenset[str]:
     return frozenset(line for line in lines if line and not line.startswith("#"))
 
 
-def stable_uses(text: str, file: str) -> Iterator[Use]:
+def stable_uses(text: str, file: str, *, ported: bool = False) -> Iterator[Use]:
     """The uses of torch's C++ API in a source, in its order, those of the stable ABI left out.
 
     Names count as they are written: those that a `using` shortens are not found. A method counts by its name if some
@@ -80,10 +98,12 @@ def stable_uses(text: str, file: str) -> Iterator[Use]:
     Args:
         text: of the source.
         file: its path, as users know it.
+        ported: whether methods of the stable ABI's tensors count as well, those left out that these have.
     """
-    plain = _SKIPPED.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    plain = masked(text)
     lines, known = text.split("\n"), equivalents()
     has_tensors = re.search(r"\b(?:at|torch)::Tensor\b", plain) is not None
+    has_tensors = has_tensors or (ported and "torch::stable::Tensor" in plain)
     found: list[tuple[int, int, str]] = []
     for pattern in (_NAME, _MACRO):
         found += [(match.start(1), len(match[1]), match[1]) for match in pattern.finditer(plain)]
