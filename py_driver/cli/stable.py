@@ -30,7 +30,7 @@ def add(subparsers: Subparsers) -> None:
         "relu",
         "relu --fix",
         more="Sources are read as text and not compiled: the sources of a build.toml or of a setup.py alike.\n"
-        "With --fix, the exit code is 2 if something is left to do by hand.",
+        "With --fix, the exit code is 1 if something is left to do by hand.",
     )
     parser.add_argument(
         "paths", metavar="PATH", nargs="*", type=Path, default=[Path()], help="a source or a directory (default: .)"
@@ -97,7 +97,7 @@ def _fix(args: argparse.Namespace, output: Output) -> int:
     refused = {path: fixed.refused for path, fixed in files.items() if fixed.refused}
     written = [path for project in projects for path in project.written]
     since = max((project.since for project in projects if project.since), key=_numbers, default="")
-    code = ExitCode.INPUT if left or refused else ExitCode.OK
+    code = ExitCode.DIFFERENCE if left or refused else ExitCode.OK
     if args.json:
         output.json(
             {

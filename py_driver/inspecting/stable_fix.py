@@ -15,7 +15,7 @@ from py_driver.inspecting.cpp_text import (
     operand_start,
 )
 from py_driver.inspecting.stable_dispatch import rewrite_dispatch
-from py_driver.inspecting.stable_includes import rewrite_includes
+from py_driver.inspecting.stable_includes import HELPER_LINES, rewrite_includes, used_equivalents
 from py_driver.inspecting.stable_registration import left_registrations, rewrite_registrations
 from py_driver.inspecting.stable_uses import equivalents, stable_uses
 
@@ -66,7 +66,7 @@ class Fixed(NamedTuple):
         text: the new text.
         uses: how many uses the old one had.
         left: what stays as it is, in the order of the text.
-        since: the releases that first have what the new text uses; empty without any.
+        since: the releases that first have what the new text uses of the stable ABI; empty without any.
         refused: why the text cannot be understood; it is then unchanged. Else empty.
     """
 
@@ -85,26 +85,35 @@ def fix_source(text: str, file: str) -> Fixed:
         file: its path, as users know it.
     """
     uses = [*stable_uses(text, file)]
-    since = frozenset(use.equivalent.since for use in uses if use.equivalent)
+    if refused := _refusal(text) if uses else "":
+        return Fixed(text, len(uses), [], frozenset(), refused)
     if not uses:
-        return Fixed(text, 0, [], since, "")
-    if refused := _refusal(text):
-        return Fixed(text, len(uses), [], since, refused)
+        return Fixed(text, 0, _left(text, file) if "torch::stable::" in text else [], _since(text), "")
     new = rewrite_registrations(text)
     new = _shown(new)
     for rewrite in (_compared, _guards, _streams, _like, _new, rewrite_dispatch, _functions, _methods, _names):
         new = rewrite(new)
     new = rewrite_includes(text, new)
+    return Fixed(new, len(uses), _left(new, file), _since(new), "")
+
+
+def _since(text: str) -> frozenset[str]:
+    """The releases that first have what a text uses of the stable ABI."""
+    return frozenset(row.since for row in used_equivalents(text))
+
+
+def _left(new: str, file: str) -> list[LeftUse]:
+    """What is left in a rewritten text."""
     left = [
         LeftUse(use.name, use.span, _reason(use.equivalent), use.instead)
         for use in stable_uses(new, file, ported=True)
-        if use.equivalent is None or use.equivalent.stable != use.name
+        if (use.equivalent is None or use.equivalent.stable != use.name) and use.span.text not in HELPER_LINES
     ]
     lines = new.split("\n")
     for index, name, reason in left_registrations(new):
         line, column = line_of(new, index)
         left.append(LeftUse(name, Span(file, line, column, len(name), lines[line - 1]), reason, ""))
-    return Fixed(new, len(uses), sorted(left, key=lambda use: (use.span.line, use.span.column)), since, "")
+    return sorted(left, key=lambda use: (use.span.line, use.span.column))
 
 
 def _reason(row: Equivalent | None) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from py_driver.inspecting.cpp_text import masked
 from py_driver.inspecting.stable_uses import equivalents
+
+if TYPE_CHECKING:
+    from py_driver.inspecting.stable_uses import Equivalent
 
 _INCLUDE: Final = re.compile(
     r"^[ \t]*#[ \t]*include[ \t]*[<\"]((?:ATen|c10|torch|caffe2)/[\w./-]+)[>\"][^\n]*(?:\n|\Z)", re.MULTILINE
@@ -47,6 +50,8 @@ _DEVICE: Final = """\
   return device.index() < 0 ? name : name + ":" + std::to_string(device.index());
 }
 """
+HELPER_LINES: Final = frozenset((_SHAPE + _DEVICE).split("\n"))
+"""Lines that are written and no author's."""
 
 
 def rewrite_includes(old: str, new: str) -> str:
@@ -101,14 +106,17 @@ def _helper(text: str) -> str:
     return (_SHAPE if shape else "") + (_DEVICE if device else "")
 
 
+def used_equivalents(text: str) -> list[Equivalent]:
+    """The equivalents, but for methods, that a text uses."""
+    plain = masked(text)
+    rows = (row for row in equivalents().values() if row.since and not row.stable.startswith("."))
+    return [row for row in rows if re.search(rf"(?<!\w){_stem(row.stable)}\b", plain)]
+
+
 def _wanted(text: str) -> list[str]:
     """The headers of what a text uses, in their order."""
     plain = masked(text)
-    headers = {
-        row.header
-        for row in equivalents().values()
-        if "/" in row.header and not row.stable.startswith(".") and re.search(rf"(?<![\w]){_stem(row.stable)}\b", plain)
-    }
+    headers = {row.header for row in used_equivalents(text) if "/" in row.header}
     headers |= {"torch/csrc/stable/library.h"} if "STABLE_TORCH_LIBRARY" in plain else set()
     headers |= {_SHIM} if "aoti_torch_" in plain else set()
     headers |= {"torch/csrc/stable/device.h"} if "stable::Device&" in plain else set()

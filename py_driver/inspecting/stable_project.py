@@ -18,9 +18,6 @@ from py_driver.system.git import ask, names, said
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-_FIRST: Final = "2.10"
-"""The first release whose stable ABI has what rewritten sources use."""
-
 _TORCH: Final = re.compile(r"^\[torch\][^\n]*\n", re.MULTILINE)
 _SECTION: Final = re.compile(r"^\[", re.MULTILINE)
 _KEY: Final = re.compile(r"^stable-abi\s*=\s*\"([\d.]+)\"", re.MULTILINE)
@@ -59,6 +56,7 @@ def fix_project(sources: Iterable[Path], manifest: Path | None, *, force: bool) 
         DriverError: DIRTY_TREE if there are such files, or git does not say; PERMISSION, NO_SPACE.
     """
     files: dict[Path, Fixed] = {}
+    ported: list[Fixed] = []
     new: dict[Path, bytes] = {}
     for source in sources:
         content = _read(source)
@@ -70,11 +68,12 @@ def fix_project(sources: Iterable[Path], manifest: Path | None, *, force: bool) 
         fixed = fix_source(text, str(source))
         if fixed.uses or fixed.left:
             files[source] = fixed
+        else:
+            ported.append(fixed)
         if fixed.text != text:
             new[source] = fixed.text.encode()
-    since = max((name for fixed in files.values() for name in fixed.since), key=_numbers, default="")
-    since = max(since, _FIRST, key=_numbers) if since else since
-    done = bool(files) and not any(fixed.left or fixed.refused for fixed in files.values())
+    since = max((name for fixed in (*files.values(), *ported) for name in fixed.since), key=_numbers, default="")
+    done = not any(fixed.left or fixed.refused for fixed in files.values())
     note = ""
     if manifest is not None and since:
         old = _read(manifest).decode(errors="replace")

@@ -59,7 +59,10 @@ class Use(NamedTuple):
     @property
     def instead(self) -> str:
         """What people do without an equivalent; empty if that is not known."""
-        beginnings = [beginning for beginning in alternatives() if self.name.startswith(beginning)]
+        name = self.name
+        beginnings = [start for start in alternatives() if name == start or (start[-1] in ".:_" and name.startswith(start))]
+        parts = name.split("::")
+        beginnings += [start for end in range(1, len(parts)) if (start := "::".join(parts[:end])) in alternatives()]
         return alternatives()[max(beginnings, key=len)] if beginnings else ""
 
 
@@ -108,7 +111,7 @@ def stable_uses(text: str, file: str, *, ported: bool = False) -> Iterator[Use]:
     for pattern in (_NAME, _MACRO):
         found += [(match.start(1), len(match[1]), match[1]) for match in pattern.finditer(plain)]
     if has_tensors:
-        methods = ((match.start(1), match[1]) for match in _METHOD.finditer(plain))
+        methods = ((match.start(1), match[1]) for match in _METHOD.finditer(plain) if not _of_shape(plain, match.start()))
         own = tensor_methods()
         found += [(at, len(name), f".{name}") for at, name in methods if f".{name}" in known or name in own]
     for at, length, name in sorted(found):
@@ -123,3 +126,8 @@ def stable_uses(text: str, file: str, *, ported: bool = False) -> Iterator[Use]:
         column = at - (plain.rfind("\n", 0, at) + 1) + 1
         span = Span(file, line + 1, column, length, lines[line])
         yield Use(use, span, row if row and row.since else None)
+
+
+def _of_shape(plain: str, index: int) -> bool:
+    """Whether a method is called of the sizes or strides of a tensor."""
+    return plain[:index].rstrip().endswith(("sizes()", "strides()"))
