@@ -35,7 +35,7 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "paths", metavar="PATH", nargs="*", type=Path, default=[Path()], help="a source or a directory (default: .)"
     )
-    fix = parser.group("fix")
+    fix = parser.group("run")
     fix.add_argument("--fix", action="store_true", help="rewrite in place what is mechanical, and list what is left")
     fix.add_argument("--force", action="store_true", help="with --fix: also write files with uncommitted changes")
     report = parser.group("report")
@@ -50,8 +50,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: FILE_MISSING if a path does not exist or has no source; PERMISSION if a source cannot be read;
             DIRTY_TREE if a file to write has uncommitted changes.
     """
-    if args.fix:
-        return _fix(args, output)
+    return _fix(args, output) if args.fix else _show(args, output)
+
+
+def _show(args: argparse.Namespace, output: Output) -> int:
+    """Show the uses."""
     from py_driver.inspecting.stable_uses import stable_uses
 
     uses: list[Use] = []
@@ -89,7 +92,9 @@ def _fix(args: argparse.Namespace, output: Output) -> int:
     from py_driver.inspecting.stable_project import fix_project
 
     projects = [
-        fix_project(_sources(path), next(iter(path.glob("build.toml")), None) if path.is_dir() else None, force=args.force)
+        fix_project(
+            _sources(path), next(iter(path.glob("build.toml")), None) if path.is_dir() else None, force=args.force
+        )
         for path in args.paths
     ]
     files = {path: fixed for project in projects for path, fixed in project.files.items()}

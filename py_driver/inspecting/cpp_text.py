@@ -12,6 +12,7 @@ _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _OPEN: Final = {"(": ")", "[": "]", "{": "}"}
 _CLOSE: Final = {close: opening for opening, close in _OPEN.items()}
 _IDENTIFIER_END: Final = re.compile(r"(?:::)?(?:\b[A-Za-z_]\w*\s*::\s*)*\b[A-Za-z_]\w*\Z")
+_ENDED: Final = re.compile(r"(?:[>}]|\b(?:if|while|for|switch))$")
 _WORDS: Final = {"return", "throw", "case", "else", "co_return", "co_yield", "new", "delete", "sizeof", "if", "while"}
 
 
@@ -111,16 +112,11 @@ def operand_start(plain: str, end: int) -> int | None:
             return None
         if plain[index - 1] in ")]":
             bracket = opening(plain, index - 1)
-            if bracket is None:
-                return None
             before = plain[:bracket].rstrip()
-            if before and (re.search(r"[\w\])]$", before) and not _is_word(before)):
+            if bracket is not None and re.search(r"[\w\])]$", before) and not _is_word(before):
                 index = bracket
                 continue
-            if plain[index - 1] == "]" or before.endswith(">") or re.search(r"\b(?:if|while|for|switch)$", before):
-                return None
-            # A cast such as `(int)x` cannot be here: what follows the bracket is a `.` or a call.
-            return bracket
+            return None if bracket is None or plain[index - 1] == "]" or _ENDED.search(before) else bracket
         name = _IDENTIFIER_END.search(plain[max(0, index - 400) : index])
         if name is None or name[0].split("::")[-1].strip() in _WORDS:
             return None

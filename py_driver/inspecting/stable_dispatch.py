@@ -15,9 +15,11 @@ _SETS: Final = {
     "ALL_TYPES_AND_COMPLEX": ("AT_ALL_TYPES_AND_COMPLEX",),
     "FLOATING_AND_COMPLEX_TYPES": ("AT_FLOATING_TYPES", "AT_COMPLEX_TYPES"),
 }
-"""Macros of both headers, by the middle of the name: ATen/Dispatch.h and torch/headeronly/core/Dispatch_v2.h of 2.10."""
+"""Macros of ATen/Dispatch.h and those of torch/headeronly/core/Dispatch_v2.h in 2.10, by the middle of the name."""
 
-_MACRO: Final = re.compile(rf"(?<!\w)AT_DISPATCH_({'|'.join(sorted(_SETS, key=len, reverse=True))})(?:_AND(\d?|_HALF))?\s*\(")
+_MACRO: Final = re.compile(
+    rf"(?<!\w)AT_DISPATCH_({'|'.join(sorted(_SETS, key=len, reverse=True))})(?:_AND(\d?|_HALF))?\s*\("
+)
 _LEAST: Final = 3
 """A type, a name and a body."""
 

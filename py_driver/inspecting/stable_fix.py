@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
     from py_driver.inspecting.stable_uses import Equivalent
 
-_NAMESPACE: Final = re.compile(r"\busing\s+namespace\s+(?:::)?(?:at|c10|torch)\b|\bnamespace\s+\w+\s*=\s*(?:at|c10|torch)\b")
+_NAMESPACE: Final = re.compile(
+    r"\busing\s+namespace\s+(?:::)?(?:at|c10|torch)\b|\bnamespace\s+(?:\w+\s*=\s*)?(?:at|c10|torch)\b"
+)
 _PASTING: Final = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n\\]|\\\r?\n|\\)*##(?:[^\n\\]|\\\r?\n|\\)*", re.MULTILINE)
 _OF_TORCH: Final = re.compile(r"\b(?:at|c10|torch)::|\b(?:TORCH|AT|C10)_[A-Z]")
 _CONTINUED: Final = re.compile(r"//[^\n]*\\\r?\n")
@@ -130,7 +132,7 @@ def _refusal(text: str) -> str:
             return f"line {line_of(text, found.start())[0]}: a macro pastes names of torch"
     if found := _CONTINUED.search(text):
         return f"line {line_of(text, found.start())[0]}: a comment goes on in the next line"
-    for opening, close in ("()", "[]"):
+    for opening, close in (("(", ")"), ("[", "]")):
         if plain.count(opening) != plain.count(close):
             return f"`{opening}` and `{close}` are not of the same number"
     return ""
@@ -217,8 +219,9 @@ def _streams(text: str) -> str:
             behind = re.compile(r"\s*\.\s*stream\(\)").match(text, close + 1)
             device = (_index(parts[0]) or parts[0]) if parts else _CURRENT
             new = (
-                f"[&] {{ void* stable_stream = nullptr; TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream({device}, "
-                "&stable_stream)); return static_cast<cudaStream_t>(stable_stream); }()"
+                "[&] { void* stable_stream = nullptr; "
+                f"TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream({device}, &stable_stream)); "
+                "return static_cast<cudaStream_t>(stable_stream); }()"
             )
             text = text[: found.start()] + new + text[(behind.end() if behind else close + 1) :]
     return text
@@ -231,7 +234,9 @@ def _like(text: str) -> str:
         if len(parts) == 1:
             return f"torch::stable::empty_like({parts[0]})"
         dense = len(parts) == 3 and parts[1] == "{}" and _CONTIGUOUS.fullmatch(parts[2])  # noqa: PLR2004
-        return f"torch::stable::new_empty({parts[0]}, {parts[0]}.sizes())" if dense and parts[0].isidentifier() else None
+        return (
+            f"torch::stable::new_empty({parts[0]}, {parts[0]}.sizes())" if dense and parts[0].isidentifier() else None
+        )
 
     return _replaced(text, _LIKE, change)
 
@@ -262,13 +267,12 @@ def _methods(text: str) -> str:
     if not re.search(r"\b(?:at|torch|stable)::Tensor\b", masked(text)):
         return text
     pattern = re.compile(rf"\s*(\.|->)\s*({'|'.join(map(re.escape, rows))}){_TEMPLATE}")
-    passed = -1
     while True:
         plain = masked(text)
         for found in pattern.finditer(plain):
             start, close = operand_start(plain, found.start()), closing(plain, found.end() - 1)
             ranges = arguments(plain, found.end(), close) if close is not None else None
-            if start is None or close is None or ranges is None or found.start() <= passed:
+            if start is None or close is None or ranges is None:
                 continue
             receiver = text[start : found.start()]
             receiver = f"*{receiver}" if found[1] == "->" else receiver
@@ -290,9 +294,8 @@ def _called(row: Equivalent, receiver: str, template: str, parts: list[str]) -> 
         return None
     if row.name == ".fill_" and not _NUMBER.fullmatch(parts[0]):
         return None
-    whole = f"({receiver[1:]})->" if receiver.startswith("*") and "{self}." in call else ""
-    if whole:
-        call, receiver = call.replace("{self}.", f"{receiver[1:]}->"), ""
+    if receiver.startswith("*"):
+        call = call.replace("{self}.", f"{receiver[1:]}->")
     for number, part in enumerate(parts):
         call = call.replace(f"{{{number}}}", part)
     return call.replace("{self}", receiver).replace("{template}", template)
@@ -302,11 +305,9 @@ def _names(text: str) -> str:
     """Names that stand for one another."""
     rows = sorted((row for row in equivalents().values() if row.fix and row.since), key=lambda row: -len(row.name))
     for row in rows:
-        if row.name.startswith("TORCH_LIBRARY"):
-            continue
+        if row.name.startswith("TORCH_LIBRARY") or row.name.endswith("::CUDAGuard"):
+            continue  # they have arguments of their own
         plain = masked(text)
         for found in reversed([*re.finditer(rf"(?<![\w:])(?:::)?{re.escape(row.name)}(?!\w)", plain)]):
-            if row.name == "at::cuda::CUDAGuard" or row.name == "c10::cuda::CUDAGuard":
-                continue
             text = text[: found.start()] + row.stable + text[found.end() :]
     return text

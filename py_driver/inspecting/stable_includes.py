@@ -16,6 +16,7 @@ _INCLUDE: Final = re.compile(
 )
 _KEPT: Final = ("torch/csrc/stable/", "torch/headeronly/", "torch/csrc/inductor/aoti_torch/c/")
 _CONDITION: Final = re.compile(r"^[ \t]*#[ \t]*(if|endif)", re.MULTILINE)
+_INCLUDE_GUARD: Final = re.compile(r"[ \t]*#[ \t]*ifndef[ \t]+(\w+)\s*\n[ \t]*#[ \t]*define[ \t]+\1\b")
 _ANY: Final = re.compile(r"^[ \t]*#[ \t]*include\b[^\n]*(?:\n|\Z)", re.MULTILINE)
 _CUDA: Final = re.compile(r"(?:c10|ATen)/cuda/")
 _RUNTIME: Final = "cuda_runtime_api.h"
@@ -64,15 +65,24 @@ def rewrite_includes(old: str, new: str) -> str:
         old: the source as it was.
         new: the source with all else rewritten.
     """
-    found = [match for match in _INCLUDE.finditer(new) if not match[1].startswith(_KEPT)]
+    plain = masked(new)
+    found = [
+        match
+        for match in _INCLUDE.finditer(new)
+        if not match[1].startswith(_KEPT) and plain[match.start() : match.end()].lstrip().startswith("#")
+    ]
     if not found and new == old:
         return new
     newline = "\r\n" if "\r\n" in new else "\n"
     helper = _helper(new)
     wanted = _wanted(helper + new)
-    present = {re.split(r"[<\">]", match[0])[1] for match in _ANY.finditer(new) if match not in found and "<" in match[0]}
+    present = {
+        re.split(r"[<\">]", match[0])[1] for match in _ANY.finditer(new) if match not in found and "<" in match[0]
+    }
     present = {name for name in present if not any(match[1] == name for match in found)}
-    standard = [name for name, pattern in _STANDARD.items() if re.search(pattern, masked(helper + new))] if found else []
+    standard = (
+        [name for name, pattern in _STANDARD.items() if re.search(pattern, masked(helper + new))] if found else []
+    )
     runtime = any(_CUDA.match(match[1]) for match in found) and _RUNTIME not in present
     at = _outside(new, found[0].start()) if found else _outside(new, _first_include(new))
     shared = [name for name in wanted if name not in present]
@@ -81,7 +91,9 @@ def rewrite_includes(old: str, new: str) -> str:
     if runtime:
         first = next(match for match in found if _CUDA.match(match[1]))
         if first.start() in conditional:
-            edits = [(start, end, _lines([_RUNTIME], newline) if start == first.start() else "") for start, end, _ in edits]
+            edits = [
+                (start, end, _lines([_RUNTIME], newline) if start == first.start() else "") for start, end, _ in edits
+            ]
         else:
             shared.append(_RUNTIME)
     block = _lines(shared, newline)
@@ -142,12 +154,12 @@ def _outside(text: str, index: int) -> int:
     An include guard around a header counts as none.
     """
     stack: list[int] = []
-    for found in _CONDITION.finditer(text, 0, index):
+    for found in _CONDITION.finditer(masked(text), 0, index):
         if found[1] == "if":
             stack.append(found.start())
         elif stack:
             stack.pop()
-    if stack and re.match(r"[ \t]*#[ \t]*ifndef[ \t]+(\w+)\s*\n[ \t]*#[ \t]*define[ \t]+\1\b", text[stack[0] :]):
+    if stack and _INCLUDE_GUARD.match(text, stack[0]):
         stack = stack[1:]
     return stack[0] if stack else index
 
@@ -158,13 +170,13 @@ def _with_helper(text: str, helper: str) -> str:
     for found in _ANY.finditer(text):
         end = found.end()
     depth = 0
-    for found in _CONDITION.finditer(text):
+    for found in _CONDITION.finditer(masked(text)):
         if found.start() >= end and depth == 0:
             break
         depth += 1 if found[1] == "if" else -1
         if found[1] == "endif" and depth == 0:
             end = max(end, text.find("\n", found.start()) + 1)
-        if found[1] == "if" and depth == 1 and re.match(r"[ \t]*#[ \t]*ifndef[ \t]+(\w+)\s*\n[ \t]*#[ \t]*define[ \t]+\1\b", text[found.start() :]):
+        if found[1] == "if" and depth == 1 and _INCLUDE_GUARD.match(text, found.start()):
             depth = 0
     newline = "\r\n" if "\r\n" in text else "\n"
     return f"{text[:end]}{newline}{helper}{text[end:]}"

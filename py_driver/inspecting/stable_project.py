@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import tomli
@@ -17,6 +16,7 @@ from py_driver.system.git import ask, names, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
 _TORCH: Final = re.compile(r"^\[torch\][^\n]*\n", re.MULTILINE)
 _SECTION: Final = re.compile(r"^\[", re.MULTILINE)
@@ -101,7 +101,7 @@ def with_release(text: str, since: str) -> tuple[str, str]:
     edition = table.get("general", {}).get("edition")
     found = _TORCH.search(text)
     if isinstance(edition, int) and edition < _EDITION:
-        return text, f"`driver upgrade` it, and set `stable-abi = \"{since}\"` in [torch]"
+        return text, f'`driver upgrade` it, and set `stable-abi = "{since}"` in [torch]'
     key = torch.get("stable-abi")
     if isinstance(key, str) and _numbers(key) >= _numbers(since):
         return text, ""
@@ -139,7 +139,9 @@ def _refuse_changed(paths: Iterable[Path]) -> None:
     """Raise if a file has changes that git does not have; a directory without a repository has none."""
     for directory, group in _by_directory(paths).items():
         try:
-            changed = names(ask(directory, "status", "--porcelain", "-z", "--untracked-files=all", "--ignored", "--", *group))
+            changed = names(
+                ask(directory, "status", "--porcelain", "-z", "--untracked-files=all", "--ignored", "--", *group)
+            )
         except FileNotFoundError:
             return
         except subprocess.CalledProcessError as problem:

@@ -13,7 +13,8 @@ _KEY: Final = re.compile(r"(?:::)?(?:c10|at|torch)::(?:k(CUDA|CPU)|DispatchKey::
 _FUNCTION: Final = re.compile(r"&?((?:::)?\w+(?:::\w+)*(?:<\w+>)?)|TORCH_FN\(\s*&?(\w+(?:::\w+)*)\s*\)")
 _DIRECTIVE: Final = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|else|elif|endif)\b[^\n]*", re.MULTILINE)
 _EMPTY: Final = re.compile(
-    r"^[ \t]*#[ \t]*if[^\n]*\n(?:[ \t\r]*\n|[ \t]*#[ \t]*(?:else|elif)[^\n]*\n)*[ \t]*#[ \t]*endif[^\n]*\n", re.MULTILINE
+    r"^[ \t]*#[ \t]*if[^\n]*\n(?:[ \t\r]*\n|[ \t]*#[ \t]*(?:else|elif)[^\n]*\n)*[ \t]*#[ \t]*endif[^\n]*\n",
+    re.MULTILINE,
 )
 _EVERY_KEY: Final = "CompositeImplicitAutograd"
 """What torch makes of a kernel that is registered without a key."""
@@ -23,12 +24,12 @@ class Left(NamedTuple):
     """What stays as it is.
 
     Attributes:
-        index: where in the text.
+        at: where in the text.
         name: what.
         reason: why.
     """
 
-    index: int
+    at: int
     name: str
     reason: str
 

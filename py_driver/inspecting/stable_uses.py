@@ -60,7 +60,9 @@ class Use(NamedTuple):
     def instead(self) -> str:
         """What people do without an equivalent; empty if that is not known."""
         name = self.name
-        beginnings = [start for start in alternatives() if name == start or (start[-1] in ".:_" and name.startswith(start))]
+        beginnings = [
+            start for start in alternatives() if name == start or (start[-1] in ".:_" and name.startswith(start))
+        ]
         parts = name.split("::")
         beginnings += [start for end in range(1, len(parts)) if (start := "::".join(parts[:end])) in alternatives()]
         return alternatives()[max(beginnings, key=len)] if beginnings else ""
@@ -111,7 +113,9 @@ def stable_uses(text: str, file: str, *, ported: bool = False) -> Iterator[Use]:
     for pattern in (_NAME, _MACRO):
         found += [(match.start(1), len(match[1]), match[1]) for match in pattern.finditer(plain)]
     if has_tensors:
-        methods = ((match.start(1), match[1]) for match in _METHOD.finditer(plain) if not _of_shape(plain, match.start()))
+        methods = (
+            (match.start(1), match[1]) for match in _METHOD.finditer(plain) if not _of_shape(plain, match.start())
+        )
         own = tensor_methods()
         found += [(at, len(name), f".{name}") for at, name in methods if f".{name}" in known or name in own]
     for at, length, name in sorted(found):
@@ -129,5 +133,5 @@ def stable_uses(text: str, file: str, *, ported: bool = False) -> Iterator[Use]:
 
 
 def _of_shape(plain: str, index: int) -> bool:
-    """Whether a method is called of the sizes or strides of a tensor."""
-    return plain[:index].rstrip().endswith(("sizes()", "strides()"))
+    """Whether a method is called of the sizes, strides or device of a tensor."""
+    return plain[:index].rstrip().endswith(("sizes()", "strides()", "device()"))
