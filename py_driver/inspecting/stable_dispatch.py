@@ -39,6 +39,8 @@ def rewrite_dispatch(text: str) -> str:
         types = [*parts[:count], *(["torch::headeronly::ScalarType::Half"] if more == "_HALF" else [])]
         sets = [f"AT_EXPAND({name})" for name in _SETS[found[1]]]
         kind, name, body = parts[count:]
+        # The macros of 2.10 pass the body on without AT_WRAP: a comma in it would end it.
+        body = body if body.startswith("(") else f"({body})"
         new = f"THO_DISPATCH_V2({kind}, {name}, AT_WRAP({body}), {', '.join([*sets, *types])})"
         return rewrite_dispatch(text[: found.start()] + new + text[close + 1 :])
     return text

@@ -15,7 +15,7 @@ from py_driver.inspecting.cpp_text import (
     operand_start,
 )
 from py_driver.inspecting.stable_dispatch import rewrite_dispatch
-from py_driver.inspecting.stable_includes import HELPER_LINES, rewrite_includes, used_equivalents
+from py_driver.inspecting.stable_includes import HELPER_LINES, foreign_includes, rewrite_includes, used_equivalents
 from py_driver.inspecting.stable_registration import left_registrations, rewrite_registrations
 from py_driver.inspecting.stable_uses import equivalents, stable_uses
 
@@ -80,16 +80,16 @@ class Fixed(NamedTuple):
 
 
 def fix_source(text: str, file: str) -> Fixed:
-    """A source rewritten for the stable ABI; a source without uses is unchanged.
+    """A source rewritten for the stable ABI; a source without uses and headers of torch is unchanged.
 
     Args:
         text: of the source, with its own ends of lines.
         file: its path, as users know it.
     """
     uses = [*stable_uses(text, file)]
-    if refused := _refusal(text) if uses else "":
+    if refused := _refusal(text) if uses or foreign_includes(text) else "":
         return Fixed(text, len(uses), [], frozenset(), refused)
-    if not uses:
+    if not uses and not foreign_includes(text):
         return Fixed(text, 0, _left(text, file) if "torch::stable::" in text else [], _since(text), "")
     new = rewrite_registrations(text)
     new = _shown(new)

@@ -55,6 +55,16 @@ HELPER_LINES: Final = frozenset((_SHAPE + _DEVICE).split("\n"))
 """Lines that are written and no author's."""
 
 
+def foreign_includes(text: str) -> list[re.Match[str]]:
+    """The includes of torch's headers that are not of its stable ABI."""
+    plain = masked(text)
+    return [
+        match
+        for match in _INCLUDE.finditer(text)
+        if not match[1].startswith(_KEPT) and plain[match.start() : match.end()].lstrip().startswith("#")
+    ]
+
+
 def rewrite_includes(old: str, new: str) -> str:
     """A text with the headers of what it uses in the place of torch's others.
 
@@ -65,12 +75,7 @@ def rewrite_includes(old: str, new: str) -> str:
         old: the source as it was.
         new: the source with all else rewritten.
     """
-    plain = masked(new)
-    found = [
-        match
-        for match in _INCLUDE.finditer(new)
-        if not match[1].startswith(_KEPT) and plain[match.start() : match.end()].lstrip().startswith("#")
-    ]
+    found = foreign_includes(new)
     if not found and new == old:
         return new
     newline = "\r\n" if "\r\n" in new else "\n"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _NAME: Final = re.compile(r"(?<![\w:])(?:::)?((?:at|c10|torch)(?:::\w+)+)")
 _MACRO: Final = re.compile(
-    r"\b(TORCH_CHECK(?:_\w+)?|TORCH_INTERNAL_ASSERT\w*|TORCH_WARN\w*|TORCH_LIBRARY(?:_\w+)?|AT_DISPATCH_\w+|(?:AT|C10)_CUDA_\w+|PYBIND11_MODULE)\b"
+    r"\b(TORCH_CHECK(?:_\w+)?|TORCH_INTERNAL_ASSERT\w*|TORCH_WARN\w*|AT_ASSERTM?|TORCH_LIBRARY(?:_\w+)?|AT_DISPATCH_\w+|(?:AT|C10)_CUDA_\w+|PYBIND11_MODULE)\b"
 )
 _METHOD: Final = re.compile(r"(?:\.|->)\s*(\w+)\s*(?:<[^<>;(]*>)?\s*\(")
 _STABLE: Final = ("torch::stable", "torch::headeronly")

@@ -51,7 +51,7 @@ def _fixed(line: str) -> str:
         ),
         (
             'AT_DISPATCH_FLOATING_TYPES_AND(at::kHalf, x.scalar_type(), "f", [&] { g<scalar_t, 2>(x, y); });',
-            'THO_DISPATCH_V2(x.scalar_type(), "f", AT_WRAP([&] { g<scalar_t, 2>(x, y); }), '
+            'THO_DISPATCH_V2(x.scalar_type(), "f", AT_WRAP(([&] { g<scalar_t, 2>(x, y); })), '
             "AT_EXPAND(AT_FLOATING_TYPES), torch::headeronly::ScalarType::Half);",
         ),
         (
