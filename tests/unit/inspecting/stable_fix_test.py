@@ -63,6 +63,7 @@ def _fixed(line: str) -> str:
             'TORCH_CHECK(n, "at::Half", x.sizes(), n);',
             'STD_TORCH_CHECK(n, "at::Half", stable_text(x.sizes()), n);',
         ),
+        ('AT_ASSERTM(n, "on ", x.device());', 'STD_TORCH_CHECK(n, "on ", stable_text(x.device()));'),
     ],
 )
 def test_what_is_mechanical_is_rewritten(line: str, wanted: str) -> None:
