@@ -166,8 +166,8 @@ def _shown(text: str) -> str:
         close = closing(plain, found.end() - 1)
         for first, last in (arguments(plain, found.end(), close) or [])[1:] if close is not None else []:
             part = text[first:last]
-            whole = operand_end(plain, first) == last
-            if whole and (_SHOWN.fullmatch(part) or part in arrays):
+            is_operand = operand_end(plain, first) == last
+            if is_operand and (_SHOWN.fullmatch(part) or part in arrays):
                 edits.append((first, last, f"stable_text({part})"))
     for first, last, new in sorted(edits, reverse=True):
         text = text[:first] + new + text[last:]
