@@ -27,6 +27,7 @@ import sys
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,11 +60,12 @@ rule nvcc
 _WARM = """from setuptools import setup
 from torch.utils.cpp_extension import BuildExtension, CUDAExtension
 
+flags = {{"cxx": {flags}}}
 setup(
     name="warm",
     version="1",
-    ext_modules=[CUDAExtension("warm", ["warm.cpp", "warm_kernel.cu"], extra_compile_args={"cxx": ["-fopenmp"]})],
-    cmdclass={"build_ext": BuildExtension},
+    ext_modules=[CUDAExtension("warm", ["warm.cpp", "warm_kernel.cu"], extra_compile_args=flags)],
+    cmdclass={{"build_ext": BuildExtension}},
 )
 """
 _WARM_CPP = '#include <torch/extension.h>\n\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.attr("one") = 1; }\n'
@@ -96,15 +98,20 @@ class Ourselves(Ours):
         self._driver("wheel", str(project), f"--archs={self._archs}", *names, f"--out={project / 'dist'}")
         return sum(variant["actions"]["run"] for variant in json.loads(done)["variants"])
 
-    def warm(self, project: Path, torches: list[str]) -> None:
+    def warm(self, place: Path, torches: list[str]) -> None:
         """Build something else, so that Bazel runs and has all toolchains and the headers of the locked Pythons."""
-        project.mkdir(parents=True)
-        (project / "setup.py").write_text(_WARM)
-        (project / "warm.cpp").write_text(_WARM_CPP)
-        (project / "warm_kernel.cu").write_text("__global__ void one(int* out) { *out = 1; }\n")
         cells = [f"--variant=torch{torch}-{cuda}" for torch in torches for cuda in _CUDAS]
         pythons = [f"--python={python[0]}.{python[1:]}" for python in _LOCKED]
-        self._driver("build", str(project), "--binding=pybind", f"--archs={self._archs}", *cells, *pythons)
+        for name, flags, options in (
+            ("gcc", ["-fopenmp"], cells),
+            ("pythons", [], [cells[0], "--binding=pybind", *pythons]),
+        ):
+            project = place / name
+            project.mkdir(parents=True)
+            (project / "setup.py").write_text(_WARM.format(flags=flags))
+            (project / "warm.cpp").write_text(_WARM_CPP)
+            (project / "warm_kernel.cu").write_text("__global__ void one(int* out) { *out = 1; }\n")
+            self._driver("build", str(project), f"--archs={self._archs}", *options)
 
     def prepare(self, project: Path) -> None:
         """Record the setup.py of a project for the peers; ours builds from another directory, so it records again."""
@@ -258,6 +265,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--headers", nargs=2, type=Path, required=True, metavar="DIR", help="with python3.N as its name"
     )
+    parser.add_argument("--rows", type=int, default=5, metavar="N", help="the first N rows alone (default: all 5)")
     parser.add_argument("--few", action="store_true", help="2 wheels alone: one torch, one CUDA, two Pythons")
     args = parser.parse_args()
     if args.work.exists() and any(args.work.iterdir()):
@@ -294,7 +302,7 @@ def main() -> None:
             for column in [column for column in columns if column.name in args.columns]:
                 place = work / column.name.replace(" + ", "-") / source.name
                 shutil.copytree(source, place)
-                for name, row in rows_of(column, place, sources, matrix, more):
+                for name, row in islice(rows_of(column, place, sources, matrix, more), args.rows):
                     found.setdefault(column.name, {})[name] = row
                     args.out.write_text(json.dumps(result, indent=1) + "\n")
         finally:

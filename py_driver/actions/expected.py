@@ -271,8 +271,9 @@ def _ahead(variant: Variant, plan: Plan, contents: _Contents, settings: Settings
         if target.name != variant.triton:
             continue
         part = f"triton {target.release}"
-        used = [settings.rules, settings.toolchains.get(part), contents.whole(target.sources)]
         for name, request in target.requests.items():
+            texts = contents.whole(target.reads[request["function"]])
+            used = [settings.rules, settings.toolchains.get(part), texts]
             for arch in map(BUILT[target.family].label, target.archs):
                 yield ExpectedAction(
                     variant=variant.name,

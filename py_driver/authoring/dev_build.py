@@ -327,17 +327,28 @@ def python_for(of: Local, machine: Machine, releases: Releases, output: Output) 
     return python_of_torch([of.variant.configuration], machine, releases, output)
 
 
-def python_of(build: DevBuild, machine: Machine, releases: Releases, output: Output) -> str:
+def python_of(build: DevBuild, machine: Machine, releases: Releases, output: Output, more: Sequence[str] = ()) -> str:
     """An interpreter that has the machine's torch, the `kernels` client and pytest.
+
+    Args:
+        build: the variant.
+        machine: with its torch.
+        releases: with the lock.
+        output: where progress is shown.
+        more: requirements besides, as pip understands them.
 
     Raises:
         DriverError: the environment cannot be made; see `ensure_venv`.
     """
-    return python_of_torch([build.variant.configuration], machine, releases, output)
+    return python_of_torch([build.variant.configuration], machine, releases, output, more)
 
 
 def python_of_torch(
-    configurations: Sequence[Configuration], machine: Machine, releases: Releases, output: Output
+    configurations: Sequence[Configuration],
+    machine: Machine,
+    releases: Releases,
+    output: Output,
+    more: Sequence[str] = (),
 ) -> str:
     """An interpreter that has the machine's torch, and what tests of variants of some configurations need.
 
@@ -345,8 +356,8 @@ def python_of_torch(
         DriverError: see `python_of`.
     """
     if machine.torch.python:
-        return python_on(machine.torch, configurations, releases, output)
-    return python_with(machine.torch.version, configurations, releases, output)
+        return python_on(machine.torch, configurations, releases, output, more=more)
+    return python_with(machine.torch.version, configurations, releases, output, more=more)
 
 
 def _made(directory: Path, project: Project, plan: Plan, built: Built, seconds: float) -> DevBuild:

@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +19,7 @@ from py_driver.building.variant_dir import DEV
 from py_driver.errors import Code, error
 from py_driver.extensions.binding import Bindings
 from py_driver.matrix.installed_python import python_at
+from py_driver.plan.precompiled import with_precompiled
 from py_driver.publishing.extension_tree import lay_out, pack
 from py_driver.spelling import near_path
 from py_driver.system.files import keep_from_git, writing
@@ -91,6 +92,9 @@ def install_extension(  # noqa: PLR0913  (whose, for which machine, and how)
     python = python_of_torch([variant.configuration], machine, releases, output)
     bindings = Bindings(way, lambda _: (python_at(Path(python), releases.matrix),))
     extension = plan_extension(directory, [variant.name], releases, output, options, bindings)
+    if not choices.remote.is_used:
+        plans = tuple(with_precompiled(plan, directory) for plan in extension.plans)
+        extension = replace(extension, plans=plans)
     [part] = build_extension(extension, releases, output, options)
     root = directory / DEV
     with writing(root):

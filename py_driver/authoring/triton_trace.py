@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from py_driver.manifest.ahead import AHEAD, TYPE, read_ahead
 from py_driver.manifest.model import values
-from py_driver.plan.ahead import Modules
+from py_driver.plan.triton_modules import Modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from py_driver.plan.project import Project
+    from py_driver.plan.triton_modules import Parameter
 
 RECORDER: Final = Path(__file__).resolve().parents[1] / "resources" / "triton_recorder"
 """Has the module that Python imports when it starts."""
 
 _USUAL: Final = {"num_warps": 4, "num_stages": 3, "num_ctas": 1, "maxnreg": None}
 """The options where a launch does not say (CUDAOptions of Triton 3.9)."""
+
+
+_ENDLESS: Final = (math.inf, -math.inf)
+"""Constants that aot.toml refuses."""
 
 
 class Call(NamedTuple):
@@ -47,7 +53,7 @@ class Trace(NamedTuple):
 
     Attributes:
         calls: what aot.toml can list, each once, in their order.
-        left: functions of the project with arguments that it cannot list: tuples, descriptors.
+        left: functions of the project with arguments that it cannot list, such as tuples, or with heuristics.
         others: how many compiles were of functions of other packages.
         tuned: functions whose configuration an autotuner has chosen; the others that it tried are not among `calls`.
     """
@@ -90,36 +96,42 @@ def read_trace(log: Path, project: Project) -> Trace:
     calls: dict[Call, None] = {}
     left: dict[str, None] = {}
     chosen: dict[str, list[Mapping[str, Any]]] = {}
+    decided: dict[str, None] = {}
     others = 0
     for record in records:
         module = own[record["file"]]
         function = f"{module}.{record['function']}"
         parameters = modules.parameters_of(function) if module else ()
         if not parameters:
-            others += "chosen" not in record
+            others += not record.keys() & {"chosen", "decided"}
+        elif "decided" in record:
+            decided[function] = None
         elif "chosen" in record:
             chosen.setdefault(function, []).append(record["chosen"])
-        elif call := _call(function, {known.name: known.is_constant for known in parameters}, record):
+        elif call := _call(function, parameters, record):
             calls[call] = None
         else:
             left[function] = None
-    kept = tuple(call for call in calls if _is_chosen(call, chosen.get(call.function)))
-    return Trace(calls=kept, left=tuple(left), others=others, tuned=tuple(chosen))
+    kept = tuple(call for call in calls if call.function not in decided and _is_chosen(call, chosen.get(call.function)))
+    tuned = tuple(function for function in chosen if function not in decided)
+    return Trace(calls=kept, left=tuple({**left, **decided}), others=others, tuned=tuned)
 
 
-def _call(function: str, parameters: Mapping[str, bool], record: Mapping[str, Any]) -> Call | None:
+def _call(function: str, parameters: Iterable[Parameter], record: Mapping[str, Any]) -> Call | None:
     """A compile as aot.toml lists it; None if it cannot."""
     if record.get("unknown"):
         return None
     signature: dict[str, str] = {}
     config: dict[str, Any] = {}
-    for name, is_constant in parameters.items():
+    for name, is_constant, default, _ in parameters:
         type_ = record["signature"].get(name)
         value = record["constants"].get(name)
         value = value["constexpr"] if isinstance(value, dict) and value.keys() == {"constexpr"} else value
         if is_constant:
-            if not isinstance(value, bool | int | float | str | None):
+            if not isinstance(value, bool | int | float | str | None) or value in _ENDLESS:
                 return None
+            if value is None and default != (None,):
+                return None  # TOML has no null
             if value is not None:
                 config[name] = value
             continue
@@ -169,6 +181,7 @@ def ahead_text(calls: Iterable[Call], project: Project) -> str:
     """
     lines = [f"# What Triton compiles ahead of time. Written by `driver trace`; {AHEAD} can be edited as well.", ""]
     lines += _head(project)
+    tuned = _tuned(project)
     names: dict[str, int] = {}
     for function, configs, signatures in _tables(calls):
         name = function.rpartition(".")[2]
@@ -178,9 +191,19 @@ def ahead_text(calls: Iterable[Call], project: Project) -> str:
             f"function = {_toml(function)}",
             *_list("configs", configs),
             *_list("signatures", signatures),
+            *([f"tuned = {_toml(tuned[function])}"] if function in tuned else []),
             "",
         ]
     return "\n".join(lines)
+
+
+def _tuned(project: Project) -> dict[str, str]:
+    """The directories with further configurations that the project's own file names, by function."""
+    path = project.directory / AHEAD
+    if not path.is_file():
+        return {}
+    ahead, _ = read_ahead(path.read_bytes(), str(path))
+    return {compiled.function.value: compiled.tuned.value for compiled in ahead.kernels if compiled.tuned}
 
 
 def _head(project: Project) -> Iterator[str]:
@@ -225,4 +248,5 @@ def _toml(value: object) -> str:
     """A plain value as TOML spells it."""
     if isinstance(value, float) and not isinstance(value, bool):
         return repr(value)
-    return json.dumps(value)
+    # JSON's escapes of letters beyond 16 bits are none of TOML's, which wants one for DEL.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -56,6 +56,11 @@ class Remote:
     headers: Path | None = None
     properties: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def is_used(self) -> bool:
+        """Whether anything goes to another machine."""
+        return bool(self.cache or self.executor)
+
 
 def config_file(environ: Mapping[str, str] | None = None) -> Path:
     """The user's configuration: `rules_torch_kernels/config.toml` in $XDG_CONFIG_HOME, or in ~/.config."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,7 +16,7 @@ from py_driver.building.variant_dir import BUILD
 from py_driver.errors import Code, DriverError, Span, error
 from py_driver.extensions.headers import ProjectTree
 from py_driver.extensions.plan import ConfigurationRecord, plan_extensions
-from py_driver.matrix.backends import arch_order
+from py_driver.matrix.backends import BUILT, arch_order
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.plan.metadata import METADATA
 from py_driver.plan.narrow import narrowed
@@ -40,8 +41,11 @@ if TYPE_CHECKING:
     from py_driver.recording.record import Record
     from py_driver.recording.recorder import Recorded
 
-FAMILIES: Final = ("cpu", "cuda")
+FAMILIES: Final = ("cpu", "cuda", "rocm")
 """The backends that a setup.py is recorded for."""
+
+_ON_REQUEST: Final = ("rocm",)
+"""Those of them that are built only where they are named: most projects were written for CUDA alone."""
 
 _SKIPPED: Final = ("build", "dist", "__pycache__")
 
@@ -156,7 +160,7 @@ def plan_extension(  # noqa: PLR0913  (whose, which, and how)
         DriverError: NO_SUCH_VARIANT; what `record_project` and `plan_extensions` raise.
     """
     matrix = releases.matrix
-    chosen = choose(candidates(directory, matrix), patterns, options.words)
+    chosen = choose(candidates(directory, matrix, options.words.backends), patterns, options.words)
     strict = bool(patterns) or options.words.given
     planner = _Planner(directory, matrix, bindings, shown)
     configured, failures = [], list[tuple[bool, DriverError]]()
@@ -266,18 +270,20 @@ def _for_each_python(
     ]
 
 
-def candidates(directory: Path, matrix: Matrix) -> Plan:
+def candidates(directory: Path, matrix: Matrix, named: Sequence[str] = ()) -> Plan:
     """A plan with a variant for each configuration that a setup.py can be recorded for, and nothing in them.
 
     Args:
         directory: of the project.
         matrix: the releases to build for.
+        named: backends of the command line, such as `rocm`, `cu130`.
     """
+    asleep = {family for family in _ON_REQUEST if not any(name.startswith(family) for name in named)}
     variants = [
         Variant(
             configuration=configuration,
             needs=configuration,
-            default=default,
+            default=default and configuration.family not in asleep,
             groups=(),
             archs=None,
             identity="",
@@ -301,9 +307,14 @@ def candidates(directory: Path, matrix: Matrix) -> Plan:
 
 
 def _arch_list(configuration: Configuration, matrix: Matrix, archs: Sequence[str]) -> str:
-    """TORCH_CUDA_ARCH_LIST for a configuration: the architectures of the command line, else the default ones."""
+    """TORCH_CUDA_ARCH_LIST for a configuration: the architectures of the command line, else the default ones.
+
+    For ROCm it is PYTORCH_ROCM_ARCH.
+    """
     toolkit = matrix.toolkit(configuration.backend)
-    return "" if toolkit is None else ";".join(archs or toolkit.default_archs)
+    pattern = rf"{BUILT[configuration.family].arch}(\+PTX)?"
+    own = [arch for arch in archs if re.fullmatch(pattern, arch)]
+    return "" if toolkit is None else ";".join(own or toolkit.default_archs)
 
 
 _Created = tuple[tuple[str, bytes], ...]

@@ -111,6 +111,7 @@ def python_for(
     releases: Releases,
     output: Output,
     started: Callable[[subprocess.Popen[str]], None] | None = None,
+    more: Sequence[str] = (),
 ) -> str:
     """An interpreter with the `kernels` client and a torch for which something was built.
 
@@ -120,6 +121,7 @@ def python_for(
         releases: with the lock, which says what release a version of torch is.
         output: where progress is shown.
         started: as `ensure_venv`.
+        more: requirements besides.
 
     Returns:
         The interpreter: of an environment on top of a torch that is there and fits, or with a torch of its own.
@@ -129,32 +131,34 @@ def python_for(
     """
     there = importable_torch()
     if there and any(fits(there, configuration) for configuration in configurations):
-        return python_on(there, configurations, releases, output, started)
+        return python_on(there, configurations, releases, output, started, more)
     version = next(
         (configuration.torch for configuration in configurations if configuration.torch and not configuration.stable),
         _facts()["torch"],
     )
-    return python_with(version, configurations, releases, output, started)
+    return python_with(version, configurations, releases, output, started, more)
 
 
-def python_on(
+def python_on(  # noqa: PLR0913  (as `python_for`)
     torch: Torch,
     configurations: Sequence[Configuration],
     releases: Releases,
     output: Output,
     started: Callable[[subprocess.Popen[str]], None] | None = None,
+    more: Sequence[str] = (),
 ) -> str:
     """An interpreter with the `kernels` client on top of a torch that is there; see `python_for`."""
-    requirements = _requirements(configurations, releases)
+    requirements = [*_requirements(configurations, releases), *more]
     return str(ensure_venv("load", requirements, output, python=torch.python, inherit=True, started=started))
 
 
-def python_with(
+def python_with(  # noqa: PLR0913  (as `python_for`)
     version: str,
     configurations: Sequence[Configuration],
     releases: Releases,
     output: Output,
     started: Callable[[subprocess.Popen[str]], None] | None = None,
+    more: Sequence[str] = (),
 ) -> str:
     """An interpreter with the `kernels` client and a torch of its own.
 
@@ -164,12 +168,14 @@ def python_with(
         releases: likewise.
         output: likewise.
         started: likewise.
+        more: likewise.
 
     Raises:
         DriverError: see `python_for`.
     """
     torch = f"torch=={releases.lock.torch_release(version)}"
-    return str(ensure_venv("load", [torch, *_requirements(configurations, releases)], output, started=started))
+    requirements = [torch, *_requirements(configurations, releases), *more]
+    return str(ensure_venv("load", requirements, output, started=started))
 
 
 def _facts() -> dict[str, Any]:

@@ -65,6 +65,7 @@ GROUPS: Final = {
         "card": "print the card of a kernel's repository, or write its page",
         "wheel": "pack built variants into a Python wheel",
         "index": "write a package index of wheels, for any web server",
+        "release-check": "check the next release against the last one: what callers use, tests, benchmarks",
         "publish": "upload built variants to the Hugging Face Hub in one commit",
     },
     "Machine": {

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from py_driver.errors import Code, error
 from py_driver.output import Output
 from py_driver.spelling import did_you_mean
 
@@ -31,6 +32,31 @@ def add_matrix(arguments: Parser | ArgumentGroup) -> None:
         help="a TOML file with additional releases (see docs/toolchains.md), or with the CPUs of the default variants "
         f"(default: ${MATRIX_VARIABLE})",
     )
+
+
+def add_repository(arguments: ArgumentGroup, what: str = "--published") -> None:
+    """Add the options of commands that read what is published: where it is.
+
+    Args:
+        arguments: the group.
+        what: reads it, in words.
+    """
+    arguments.add_argument(
+        "--repo-id", metavar="OWNER/NAME", default="", help=f"repository for {what} (default: from build.toml)"
+    )
+    arguments.add_argument(
+        "--branch", metavar="NAME", default="", help=f"branch for {what} (default: from build.toml, or v<version>)"
+    )
+
+
+def check_repository(args: argparse.Namespace) -> None:
+    """See that only --published has a repository.
+
+    Raises:
+        DriverError: USAGE.
+    """
+    if not args.published and (args.repo_id or args.branch):
+        raise error(Code.USAGE, "--repo-id and --branch need --published", help="add --published")
 
 
 def releases_of(args: argparse.Namespace) -> Releases:

@@ -110,6 +110,7 @@ def check(directory: Path, releases: Releases, *, strict: bool, strict_archs: bo
     from py_driver.errors import Note
     from py_driver.plan.gradients import gradient_notes
     from py_driver.plan.jit_notes import jit_notes
+    from py_driver.plan.layer_notes import layer_notes
     from py_driver.plan.plan import make_plan
     from py_driver.plan.project import load
 
@@ -118,6 +119,7 @@ def check(directory: Path, releases: Releases, *, strict: bool, strict_archs: bo
         *project.notes,
         *gradient_notes(project),
         *jit_notes(project),
+        *layer_notes(project),
         *_stale(directory, project.manifest, releases),
     )
     if strict and project.doubts:

@@ -14,6 +14,7 @@ from py_driver.output import printable
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+    from pathlib import Path
 
     from py_driver.building.build import Build
     from py_driver.cli import Subparsers
@@ -32,8 +33,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Build, load, run, and print what came of it; the exit code.
 
     Raises:
-        DriverError: see `building.build`; LOAD_FAILED if the example fails; with several projects only what is wrong
-            for all of them.
+        DriverError: see `building.build`; LOAD_FAILED if the example fails, or what it lists cannot be read;
+            with several projects only what is wrong for all of them.
     """
     from py_driver.building.build import build_prepared, prepare
     from py_driver.building.installed_torch import python_for
@@ -47,7 +48,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
         _check_cpu(prepared.chosen)
         configurations = [variant.configuration for variant in prepared.chosen]
         # torch is downloaded and unpacked while Bazel downloads and compiles.
-        with beside(lambda work: python_for(configurations, releases, output, work.started)) as python:
+        more = _requirements(args.directories[0])
+        with beside(lambda work: python_for(configurations, releases, output, work.started, more)) as python:
             done = build_prepared(prepared, releases, output, options)
             _run_example(done, python.result(), output)
         show(done, output)
@@ -77,7 +79,16 @@ def _python_for(done: Build, releases: Releases, output: Output) -> str:
     from py_driver.building.installed_torch import python_for
 
     _check_cpu([built.variant for built in done.variants])
-    return python_for([built.variant.configuration for built in done.variants], releases, output)
+    configurations = [built.variant.configuration for built in done.variants]
+    return python_for(configurations, releases, output, more=_requirements(done.directory))
+
+
+def _requirements(directory: Path) -> tuple[str, ...]:
+    """What the example of a project needs besides; empty if there is no example."""
+    from py_driver.authoring.example import EXAMPLE
+    from py_driver.authoring.script_requirements import requirements_of_command
+
+    return requirements_of_command([str(directory / EXAMPLE)])
 
 
 def _run_example(done: Build, python: str, output: Output, title: str = "") -> Build:

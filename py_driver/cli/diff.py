@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from py_driver.cli import add_command
-from py_driver.cli.arguments import releases_of
-from py_driver.errors import ExitCode
+from py_driver.cli.arguments import add_repository, check_repository, releases_of
+from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted
 
 if TYPE_CHECKING:
@@ -27,12 +28,23 @@ def add(subparsers: Subparsers) -> None:
         subparsers,
         "diff",
         "older/relu relu",
-        "thing-1.0-py3-none-manylinux_2_28_x86_64.whl dist/thing-1.1-py3-none-manylinux_2_28_x86_64.whl --breaking",
+        "relu --published --breaking",
         more="A and B are projects with built variants, variants, wheels, installed packages or libraries. Nothing of "
         "them is loaded or run.",
     )
-    parser.add_argument("old", metavar="A", type=Path, help="the release that callers have")
-    parser.add_argument("new", metavar="B", type=Path, help="the release that they are to have")
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        type=Path,
+        help="A, the release that callers have, and B, the release that they are to have; B alone with --since or "
+        "--published",
+    )
+    compare = parser.group("compare")
+    earlier = compare.add_mutually_exclusive_group()
+    earlier.add_argument("--since", metavar="REV", help="compare with this git commit of the project, built, e.g. v1.0")
+    earlier.add_argument("--published", action="store_true", help="compare with what the Hub has of the project")
+    add_repository(compare)
     parser.add_argument(
         "--breaking",
         action="store_true",
@@ -47,7 +59,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Show the changes; the exit code.
 
     Raises:
-        DriverError: see `release_facts`.
+        DriverError: USAGE; see `of_commit`, `of_hub` and `release_facts`.
     """
     from py_driver.inspecting.disassembler import demangled
     from py_driver.inspecting.recorded_symbols import Recorded
@@ -55,7 +67,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.inspecting.release_facts import release_facts
 
     recorded = Recorded(releases_of(args))
-    old, new = release_facts(args.old, recorded), release_facts(args.new, recorded)
+    with ExitStack() as stack:
+        old = release_facts(_earlier(args, output, stack), recorded)
+    new = release_facts(args.paths[-1], recorded)
     changes = release_changes(old, new)
     broken = [change for change in changes if change.breaking]
     major = is_new_major(old.version, new.version)
@@ -92,3 +106,26 @@ def run(args: argparse.Namespace, output: Output) -> int:
     ending = ", which a new major version may do" if major and broken else ""
     output.data(f"{counted(len(changes), 'change')}, {len(broken)} of them break callers{ending}")
     return code
+
+
+def _earlier(args: argparse.Namespace, output: Output, stack: ExitStack) -> Path:
+    """Where A is, as long as a stack lasts.
+
+    Raises:
+        DriverError: USAGE if there are too many paths, or too few; see `of_commit` and `of_hub`.
+    """
+    from py_driver.building.variant_dir import BUILD
+    from py_driver.publishing.earlier import of_commit, of_hub
+
+    check_repository(args)
+    alone = args.since is not None or args.published
+    if len(args.paths) != (1 if alone else 2):
+        advice = "`driver diff A B`, or `driver diff B` with --since REV or --published"
+        said = f"{counted(len(args.paths), 'path')} {'is' if len(args.paths) == 1 else 'are'} given"
+        raise error(Code.USAGE, said, help=advice)
+    if args.since is not None:
+        return stack.enter_context(of_commit(args.paths[0], args.since, releases_of(args), output))
+    if args.published:
+        there = of_hub(args.paths[0], releases_of(args), output, repo_id=args.repo_id, branch=args.branch)
+        return stack.enter_context(there) / BUILD
+    return Path(args.paths[0])

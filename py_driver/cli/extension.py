@@ -186,7 +186,7 @@ def show_planned(directory: Path, args: argparse.Namespace, output: Output, opti
 def wheels(
     directory: Path, args: argparse.Namespace, output: Output, options: Options, source: Source | None = None
 ) -> list[Path]:
-    """Build variants of a project, and write a wheel of each into `--out`; their paths.
+    """Build variants of a project, and write a wheel of each, or one of all, into `--out`; their paths.
 
     Args:
         directory: of the project.
@@ -199,7 +199,7 @@ def wheels(
         DriverError: what `plan_extension`, `build_extension` and `make_extension_wheel` raise; NO_SPACE or PERMISSION.
     """
     from py_driver.cli.arguments import releases_of
-    from py_driver.publishing.extension_tree import pack
+    from py_driver.publishing.extension_tree import pack, pack_merged
     from py_driver.recording.source_archive import check_metadata
     from py_driver.system.files import writing
 
@@ -212,7 +212,11 @@ def wheels(
             check_metadata(source, part.record.name, part.record.version)
     with writing(args.out):
         args.out.mkdir(parents=True, exist_ok=True)
-        paths = [pack(part, releases, source.archive if source else None, args.out) for part in built]
+        archive = source.archive if source else None
+        if args.merge:
+            paths = pack_merged(built, releases, archive, args.out)
+        else:
+            paths = [pack(part, releases, archive, args.out) for part in built]
     for part in built:
         _, archs, ran, shared, cached, seconds = figures(part.modules, part.shown_archs)
         actions = f"{counted(int(ran), 'action')} ran, {shared} shared, {cached} cached; {seconds} s"
@@ -234,10 +238,13 @@ def _built(  # noqa: PLR0913  (whose, which, and how)
     from py_driver.building.extension import build_extension, plan_extension
     from py_driver.editor.project import refresh
     from py_driver.publishing.extension_wheel import check_skeleton
+    from py_driver.publishing.merged_wheel import Recorded, check_merge
 
     extension = plan_extension(directory, args.variant, releases, output, options, bindings, shown=shown)
     for configured in extension.configured:
         check_skeleton(configured.recording.record, configured.recording.wheel)
+    if getattr(args, "merge", False):
+        check_merge([Recorded(part.recording.record, part.recording.wheel) for part in extension.configured])
     with advising_pybind(extension):
         built = build_extension(extension, releases, output, options)
     refresh(directory, releases, output, extension.plans)

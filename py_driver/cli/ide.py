@@ -79,7 +79,7 @@ def _planned(
         from py_driver.building.selection import choose
         from py_driver.editor.database import most_telling
 
-        chosen = choose(candidates(directory, releases.matrix), args.variant, words)
+        chosen = choose(candidates(directory, releases.matrix, words.backends), args.variant, words)
         first = most_telling(chosen, releases.matrix).name
         bindings = bindings_of(args, releases.matrix, own_python)
         return plan_extension(directory, [first], releases, output, Options(), bindings).plans, None

@@ -72,7 +72,12 @@ def _show(package: Package, tables: Sequence[Loads], recorded: Recorded, output:
     output.data(f"{package.path.name}: {'1 library' if len(tables) == 1 else f'{len(tables)} libraries'}")
     if package.stated:
         output.data(f"  states: {_stated(package.stated)}")
-    rows = [_row(loads, recorded) for loads in tables if loads.uses or len(tables) == 1 or loads.others]
+    names = short_names(loads.needs.name for loads in tables)
+    rows = [
+        [names[loads.needs.name], *_row(loads, recorded)]
+        for loads in tables
+        if loads.uses or len(tables) == 1 or loads.others
+    ]
     if rows:
         output.data("")
         output.table(("library", "torch", "CUDA, ROCm", "Python", "glibc", "system", "also needs"), rows)
@@ -80,7 +85,7 @@ def _show(package: Package, tables: Sequence[Loads], recorded: Recorded, output:
     if using:
         output.data("")
         _show_builds(using, output)
-    rows = [*_missing(tables)]
+    rows = [*_missing(tables, names)]
     if rows:
         output.data("")
         output.table(("library", "with", "missing", "first of them"), rows, right=(2,))
@@ -96,7 +101,7 @@ def _stated(stated: Stated) -> str:
 
 
 def _row(loads: Loads, recorded: Recorded) -> list[str]:
-    """A library in the first table."""
+    """A library in the first table, without its name."""
     matrix = recorded.releases.matrix
     torches = [torch.version for torch in matrix.torch]
     toolkits = [name for name in recorded.toolkits if family_of(name) in loads.uses]
@@ -104,7 +109,6 @@ def _row(loads: Loads, recorded: Recorded) -> list[str]:
     served = {build.backend for build in good} if loads.builds else {k for k, v in loads.toolkits.items() if not v}
     pythons = loads.pythons
     return [
-        loads.needs.name.rpartition("/")[2],
         spans([build.torch for build in good], torches) if "torch" in loads.uses else "any",
         spans([version_of(name) or "" for name in served], [version_of(name) or "" for name in toolkits])
         if toolkits
@@ -116,6 +120,21 @@ def _row(loads: Loads, recorded: Recorded) -> list[str]:
         next((name for name, missing in loads.systems.items() if not missing), "newer than all"),
         ", ".join(loads.others) or _NONE,
     ]
+
+
+def short_names(paths: Iterable[str]) -> dict[str, str]:
+    """The end of each path that no other one has: the name of a file, or that with directories before it.
+
+    Args:
+        paths: with `/`.
+    """
+    known = [path.split("/") for path in dict.fromkeys(paths)]
+    found = {}
+    for parts in known:
+        ends = ((count, parts[-count:]) for count in range(1, len(parts) + 1))
+        own = (end for count, end in ends if sum(other[-count:] == end for other in known) == 1)
+        found["/".join(parts)] = "/".join(next(own, parts))
+    return found
 
 
 def spans(values: Iterable[str], every: Sequence[str]) -> str:
@@ -159,12 +178,19 @@ def _cell(tables: Sequence[Loads], build: Build) -> str:
     return _UNKNOWN if any(build in loads.uncertain for loads in own) else _YES
 
 
-def _missing(tables: Sequence[Loads]) -> Iterator[list[str]]:
+def _missing(tables: Sequence[Loads], names: Mapping[str, str]) -> Iterator[list[str]]:
     """The rows of the table of what is missing where: releases that lack the same are one row.
 
     Of a release of torch its build that lacks least counts; then the backends with which no release loads.
+
+    Args:
+        tables: where the libraries load.
+        names: what they are called.
     """
     for loads in tables:
+        pairs = sorted(dict.fromkeys((build.torch, build.abi) for build in loads.builds), key=lambda pair: pair[1])
+        every = [*(f"{torch} {abi}" for torch, abi in pairs), *(build.backend for build in loads.builds)]
+        every = [*dict.fromkeys((*every, *loads.toolkits))]
         groups: dict[tuple[Missing, ...], list[str]] = {}
         for torch, abi in dict.fromkeys((build.torch, build.abi) for build in loads.builds):
             own = (lack for build, lack in loads.builds.items() if (build.torch, build.abi) == (torch, abi))
@@ -178,9 +204,8 @@ def _missing(tables: Sequence[Loads]) -> Iterator[list[str]]:
             groups.setdefault(lack, []).append(toolkit)
         for lack, places in groups.items():
             if lack:
-                where = places[0] if len(places) == 1 else f"{places[0]} to {places[-1]}"
                 first = "; ".join(map(_named, lack[:_SHOWN]))
-                yield [loads.needs.name.rpartition("/")[2], where, str(len(lack)), first]
+                yield [names[loads.needs.name], spans(places, every), str(len(lack)), first]
 
 
 def _named(missing: Missing) -> str:

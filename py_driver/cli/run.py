@@ -162,19 +162,22 @@ def ran(args: argparse.Namespace, command: Sequence[str], output: Output) -> int
     """Build the variant and run a command with it; its exit code.
 
     Raises:
-        DriverError: USAGE for `--under` without a GPU; see `dev_build`, `instrumented` and `start`.
+        DriverError: USAGE for `--under` without a GPU; see `dev_build`, `requirements_of_command`, `instrumented` and
+            `start`.
     """
     from py_driver.authoring.dev_build import python_of
+    from py_driver.authoring.script_requirements import requirements_of_command
     from py_driver.authoring.session import start, wait
     from py_driver.inspecting.instruments import instrumented
 
     check_project(args.directory)
+    more = requirements_of_command(command)
     machine, releases = machine_of(args), releases_of(args)
     if args.under and not machine.archs:
         message = f"--under {args.under} needs CUDA code and a GPU usable by torch, and there is none"
         raise error(Code.USAGE, message, help="run it on a machine with an NVIDIA GPU")
     build = built(args, args.directory, machine, releases, output)
-    python = python_of(build, machine, releases, output)
+    python = python_of(build, machine, releases, output, more)
     if not args.under:
         return wait(start(command, build, python))
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
@@ -247,14 +250,16 @@ def _shell() -> str:
 def _watched(args: argparse.Namespace, output: Output) -> int:
     """Build and run again after each change, until Ctrl-C."""
     from py_driver.authoring.dev_build import python_of
+    from py_driver.authoring.script_requirements import requirements_of_command
     from py_driver.authoring.session import start
     from py_driver.authoring.watch import watch
 
     check_project(args.directory)
+    more = requirements_of_command(args.command or ())
     machine, releases, command = machine_of(args), releases_of(args), args.command
 
     def started(build: DevBuild) -> subprocess.Popen[bytes]:
-        return start(command, build, python_of(build, machine, releases, output), alone=True)
+        return start(command, build, python_of(build, machine, releases, output, more), alone=True)
 
     watch(
         args.directory,

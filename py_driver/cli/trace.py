@@ -98,7 +98,7 @@ def _show(trace: Trace, new: list[Call], path: Path, output: Output) -> None:
     counts = f"{counted(len(trace.calls), 'compile')} of {counted(len(functions), 'function')}"
     output.say(printable(f"{path}: {counts}, {len(new)} new"))
     for function in trace.left:
-        output.say(f"note: {function} has arguments that aot.toml cannot list, such as tuples; it is left to Triton")
+        output.say(f"note: {function} has heuristics, or arguments that aot.toml cannot list; it is left to Triton")
     for function in trace.tuned:
         output.say(f"note: of the configurations of {function} those are listed that the autotuner has chosen")
     if trace.others:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py_driver.cli import add_command
-from py_driver.cli.arguments import releases_of, words_of
+from py_driver.cli.arguments import add_repository, check_repository, releases_of, words_of
 from py_driver.cli.build import add_choice, choices_of
 from py_driver.cli.projects import exit_code, extensions_of, for_each, projects_of, run_extensions, summary, then
 from py_driver.errors import Code, DriverError, ExitCode, as_json, error
@@ -46,12 +46,7 @@ def add(subparsers: Subparsers) -> None:
     compare.add_argument(
         "--published", action="store_true", help="compare with the variants on the Hub instead of those in build/"
     )
-    compare.add_argument(
-        "--repo-id", metavar="OWNER/NAME", help="repository for --published (default: from build.toml)"
-    )
-    compare.add_argument(
-        "--branch", metavar="NAME", help="branch for --published (default: from build.toml, or v<version>)"
-    )
+    add_repository(compare)
     report = parser.group("report")
     report.add_argument("--diffoscope", action="store_true", help="show differences with diffoscope")
     report.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -73,8 +68,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         verify,
     )
 
-    if not args.published and (args.repo_id or args.branch):
-        raise error(Code.USAGE, "--repo-id and --branch need --published", help="add --published")
+    check_repository(args)
     if (wheels := [path for path in args.directories if path.suffix == ".whl" and path.is_file()]) or args.source:
         return _wheels(wheels, args, output)
     if extensions_of(args):
@@ -82,7 +76,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     projects = projects_of(args)
     if projects is not None and args.repo_id:
         raise error(Code.USAGE, "--repo-id is for a single project", help="name one directory, without --changed-since")
-    release = Release(repo_id=args.repo_id or "", branch=args.branch or "") if args.published else None
+    release = Release(repo_id=args.repo_id, branch=args.branch) if args.published else None
     build = Options(
         strict_archs=args.strict_archs, words=words_of(args, several=projects is not None), choices=choices_of(args)
     )

@@ -49,6 +49,18 @@ def add(subparsers: Subparsers) -> None:
         help="write a wheel for each GPU capability instead, of the slices in build-slices/",
     )
     parser.add_argument(
+        "--merge",
+        action="store_true",
+        help="with a setup.py: write one wheel of all variants, whose modules load the one that fits the installed "
+        "torch; that of a build.toml always does",
+    )
+    parser.add_argument(
+        "--variants",
+        action="store_true",
+        help="write a wheel variant for each variant instead, which an installer chooses by the GPU; with --slice also "
+        "for each slice (experimental: PEP 825, CUDA and CPU)",
+    )
+    parser.add_argument(
         "--index", action="store_true", help="then write a package index of all wheels there, as `driver index` does"
     )
 
@@ -107,6 +119,9 @@ def _extension(directory: Path, args: argparse.Namespace, output: Output, source
 
     if args.slice:
         raise error(Code.USAGE, f"--slice: {directory} has a setup.py, and no slices", help="call it without --slice")
+    if args.variants:
+        message = f"--variants: {directory} has a setup.py, and its wheels are no wheel variants"
+        raise error(Code.USAGE, message, help="call it without --variants")
     for path in wheels(directory, args, output, options_of(args), source):
         output.data(str(path))
     return ExitCode.OK
@@ -149,19 +164,22 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
     with held(directory, plan, output):
         chosen = present(directory, plan, args.variant, words=words)
         built = read_to_ship(directory, plan, chosen, releases.lock)
-        contents: dict[str, Sequence[BuiltVariant]] = {"": built}
+        contents: list[tuple[str, Sequence[BuiltVariant]]] = [] if args.slice and not args.variants else [("", built)]
         if args.slice:
             parts = read_slices(directory, sliced(plan, chosen), releases.lock)
-            contents = {part.name: part.built for part in parts}
+            contents += [(part.name, part.built) for part in parts]
+        if args.variants:
+            contents = [(part, [variant]) for part, listed in contents for variant in listed]
         paths: list[Path] = []
-        for part, listed in contents.items():
-            path = args.out / wheel_name(project.manifest, [variant.name for variant in listed], part)
+        for part, listed in contents:
+            names = [variant.name for variant in listed]
+            path = args.out / wheel_name(project.manifest, names, part, labelled=args.variants)
             if path in taken:
                 message = f"the wheel {path} of {taken[path]} would be overwritten by the wheel of {directory}"
                 raise error(Code.FOREIGN_FILE, message, help="give the projects different names, or use another --out")
             with writing(args.out):
                 args.out.mkdir(parents=True, exist_ok=True)
-                make_wheel(project.manifest, listed, path)
+                make_wheel(project.manifest, listed, path, labelled=args.variants)
             taken[path] = directory
             paths.append(path)
     return paths

@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.errors import Code
-from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags
+from py_driver.extensions.for_rocm import family_of
+from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, read_hip_flags
 from py_driver.manifest.gencode import OPTIMIZED, take_gencode
 from py_driver.manifest.linking import link_flags, linking_of
 from py_driver.manifest.model import Located, values
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
     from py_driver.manifest.model import Text, Texts
     from py_driver.recording.record import Module
 
-_KEYS: Final = {"cxx-flags": "extra_compile_args['cxx']", "cuda-flags": "extra_compile_args['nvcc']"}
+_KEYS: Final = {
+    "cxx-flags": "extra_compile_args['cxx']",
+    "cuda-flags": "extra_compile_args['nvcc']",
+    "hip-flags": "extra_compile_args['nvcc'] for hipcc",
+}
 _OF_CMAKE: Final = {"cxx-flags": "the options for C++", "cuda-flags": "the options for CUDA"}
 _LISTS: Final = "CMakeLists.txt"
 _ADVICE: Final = {
@@ -34,6 +39,7 @@ _TARGET: Final = re.compile(r"-DTORCH_TARGET_VERSION=\w+")
 _AFTER: Final = ("-isystem", "-system-include", "--system-include")
 """The flags for directories that compilers search after those of `-I`."""
 
+_HIP_ARCH: Final = ("--offload-arch", "--amdgpu-target")
 _NAME_ARCHS: Final = "name the architectures, or set TORCH_CUDA_ARCH_LIST"
 _ARCH: Final = ("-arch", "--gpu-architecture")
 _CODE: Final = ("-code", "--gpu-code")
@@ -68,7 +74,9 @@ class SetupFindings(Findings):
 
     def add(self, code: Code, message: str, span: Span | None, *, label: str = "", advice: str = "") -> None:
         """Collect an error; see `Findings`."""
-        super().add(code, _told(message, span), span, label=label, advice=_ADVICE.get(advice, advice))
+        of_hipcc = code is Code.BAD_FLAG and "in hip-flags" in message
+        told = "leave it out where `torch.version.hip` is set" if of_hipcc else _ADVICE.get(advice, advice)
+        super().add(code, _told(message, span), span, label=label, advice=told)
 
     def note(self, message: str, span: Span, code: Code | None = None) -> None:
         """Collect a note; see `Findings`. Equal notes of several configurations are one."""
@@ -114,7 +122,9 @@ class Flags(NamedTuple):
     Attributes:
         cxx: for C++ sources.
         cuda: for CUDA sources.
-        archs: the CUDA capabilities that the flags for nvcc choose: `8.0`, `9.0a`, `9.0+PTX`; None if they choose none.
+        hip: for CUDA sources that are compiled as HIP.
+        archs: the architectures that the flags for nvcc choose: `8.0`, `9.0a`, `9.0+PTX`, `gfx942`; None if they choose
+            none.
         cxx_includes: the include directories that the flags for C++ name, in the order of the search.
         cuda_includes: those of the flags for nvcc.
         link: for nvcc where it links device code.
@@ -122,6 +132,7 @@ class Flags(NamedTuple):
 
     cxx: tuple[str, ...]
     cuda: tuple[str, ...]
+    hip: tuple[str, ...]
     archs: tuple[str, ...] | None
     cxx_includes: tuple[str, ...]
     cuda_includes: tuple[str, ...]
@@ -133,51 +144,94 @@ def is_device(source: str, family: str) -> bool:
     return source.endswith(BUILT[family].sources)
 
 
-def read_flags(module: Module, family: str, span: Span, findings: Findings) -> Flags:
+def read_flags(module: Module, family: str, standard: int, span: Span, findings: Findings) -> Flags:
     """The flags of a module, in the order in which setuptools and `BuildExtension` give them to the compilers.
 
     Those of a compiler that has no source of the module are neither read nor refused.
 
     Args:
         module: as recorded.
-        family: the backend, `cpu` or `cuda`.
+        family: the backend, `cpu`, `cuda` or `rocm`.
+        standard: the C++ standard that torch's BuildExtension compiles for if the flags name none, e.g. 20.
         span: the call that created the module.
         findings: gets BAD_FLAG, and a note for each flag that is ignored.
     """
     macros = [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in module.define_macros]
     macros += [f"-U{name}" for name in module.undef_macros]
     own = ["-DTORCH_API_INCLUDE_EXTENSION_H", f"-DTORCH_EXTENSION_NAME={module.name.rpartition('.')[2]}"]
-    kinds = {is_device(source, family) for source in module.sources}
+    own = [] if module.builder == "setuptools" else own
+    default = (f"-std=c++{standard}",) if module.builder == "torch" else ()
+    own_family = family_of(module, family)
+    kinds = {is_device(source, own_family) for source in module.sources}
     cxx_includes, cxx_flags = _take_includes(module.cxx_flags if False in kinds else ())
     cuda_includes, nvcc_flags = _take_includes(module.nvcc_flags if True in kinds else ())
     cxx_targets, cxx_flags = _take_targets([*macros, *cxx_flags])
     cuda_targets, cuda_macros = _take_targets(macros)
     nvcc_targets, nvcc_flags = _take_targets(nvcc_flags)
     cxx = read_cxx_flags(findings, _texts(cxx_flags, span)) if False in kinds else ()
+    before = [*_undefined(own_family), *_of_torch(family, "flags"), *own]
+    if family == "rocm":
+        archs, hip = _hip_flags(cuda_macros, nvcc_flags, span, findings) if True in kinds else (None, ())
+        of_hip = [*_undefined(family), *_of_torch(family, "flags"), *_of_torch(family, "device-flags"), *own]
+        return Flags(
+            cxx=_with_standard((*before, *cxx_targets, *values(cxx)), default),
+            cuda=(),
+            hip=_with_standard((*of_hip, *cuda_targets, *nvcc_targets, *hip), default),
+            archs=archs,
+            cxx_includes=cxx_includes,
+            cuda_includes=cuda_includes,
+            link=(),
+        )
     written, archs = _choice_of_archs(_texts(nvcc_flags, span), findings)
     cuda = read_cuda_flags(findings, (*_texts(cuda_macros, span), *written)) if True in kinds else ()
     link = _read_link_flags(module, archs, span, findings) if True in kinds else ()
     if linking_of(values(cuda)).relocatable and not module.dlink:
         message = f"{module.name} compiles relocatable device code without `dlink=True`; it is linked nonetheless"
         findings.note(message, span)
-    before = [*_undefined(family), *own]
+    common = (*_undefined(family), *recording_facts()["nvcc"]["common-flags"])
     return Flags(
-        cxx=(*before, *cxx_targets, *values(cxx)),
-        cuda=(
-            *_undefined(family),
-            *recording_facts()["nvcc"]["common-flags"],
-            *own,
-            *cuda_targets,
-            *nvcc_targets,
-            *values(cuda),
-        )
+        cxx=_with_standard((*before, *cxx_targets, *values(cxx)), default),
+        cuda=_with_standard((*common, *own, *cuda_targets, *nvcc_targets, *values(cuda)), default)
         if family != "cpu"
         else (),
+        hip=(),
         archs=archs,
         cxx_includes=cxx_includes,
         cuda_includes=cuda_includes,
         link=link,
     )
+
+
+def _with_standard(flags: tuple[str, ...], default: tuple[str, ...]) -> tuple[str, ...]:
+    """Flags with the C++ standard that torch adds where they name none."""
+    return flags if any(flag.startswith(("-std", "--std")) for flag in flags) else (*flags, *default)
+
+
+def _of_torch(family: str, key: str) -> list[str]:
+    """Flags that torch gives to the compilers of a backend by itself."""
+    return [*recording_facts()["hip"][key]] if family == "rocm" else []
+
+
+def _hip_flags(
+    macros: Sequence[str], flags: Sequence[str], span: Span, findings: Findings
+) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """The architectures that flags for hipcc choose, None if they choose none; and the other flags.
+
+    As in torch's `_hipify_compile_flags`, the first `CUDA` in the name of a flag is `HIP`; in macros it stays.
+    """
+    archs: list[str] = []
+    left = [*macros]
+    for flag in flags:
+        name, equals, value = flag.partition("=")
+        if flag == f"{_HIP_ARCH[0]}=native":
+            message = f"`{flag}` in {_KEYS['hip-flags']} is not the same on every machine"
+            advice = "name the architectures, or set the variable that setup.py reads"
+            findings.add(Code.BAD_FLAG, message, span, advice=advice)
+        elif name in _HIP_ARCH and equals:
+            archs += re.split("[,;]", value)
+        else:
+            left.append(name.replace("CUDA", "HIP", 1) + equals + value)
+    return tuple(dict.fromkeys(archs)) or None, values(read_hip_flags(findings, _texts(left, span)))
 
 
 def _take_targets(flags: Iterable[str]) -> tuple[list[str], list[str]]:

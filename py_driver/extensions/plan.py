@@ -11,6 +11,7 @@ from py_driver.errors import Code, DriverError, Span
 from py_driver.extensions.binding import LIBRARY, PYBIND, find_reason
 from py_driver.extensions.flags import SetupFindings, asked, check_link_arguments, is_device, read_flags
 from py_driver.extensions.for_python import for_python, with_cpython
+from py_driver.extensions.for_rocm import family_of, hip_problem
 from py_driver.extensions.headers import BINDING, OF_PYTHON, PYTHON, ProjectTree
 from py_driver.extensions.libraries import is_known_library
 from py_driver.manifest.openmp import asks_for_openmp, gpu_asks_for_openmp
@@ -38,7 +39,10 @@ if TYPE_CHECKING:
     from py_driver.recording.record import Module, Record
 
 _DIGITS = 8
-_OTHERS = ("cuda:", "torch:", "python:", "pybind11:")
+_LIMITED_API = ("-UPy_LIMITED_API", "-DPy_LIMITED_API=0x03090000")
+"""A wheel for every Python has the tag `cp39-abi3`: the limited API is that of 3.9, unless flags say otherwise."""
+
+_OTHERS = ("cuda:", "rocm:", "torch:", "python:", "pybind11:")
 """What the include directories of toolchains begin with in a record: the rules bring these themselves."""
 
 
@@ -191,13 +195,14 @@ class _Planner:
     def _module(self, module: Module, configuration: Configuration, record: Record) -> _Targets:
         """The targets of a module."""
         span = self._spans.get(module.name, self._spans[""])
-        family = configuration.family
-        flags = read_flags(module, family, span, self._findings)
+        family = family_of(module, configuration.family)
+        standard = next(torch.cxx_standard for torch in self._matrix.torch if torch.version == configuration.torch)
+        flags = read_flags(module, configuration.family, standard, span, self._findings)
         includes = {
             False: self._include_dirs(module, (*module.include_dirs, *flags.cxx_includes), span),
             True: self._include_dirs(module, (*module.include_dirs, *flags.cuda_includes), span),
         }
-        self._check(module, family, span)
+        self._check(module, configuration.family, span)
         check_link_arguments(module, is_known_library, span, self._findings)
         reached = {
             source: self._tree.reached(
@@ -250,6 +255,8 @@ class _Planner:
 
     def _check(self, module: Module, family: str, span: Span) -> None:
         """Collect what is wrong with the sources and libraries of a module."""
+        if family == "rocm" and (reason := hip_problem(module, span)):
+            self._findings.add(Code.UNSUPPORTED, f"{module.name} cannot be built for ROCm: {reason}", span)
         languages = facts("backends")
         known = [f".{extension}" for extension in (*languages["CXX_EXTENSIONS"], *languages["OTHER_LANGUAGES"])]
         device = [f".{extension}" for extension in languages["BACKENDS"]["cuda"]["languages"]]
@@ -294,7 +301,8 @@ class _Planner:
         for dropped in chosen.dropped:
             self._findings.note(f"the architecture {dropped.arch} is not built: {dropped.reason}", span)
         if not chosen.kept:
-            message = f"none of the architectures {' '.join(wanted) or '(none)'} is compiled by CUDA"
+            compiler = BUILT[configuration.family].compiler
+            message = f"none of the architectures {' '.join(wanted) or '(none)'} is compiled by {compiler}"
             self._without.setdefault((message, span), {})[toolkit.version] = None
         return chosen
 
@@ -323,16 +331,17 @@ class _Planner:
             if directory == "." or any(file.startswith(f"{directory}/") for file in listed)
         )
         kind = "cuda" if unit.device else "cpp"
+        limited = _LIMITED_API if PYTHON in unit.depends else ()
         group = Group(
             name="",
             title=module.name,
-            backend=configuration.family,
+            backend=family_of(module, configuration.family),
             sources=unit.sources,
             headers=unit.headers,
             includes=in_use,
-            cxx_flags=() if unit.device else flags.cxx,
+            cxx_flags=() if unit.device else (*limited, *flags.cxx),
             cuda_flags=flags.cuda if unit.device else (),
-            hip_flags=(),
+            hip_flags=flags.hip if unit.device else (),
             depends=unit.depends,
             archs={configuration.backend: archs} if unit.device and archs else {},
             identity="",

@@ -6,13 +6,16 @@ import ast
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from py_driver.inspecting.python_api import ASYNC
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator, Sequence
 
 _ARGUMENT: Final = re.compile(r"(?P<type>.+?)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?", re.DOTALL)
 _SCHEMA: Final = re.compile(r"(?P<name>[\w:.]+)\s*\((?P<arguments>.*)\)\s*->\s*(?P<returns>.+)", re.DOTALL)
 _WIDER: Final = {("int", "SymInt"), ("float", "Scalar"), ("int", "Scalar"), ("int[]", "SymInt[]")}
-_POSITIONAL, _KEYWORD, _REST, _WORDS = "positional", "keyword", "*", "**"
+_PLACE, _POSITIONAL, _KEYWORD, _REST, _WORDS = "place", "positional", "keyword", "*", "**"
+_BY_PLACE: Final = {_PLACE, _POSITIONAL}
 _OPENING, _CLOSING = "([{", ")]}"
 
 
@@ -23,7 +26,7 @@ class Parameter(NamedTuple):
         name: of the parameter.
         type: its type, as it is written; empty without one.
         default: as it is written; None for a required parameter.
-        kind: `positional`, `keyword` for keywords alone, `*` or `**` for the rest.
+        kind: `positional`, `place` if no keyword is taken, `keyword` for keywords alone, `*` or `**` for the rest.
     """
 
     name: str
@@ -39,11 +42,13 @@ class Call(NamedTuple):
         parameters: in their order.
         returns: the type of its result, as it is written; empty without one.
         checks_types: whether another type of a parameter or result makes a call fail, as with ops.
+        is_async: whether its result has to be awaited.
     """
 
     parameters: tuple[Parameter, ...]
     returns: str
     checks_types: bool
+    is_async: bool = False
 
 
 def python_call(signature: str) -> Call | None:
@@ -53,12 +58,13 @@ def python_call(signature: str) -> Call | None:
         signature: `relu(x: torch.Tensor, out=None) -> torch.Tensor`.
     """
     try:
-        [node] = ast.parse(f"def {signature}: ...").body
+        bare = signature.removeprefix(ASYNC)
+        [node] = ast.parse(f"def {bare}: ...").body
     except (SyntaxError, ValueError, RecursionError):
         return None
     if not isinstance(node, ast.FunctionDef):
         return None
-    return Call((*_of_python(node.args),), _written(node.returns), checks_types=False)
+    return Call((*_of_python(node.args),), _written(node.returns), checks_types=False, is_async=bare != signature)
 
 
 def _of_python(arguments: ast.arguments) -> Iterator[Parameter]:
@@ -66,7 +72,8 @@ def _of_python(arguments: ast.arguments) -> Iterator[Parameter]:
     positional = [*arguments.posonlyargs, *arguments.args]
     defaults = [None] * (len(positional) - len(arguments.defaults)) + [ast.unparse(d) for d in arguments.defaults]
     for argument, default in zip(positional, defaults, strict=True):
-        yield Parameter(argument.arg, _written(argument.annotation), default, _POSITIONAL)
+        kind = _PLACE if argument in arguments.posonlyargs else _POSITIONAL
+        yield Parameter(argument.arg, _written(argument.annotation), default, kind)
     if arguments.vararg:
         yield Parameter(arguments.vararg.arg, "", "", _REST)
     for argument, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
@@ -121,34 +128,59 @@ def breaks(old: Call, new: Call) -> Iterator[str]:
     """
     known = {parameter.name: parameter for parameter in new.parameters}
     kinds = {parameter.kind for parameter in new.parameters}
-    before = [parameter.name for parameter in old.parameters if parameter.kind == _POSITIONAL]
-    after = [parameter.name for parameter in new.parameters if parameter.kind == _POSITIONAL]
+    before = [parameter for parameter in old.parameters if parameter.kind in _BY_PLACE]
+    after = [parameter for parameter in new.parameters if parameter.kind in _BY_PLACE]
+    if old.is_async != new.is_async:
+        yield "its result has to be awaited" if new.is_async else "its result cannot be awaited any more"
+    # A parameter that no keyword names is the same under another name.
+    renamed = {was.name: now for was, now in zip(before, after, strict=False) if was.kind == _PLACE}
     for parameter in old.parameters:
-        now = known.get(parameter.name)
+        now = renamed.get(parameter.name) or known.get(parameter.name)
         if parameter.kind in {_REST, _WORDS}:
             if parameter.kind not in kinds:
                 yield f"`{parameter.kind}{parameter.name}` is removed"
         elif now is None:
-            if _WORDS not in kinds or parameter.kind == _POSITIONAL:
+            if _WORDS not in kinds or parameter.kind in _BY_PLACE:
                 yield f"`{parameter.name}` is removed"
         else:
             yield from _of_parameter(parameter, now, old)
-    kept = [name for name in before if name in after]
-    moved = [name for name in kept if before.index(name) != after.index(name)]
-    if moved:
-        yield f"`{moved[0]}` has another position"
-    names = {parameter.name for parameter in old.parameters}
+    yield from _of_places(before, after, renamed, has_rest=any(each.kind == _REST for each in old.parameters))
+    same = {parameter.name for parameter in old.parameters} | {parameter.name for parameter in renamed.values()}
     for parameter in new.parameters:
-        if parameter.name not in names and parameter.default is None:
+        if parameter.name not in same and parameter.default is None:
             yield f"`{parameter.name}` is new and required"
     if old.checks_types and old.returns != new.returns:
         yield f"it returns `{new.returns}` instead of `{old.returns}`"
 
 
+def _of_places(
+    before: Sequence[Parameter], after: Sequence[Parameter], renamed: Container[str], *, has_rest: bool
+) -> Iterator[str]:
+    """What changed of the order of parameters.
+
+    Args:
+        before: those that are passed by place.
+        after: likewise.
+        renamed: the names of those that another name does not matter for.
+        has_rest: whether the old function takes further arguments.
+    """
+    names, now_names = [parameter.name for parameter in before], [parameter.name for parameter in after]
+    kept = [parameter.name for parameter in before if parameter.name in now_names and parameter.name not in renamed]
+    moved = [name for name in kept if names.index(name) != now_names.index(name)]
+    if moved:
+        yield f"`{moved[0]}` has another position"
+    if has_rest and len(after) > len(before):
+        yield f"`{after[len(before)].name}` takes the place of a further argument"
+
+
 def _of_parameter(old: Parameter, new: Parameter, call: Call) -> Iterator[str]:
     """What changed of a parameter that both have."""
-    if old.kind == _POSITIONAL and new.kind == _KEYWORD:
+    if old.kind in _BY_PLACE and new.kind == _KEYWORD:
         yield f"`{old.name}` is a keyword only"
+    if old.kind in {_POSITIONAL, _KEYWORD} and new.kind == _PLACE:
+        yield f"`{old.name}` is no keyword any more"
+    if new.kind in {_REST, _WORDS}:
+        yield f"`{old.name}` is removed"
     if old.default is not None and new.default is None:
         yield f"`{old.name}` has no default any more"
     elif old.default is not None and old.default != new.default:

@@ -6,7 +6,9 @@ import re
 from typing import Final
 
 _SKIPPED: Final = re.compile(
-    r"//[^\n]*|/\*.*?\*/|R\"(\w*)\(.*?\)\1\"|\"(?:[^\"\\\n]|\\.)*\"|(?<![\w'])'(?:[^'\\\n]|\\.)+'", re.DOTALL
+    r"//[^\n]*|/\*.*?\*/|R\"(?P<mark>[^\s()\\\"]{0,16})\(.*?\)(?P=mark)\"|\"(?:[^\"\\\n]|\\.)*\""
+    r"|(?<![\w'])(?:u8|[uUL])?'(?:[^'\\\n]|\\.)+'",
+    re.DOTALL,
 )
 _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _OPEN: Final = {"(": ")", "[": "]", "{": "}"}

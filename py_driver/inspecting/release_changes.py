@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from py_driver.inspecting.call_breaks import breaks, op_call, python_call
+from py_driver.inspecting.python_api import ASYNC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ _REMOVED, _ADDED = "removed", "added"
 _BREAKING_KEYS: Final = ("METADATA requires-python", "METADATA requires-dist", "METADATA name")
 _EXTRA: Final = "extra =="
 _STORED: Final = "size"
+_CLASS: Final = "class "
 
 
 class ReleaseChange(NamedTuple):
@@ -84,16 +86,30 @@ def _broken_lines(before: str, after: str) -> Iterator[str]:
     """Why calls of a function, or of the methods of a class, fail."""
     old, new = ({_name(line): line.strip() for line in text.split("\n")} for text in (before, after))
     for name, line in old.items():
-        calls = python_call(line), python_call(new.get(name, ""))
-        if calls[0] and name not in new:
+        if name not in new:
             yield f"`{name}` is removed"
-        elif calls[0] and calls[1]:
+            continue
+        if line.startswith(_CLASS) and new[name].startswith(_CLASS):
+            yield from (f"it is no `{base}` any more" for base in sorted(_bases(line) - _bases(new[name])))
+            continue
+        calls = python_call(line), python_call(new[name])
+        if calls[0] and calls[1]:
             yield from breaks(calls[0], calls[1])
+        elif bool(calls[0]) != bool(calls[1]) and _CLASS not in line + new[name]:
+            yield f"`{name}` is {'a' if calls[1] else 'no'} function {'now' if calls[1] else 'any more'}"
+        elif line.startswith(_CLASS):
+            yield f"`{name}` is no class any more"
 
 
 def _name(line: str) -> str:
     """What a line of a signature is about; a function or a class of one name are the same."""
-    return line.strip().removeprefix("class ").partition("(")[0]
+    return line.strip().removeprefix(_CLASS).removeprefix(ASYNC).partition("(")[0]
+
+
+def _bases(line: str) -> set[str]:
+    """The bases of a class that callers may know."""
+    names = line.partition("(")[2].removesuffix(")").split(", ")
+    return {name for name in names if name and not name.startswith("_")}
 
 
 def _ops(old: Mapping[str, LibraryFacts], new: Mapping[str, LibraryFacts]) -> Iterator[ReleaseChange]:

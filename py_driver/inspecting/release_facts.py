@@ -6,7 +6,7 @@ import json
 import re
 import zipfile
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from py_driver.building.variant_dir import BUILD
 from py_driver.errors import Code, error
@@ -14,11 +14,11 @@ from py_driver.inspecting.device_functions import device_functions
 from py_driver.inspecting.images import DEVICE_SECTIONS, PTX, images_in
 from py_driver.inspecting.library_needs import is_python, needs_of
 from py_driver.inspecting.load_table import load_table
+from py_driver.inspecting.python_api import public_names
 from py_driver.matrix.configurations import is_identifier
 from py_driver.plan.metadata import METADATA
 from py_driver.plan.op_schema import schema_problem
 from py_driver.plan.project import MANIFEST
-from py_driver.publishing.public_api import offers
 from py_driver.publishing.wheel_metadata import fields
 from py_driver.spelling import near_path
 from py_driver.system.elf import MAGIC, Elf, MalformedError
@@ -93,14 +93,15 @@ def release_facts(path: Path, recorded: Recorded) -> ReleaseFacts:
             if it cannot be read.
     """
     files = _files(path)
-    identities = {str(json.loads(files[name]).get("id", "")) for name in files if name.endswith(METADATA)} - {""}
+    stated_files = {name: _stated(content) for name, content in files.items() if name.rpartition("/")[2] == METADATA}
+    identities = {str(stated.get("id", "")) for stated in stated_files.values()} - {""}
     try:
         libraries = dict(_libraries(files, identities, recorded))
     except MalformedError as problem:
         message = f"a library of {path} is truncated or malformed: cannot read {problem}"
         raise error(Code.FILE_KIND, message, help="name whole shared libraries for 64-bit Linux") from None
-    metadata = dict(_metadata(files))
-    functions = dict(_functions(files))
+    metadata = dict(_metadata(files, stated_files))
+    functions = dict(_functions(files, path.resolve().name))
     if not libraries and not functions:
         raise error(Code.FILE_MISSING, f"{path} holds no library and no Python package", help="build it first")
     stated = {value for key, value in metadata.items() if key.rpartition(" ")[2] == "version"}
@@ -193,24 +194,44 @@ def _without(name: str, identities: set[str]) -> str:
     return name
 
 
-def _functions(files: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
-    """The signatures that Python packages offer, by package and name; all variants of a kernel are one package."""
-    names = [name for name in files if name.endswith(f"/{_INIT}") or name == _INIT]
-    roots = {PurePosixPath(name).parent for name in names}
+def _functions(files: Mapping[str, bytes], name: str) -> Iterator[tuple[str, str]]:
+    """What callers can use of Python packages, by package and name; all variants of a kernel are one package.
+
+    Args:
+        files: of the release.
+        name: of it; that of the package, if the release is the directory of one.
+    """
+    roots = {PurePosixPath(path).parent for path in files if path.endswith(f"/{_INIT}") or path == _INIT}
     tops = [root for root in roots if not any(parent in roots for parent in root.parents)]
     for top in sorted(tops):
         prefix = "" if str(top) == "." else f"{top}/"
         texts = {
-            name.removeprefix(prefix): content.decode("utf-8", "replace")
-            for name, content in files.items()
-            if name.startswith(prefix) and name.endswith(_PYTHON)
+            path.removeprefix(prefix): content.decode("utf-8", "replace")
+            for path, content in files.items()
+            if path.startswith(prefix) and path.endswith(_PYTHON)
         }
-        package = "" if is_identifier(top.name) or not prefix else f"{str(top).replace('/', '.')}."
-        for offer in offers(texts):
-            yield f"{package}{offer.name}", offer.signature
+        own = top.name or name
+        package = "" if is_identifier(own) else f"{str(top).replace('/', '.') if prefix else own}."
+        for public, text in public_names(texts, own).items():
+            yield f"{package}{public}", text
+    # Modules beside the packages of a wheel.
+    for path, content in files.items():
+        if path.endswith(_PYTHON) and "/" not in path and PurePosixPath(".") not in roots:
+            module = PurePosixPath(path).stem
+            for public, text in public_names({path: content.decode("utf-8", "replace")}, "").items():
+                yield public if public.startswith(f"{module}.") else f"{module}.{public}", text
 
 
-def _metadata(files: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
+def _stated(content: bytes) -> Mapping[str, Any]:
+    """What a metadata.json states; nothing if it is that of another program."""
+    try:
+        stated = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return stated if isinstance(stated, dict) else {}
+
+
+def _metadata(files: Mapping[str, bytes], stated: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """What the metadata of a release states."""
     for name, content in files.items():
         if name.endswith(".dist-info/METADATA"):
@@ -219,7 +240,6 @@ def _metadata(files: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
                 if field.name in _COMPARED:
                     values.setdefault(field.name, []).append(field.value)
             yield from ((f"METADATA {key}", "\n".join(sorted(own))) for key, own in values.items())
-        elif name.rpartition("/")[2] == METADATA:
-            stated = json.loads(content)
-            for key in sorted({*stated} - {"id", "digest", "provenance"}):
-                yield f"{name} {key}", json.dumps(stated[key], sort_keys=True)
+        elif name in stated:
+            for key in sorted({*stated[name]} - {"id", "digest", "provenance"}):
+                yield f"{name} {key}", json.dumps(stated[name][key], sort_keys=True)

@@ -42,6 +42,7 @@ _OPTIONS: Final = re.compile(r"(.+?)\s*\.\s*options\(\)(?:\s*\.\s*dtype\((.+)\))
 _CHECK: Final = re.compile(r"(?<!\w)(?:(?:STD_)?TORCH_CHECK|TORCH_INTERNAL_ASSERT|AT_ASSERTM?)\s*\(")
 _SIZES: Final = re.compile(r"(?:\.|->)\s*(?:sizes|strides)\(\)\s*([=!]=)")
 _SHOWN: Final = re.compile(r".*(?:\.|->)(?:sizes|strides|device)\(\)", re.DOTALL)
+_USING: Final = re.compile(r"\busing\s+\Z")
 _NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d*)?f?")
 
 
@@ -101,7 +102,9 @@ def fix_source(text: str, file: str) -> Fixed:
 
 def _since(text: str) -> frozenset[str]:
     """The releases that first have what a text uses of the stable ABI."""
-    return frozenset(row.since for row in used_equivalents(text))
+    kept = (use for use in stable_uses(text, "", ported=True) if use.equivalent and use.equivalent.stable == use.name)
+    methods = {use.equivalent.since for use in kept if use.equivalent}
+    return frozenset(row.since for row in used_equivalents(text)) | methods
 
 
 def _left(new: str, file: str) -> list[LeftUse]:
@@ -119,7 +122,11 @@ def _left(new: str, file: str) -> list[LeftUse]:
 
 
 def _reason(row: Equivalent | None) -> str:
-    return f"these arguments are not those of `{row.stable}`" if row else "the stable ABI has no equivalent"
+    if row is None:
+        return "the stable ABI has no equivalent for it"
+    if row.fix:
+        return f"its name is not written out, or the name of `{row.stable}` differs behind a `using`"
+    return f"these arguments are not those of `{row.stable}`"
 
 
 def _refusal(text: str) -> str:
@@ -255,7 +262,7 @@ def _new(text: str) -> str:
 def _functions(text: str) -> str:
     """Functions of torch whose row says how they are called with so many arguments."""
     for name, row in equivalents().items():
-        if row.calls and not name.startswith("."):
+        if row.calls and row.since and not name.startswith("."):
             pattern = re.compile(rf"(?<![\w:])(?:::)?{re.escape(name)}\s*\(")
             text = _replaced(text, pattern, lambda parts, row=row: _called(row, "", "", parts))  # type: ignore[misc]
     return text
@@ -263,21 +270,25 @@ def _functions(text: str) -> str:
 
 def _methods(text: str) -> str:
     """Methods of tensors whose row says how they are called with so many arguments."""
-    rows = {name[1:]: row for name, row in equivalents().items() if row.calls and name.startswith(".")}
+    rows = {name[1:]: row for name, row in equivalents().items() if row.calls and row.since and name.startswith(".")}
     if not re.search(r"\b(?:at|torch|stable)::Tensor\b", masked(text)):
         return text
-    pattern = re.compile(rf"\s*(\.|->)\s*({'|'.join(map(re.escape, rows))}){_TEMPLATE}")
+    names = sorted({name.removesuffix("<>") for name in rows})
+    pattern = re.compile(rf"\s*(\.|->)\s*(template\s+)?({'|'.join(map(re.escape, names))}){_TEMPLATE}")
     while True:
         plain = masked(text)
         for found in pattern.finditer(plain):
             start, close = operand_start(plain, found.start()), closing(plain, found.end() - 1)
             ranges = arguments(plain, found.end(), close) if close is not None else None
-            if start is None or close is None or ranges is None:
+            row = rows.get(f"{found[3]}<>" if found[4] else found[3])
+            if start is None or close is None or ranges is None or row is None:
                 continue
             receiver = text[start : found.start()]
             receiver = f"*{receiver}" if found[1] == "->" else receiver
             parts = [text[slice(*argument)] for argument in ranges]
-            new = _called(rows[found[2]], receiver, (found[3] or "").strip(), parts)
+            new = _called(row, receiver, (found[4] or "").strip(), parts)
+            if new and found[2]:
+                new = new.replace(f"{found[1]}mutable_data_ptr<", f"{found[1]}template mutable_data_ptr<")
             if new is not None and new != text[start : close + 1]:
                 text = text[:start] + new + text[close + 1 :]
                 break
@@ -308,6 +319,11 @@ def _names(text: str) -> str:
         if row.name.startswith("TORCH_LIBRARY") or row.name.endswith("::CUDAGuard"):
             continue  # they have arguments of their own
         plain = masked(text)
-        for found in reversed([*re.finditer(rf"(?<![\w:])(?:::)?{re.escape(row.name)}(?!\w)", plain)]):
+        # What the other class has under its name is not what the stable one has.
+        end = r"(?!\w|\s*::)" if row.name.endswith("::Tensor") else r"(?!\w)"
+        is_renamed = row.name.split("::")[-1] != row.stable.split("::")[-1]
+        for found in reversed([*re.finditer(rf"(?<![\w:])(?:::)?{re.escape(row.name)}{end}", plain)]):
+            if is_renamed and _USING.search(plain, 0, found.start()):
+                continue  # the short name would be gone
             text = text[: found.start()] + row.stable + text[found.end() :]
     return text

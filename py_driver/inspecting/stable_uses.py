@@ -15,11 +15,19 @@ from py_driver.resources import resource
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_NAME: Final = re.compile(r"(?<![\w:])(?:::)?((?:at|c10|torch)(?:::\w+)+)")
+_NAME: Final = re.compile(r"(?<![\w:])(?:::\s*)?((?:at|c10|torch)(?:\s*::\s*\w+)+)")
 _MACRO: Final = re.compile(
-    r"\b(TORCH_CHECK(?:_\w+)?|TORCH_INTERNAL_ASSERT\w*|TORCH_WARN\w*|AT_ASSERTM?|TORCH_LIBRARY(?:_\w+)?|AT_DISPATCH_\w+|(?:AT|C10)_CUDA_\w+|PYBIND11_MODULE)\b"
+    r"\b(TORCH_CHECK\w*|TORCH_INTERNAL_ASSERT\w*|TORCH_WARN\w*|AT_ASSERTM?|TORCH_LIBRARY(?:_\w+)?|AT_DISPATCH_\w+|(?:AT|C10)_CUDA_\w+|PYBIND11_MODULE)\b"
 )
-_METHOD: Final = re.compile(r"(?:\.|->)\s*(\w+)\s*(?:<[^<>;(]*>)?\s*\(")
+_TEMPLATE: Final = r"<(?:[^<>;()]|<(?:[^<>;()]|<[^<>;()]*>)*>)*>"
+_METHOD: Final = re.compile(rf"(?:\.|->)\s*(?:template\s+)?(\w+)\s*({_TEMPLATE})?\s*\(\s*(\)?)")
+_TENSORS: Final = re.compile(r"\b(?:at|torch|c10)\s*::|\bTensor\b")
+_OPENED: Final = re.compile(r"\busing\s+namespace\s+(?:::)?((?:at|c10|torch)\b(?:\s*::\s*\w+)*)\s*;")
+_TAKEN: Final = re.compile(r"\busing\s+(?:::)?((?:at|c10|torch)(?:\s*::\s*\w+)*\s*::\s*(\w+))\s*;")
+_ALIAS: Final = re.compile(r"\bnamespace\s+(\w+)\s*=\s*(?:::)?((?:at|c10|torch)\b(?:\s*::\s*\w+)*)\s*;")
+_TYPE_ALIAS: Final = re.compile(r"\busing\s+(\w+)\s*=\s*(?:::)?((?:at|c10|torch)(?:\s*::\s*\w+)+)\s*;")
+_WORD: Final = re.compile(r"(?<![\w:.>])[A-Za-z_]\w*(?:\s*::\s*\w+)*(?!\w)")
+_OPAQUE: Final = "::Tensor"
 _STABLE: Final = ("torch::stable", "torch::headeronly")
 
 
@@ -32,6 +40,7 @@ class Equivalent(NamedTuple):
         header: that declares it.
         since: the first torch that has it, `2.10`; empty if no release has.
         fix: whether one name for the other is enough.
+        arguments: `none` or `some` if it stands for calls of a method with no or with some arguments alone; or empty.
         calls: how it is called with 0, 1, 2... arguments; an empty one is not called in the same way.
     """
 
@@ -40,6 +49,7 @@ class Equivalent(NamedTuple):
     header: str
     since: str
     fix: bool
+    arguments: str = ""
     calls: tuple[str, ...] = ()
 
 
@@ -81,7 +91,8 @@ def equivalents() -> Mapping[str, Equivalent]:
     rows = tomli.loads(resource("stable_abi.toml"))["use"]
     return {
         row["name"]: Equivalent(
-            row["name"], row["stable"], row["header"], row["since"], row["fix"], tuple(row.get("calls", ()))
+            **{key: value for key, value in row.items() if key not in {"check", "calls"}},
+            calls=tuple(row.get("calls", ())),
         )
         for row in rows
     }
@@ -97,8 +108,9 @@ def tensor_methods() -> frozenset[str]:
 def stable_uses(text: str, file: str, *, ported: bool = False) -> Iterator[Use]:
     """The uses of torch's C++ API in a source, in its order, those of the stable ABI left out.
 
-    Names count as they are written: those that a `using` shortens are not found. A method counts by its name if some
-    tensor has one of that name, and only in a source that names torch's tensors.
+    Names count also where `using` or an alias of a namespace of this source shortens them. Of `using namespace` the
+    names with a known equivalent are found, and it counts itself, since it may hide others. A method counts by its name
+    if some tensor has one of that name, and only in a source that names torch or tensors.
 
     Args:
         text: of the source.
@@ -106,30 +118,93 @@ def stable_uses(text: str, file: str, *, ported: bool = False) -> Iterator[Use]:
         ported: whether methods of the stable ABI's tensors count as well, those left out that these have.
     """
     plain = masked(text)
-    lines, known = text.split("\n"), equivalents()
-    has_tensors = re.search(r"\b(?:at|torch)::Tensor\b", plain) is not None
-    has_tensors = has_tensors or (ported and "torch::stable::Tensor" in plain)
-    found: list[tuple[int, int, str]] = []
-    for pattern in (_NAME, _MACRO):
-        found += [(match.start(1), len(match[1]), match[1]) for match in pattern.finditer(plain)]
-    if has_tensors:
-        methods = (
-            (match.start(1), match[1]) for match in _METHOD.finditer(plain) if not _of_shape(plain, match.start())
-        )
-        own = tensor_methods()
-        found += [(at, len(name), f".{name}") for at, name in methods if f".{name}" in known or name in own]
-    for at, length, name in sorted(found):
-        if name.startswith(_STABLE):
-            continue
-        # `at::ScalarType::Half` is a use of `at::ScalarType`.
-        parts = name.split("::")
-        prefixes = ("::".join(parts[:count]) for count in range(len(parts), 0, -1))
-        use = next((prefix for prefix in prefixes if prefix in known), name)
-        row = known.get(use)
+    lines = text.split("\n")
+    for at, length, name, row in sorted(_found(plain, ported=ported), key=lambda use: use[0]):
         line = plain.count("\n", 0, at)
         column = at - (plain.rfind("\n", 0, at) + 1) + 1
         span = Span(file, line + 1, column, length, lines[line])
-        yield Use(use, span, row if row and row.since else None)
+        yield Use(name, span, row if row and row.since else None)
+
+
+def _found(plain: str, *, ported: bool) -> Iterator[tuple[int, int, str, Equivalent | None]]:
+    """The uses in a source without comments and texts: where, how long, the name, and what stands for it."""
+    known = equivalents()
+    for match in (*_NAME.finditer(plain), *_MACRO.finditer(plain)):
+        name = _joined(match[1])
+        if not name.startswith(_STABLE):
+            yield match.start(1), len(match[1]), *_row(name)
+    for match in _OPENED.finditer(plain):
+        if (name := _joined(match[1])) in {"at", "c10", "torch"} or not name.startswith(_STABLE):
+            yield match.start(), len(match[0]), f"using namespace {name}", None
+    yield from _shortened(plain)
+    own = _stable_names(plain)
+    foreign = re.sub(r"\btorch\s*::\s*(?:stable|headeronly)\b[\w\s:]*", " ", _without(plain, own))
+    if _TENSORS.search(foreign) or (ported and any(space in plain for space in _STABLE)):
+        methods = tensor_methods()
+        for match in _METHOD.finditer(plain):
+            if _of_shape(plain, match.start()):
+                continue
+            name = f".{match[1]}<>" if match[2] and f".{match[1]}<>" in known else f".{match[1]}"
+            row = known.get(name)
+            if row and row.arguments and row.arguments != ("none" if match[3] else "some"):
+                row = None
+            if name in known or match[1] in methods:
+                yield match.start(1), len(match[1]), name, row
+
+
+def _row(name: str) -> tuple[str, Equivalent | None]:
+    """The use that a name is, and what stands for it: `at::ScalarType::Half` is a use of `at::ScalarType`."""
+    known = equivalents()
+    parts = name.split("::")
+    prefixes = ["::".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    use = next((prefix for prefix in prefixes if prefix in known), name)
+    # What a class of the stable ABI has under its name is not what the other one has.
+    return (name, None) if use != name and use.endswith(_OPAQUE) else (use, known.get(use))
+
+
+def _shortened(plain: str) -> Iterator[tuple[int, int, str, Equivalent | None]]:
+    """The uses that a `using` or an alias of the source shortens."""
+    known = equivalents()
+    names = {match[2]: _joined(match[1]) for match in _TAKEN.finditer(plain)}
+    names |= {match[1]: _joined(match[2]) for match in (*_ALIAS.finditer(plain), *_TYPE_ALIAS.finditer(plain))}
+    opened = [_joined(match[1]) for match in _OPENED.finditer(plain)]
+    names = {
+        short: name for short, name in names.items() if not f"{name}::".startswith(tuple(f"{own}::" for own in _STABLE))
+    }
+    if not names and not opened:
+        return
+    declared = [match.span() for pattern in (_ALIAS, _TAKEN, _TYPE_ALIAS) for match in pattern.finditer(plain)]
+    for match in _WORD.finditer(plain):
+        if any(start <= match.start() < end for start, end in declared):
+            continue
+        word = _joined(match[0])
+        first, colons, rest = word.partition("::")
+        if first in names:
+            full = f"{names[first]}{colons}{rest}"
+        else:
+            candidates = (f"{space}::{word}" for space in opened if not space.startswith(_STABLE))
+            is_called = not word.islower() or plain[match.end() : match.end() + 1] in {"(", "<"}
+            full = next((name for name in candidates if is_called and (_row(name)[1] or name in known)), "")
+        if full and not full.startswith(_STABLE):
+            yield match.start(), len(match[0]), *_row(full)
+
+
+def _stable_names(plain: str) -> list[str]:
+    """The short names that a source takes from the stable ABI."""
+    taken = [match[2] for match in _TAKEN.finditer(plain) if _joined(match[1]).startswith(_STABLE)]
+    taken += [match[1] for match in _TYPE_ALIAS.finditer(plain) if _joined(match[2]).startswith(_STABLE)]
+    has_all = any(_joined(match[1]).startswith(_STABLE) for match in _OPENED.finditer(plain))
+    return [*taken, "Tensor"] if has_all else taken
+
+
+def _without(plain: str, names: list[str]) -> str:
+    """A source without some names."""
+    return re.sub(rf"\b(?:{'|'.join(map(re.escape, names))})\b", " ", plain) if names else plain
+
+
+def _joined(name: str) -> str:
+    """A name without the blanks that may stand at its colons."""
+    return re.sub(r"\s+", "", name)
 
 
 def _of_shape(plain: str, index: int) -> bool:

@@ -6,6 +6,7 @@ takes a project that has another file.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -267,6 +268,10 @@ def _check_config(config: Values, section: Section, findings: Findings) -> None:
             what = "a positive integer" if name in OPTIONS else "a boolean, a number or a string"
             message = f"`{name}` of `configs` in {section.title} must be {what}, not {kind(value)}"
             findings.add(Code.WRONG_TYPE, message, config.spans[name])
+        elif isinstance(value, float) and not math.isfinite(value):
+            message = f"`{name}` of `configs` in {section.title} must be a finite number, not {value}"
+            advice = "write the value into the module, as a global `tl.constexpr`"
+            findings.add(Code.BAD_VALUE, message, config.spans[name], advice=advice)
 
 
 def check_names(compiled: Compiled, parameters: Mapping[str, bool], findings: Findings) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,38 +10,22 @@ from py_driver.manifest.ahead import AHEAD, FAMILIES, OPTIONS, Values, check_nam
 from py_driver.manifest.model import values
 from py_driver.manifest.paths import path_problem
 from py_driver.matrix.backends import BUILT
-from py_driver.plan.staging import staged
+from py_driver.plan.triton_modules import Modules
 from py_driver.spelling import did_you_mean
 from py_driver.system.files import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from py_driver.manifest.ahead import Ahead, Compiled
     from py_driver.manifest.model import Manifest
     from py_driver.manifest.section import Findings
     from py_driver.matrix.matrix import Matrix
     from py_driver.plan.links import Links
+    from py_driver.plan.triton_modules import Parameter
 
 _DIGITS = 10
 """Of the digest in the name of what is compiled."""
-
-
-class Parameter(NamedTuple):
-    """A parameter of a function.
-
-    Attributes:
-        name: as the source spells it.
-        is_constant: whether it is a `tl.constexpr`.
-        default: a list with its default; empty if it has none that the source says literally.
-        is_optional: whether it has a default, of whatever kind.
-    """
-
-    name: str
-    is_constant: bool
-    default: tuple[Any, ...]
-    is_optional: bool
 
 
 class TritonTarget(NamedTuple):
@@ -57,6 +40,7 @@ class TritonTarget(NamedTuple):
         functions: the parameters of each function, by its name in the package.
         requests: by a name of its own what is compiled: the function, a signature, constants and options.
         sources: the modules that have the functions, and those that these import.
+        reads: those of each function.
     """
 
     name: str
@@ -67,6 +51,7 @@ class TritonTarget(NamedTuple):
     functions: Mapping[str, tuple[Parameter, ...]]
     requests: Mapping[str, Mapping[str, Any]]
     sources: tuple[str, ...]
+    reads: Mapping[str, tuple[str, ...]]
 
     @property
     def shown_functions(self) -> dict[str, Any]:
@@ -114,7 +99,7 @@ def triton_targets(manifest: Manifest, matrix: Matrix, python: Sequence[str], li
             functions[compiled.function.value] = parameters
             check_names(
                 compiled,
-                {known.name: known.is_optional for known in parameters},
+                {known.name: bool(known.default_type(release) or known.is_fixed) for known in parameters},
                 findings,
             )
             _check_kinds(compiled, parameters, findings)
@@ -130,8 +115,9 @@ def triton_targets(manifest: Manifest, matrix: Matrix, python: Sequence[str], li
                     release=release,
                     strict=ahead.strict,
                     functions=functions,
-                    requests=dict(_requests(ahead, functions)) if functions else {},
+                    requests=dict(_requests(ahead, functions, release)) if functions else {},
                     sources=modules.closure(functions),
+                    reads={function: modules.closure((function,)) for function in functions},
                 )
             )
     if findings.has_errors:
@@ -167,7 +153,9 @@ def _with_tuned(compiled: Compiled, links: Links, findings: Findings) -> Compile
     return compiled._replace(configs=tuple(configs) or compiled.configs)
 
 
-def _requests(ahead: Ahead, functions: Mapping[str, Sequence[Parameter]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _requests(
+    ahead: Ahead, functions: Mapping[str, Sequence[Parameter]], release: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each signature with each configuration, by a name that is the same wherever it stands."""
     for compiled in ahead.kernels:
         function = compiled.function.value
@@ -183,7 +171,7 @@ def _requests(ahead: Ahead, functions: Mapping[str, Sequence[Parameter]]) -> Ite
                     "function": function,
                     "options": {name: config.values[name] for name in OPTIONS if name in config.values},
                     "signature": {
-                        known.name: chosen.get(known.name, "None")
+                        known.name: chosen.get(known.name, known.default_type(release))
                         for known in functions[function]
                         if not known.is_constant
                     },
@@ -236,132 +224,3 @@ def _check_kinds(compiled: Compiled, parameters: Sequence[Parameter], findings: 
             if any(known.name == name for known in parameters):
                 message = f"`{name}` of `{compiled.function.value}` is no constexpr: it has a type and no value"
                 findings.add(Code.BAD_VALUE, message, config.spans[name], advice="move it to `signatures`")
-
-
-class Modules:
-    """The modules of a Python package, each parsed once.
-
-    Args:
-        manifest: the project's build.toml.
-        python: the files of the package.
-        directory: the project's.
-    """
-
-    def __init__(self, manifest: Manifest, python: Sequence[str], directory: Path) -> None:
-        self._package = manifest.module
-        self._root = manifest.python_root
-        self._directory = directory
-        self._files = {
-            name.removeprefix(f"{self._root}/").removesuffix(".py").removesuffix("/__init__").replace("/", "."): name
-            for name in python
-            if name.endswith(".py") and staged(name) == name
-        }
-        self._trees: dict[str, ast.Module] = {}
-
-    def _tree(self, module: str) -> ast.Module:
-        """A module's syntax; empty if Python cannot read it, which the compile says."""
-        if module not in self._trees:
-            try:
-                self._trees[module] = ast.parse((self._directory / self._files[module]).read_bytes())
-            except (SyntaxError, ValueError, RecursionError):
-                self._trees[module] = ast.Module(body=[], type_ignores=[])
-        return self._trees[module]
-
-    def parameters(self, compiled: Compiled, findings: Findings) -> tuple[Parameter, ...]:
-        """The parameters of a function; empty if there is no such function, which is collected."""
-        module, _, name = compiled.function.value.rpartition(".")
-        if module not in self._files:
-            message = f"there is no module `{module}` in {self._root}"
-            label = did_you_mean(module, sorted(self._files))
-            findings.add(Code.FILE_MISSING, message, compiled.function.span, label=label)
-            return ()
-        functions = self._functions(module)
-        if name not in functions:
-            message = f"{self._files[module]} has no function `{name}`"
-            label = did_you_mean(name, sorted(functions))
-            findings.add(Code.BAD_VALUE, message, compiled.function.span, label=label)
-            return ()
-        return tuple(_parameters(functions[name].args))
-
-    def _functions(self, module: str) -> dict[str, ast.FunctionDef]:
-        """The functions of a module."""
-        return {node.name: node for node in ast.walk(self._tree(module)) if isinstance(node, ast.FunctionDef)}
-
-    def parameters_of(self, function: str) -> tuple[Parameter, ...]:
-        """The parameters of a function, e.g. `kernels.forward`; empty if there is no such function."""
-        module, _, name = function.rpartition(".")
-        node = self._functions(module).get(name) if module in self._files else None
-        return tuple(_parameters(node.args)) if node else ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The modules, as they are imported from the package."""
-        return tuple(self._files)
-
-    def text(self, module: str) -> bytes:
-        """The content of a module."""
-        return (self._directory / self._files[module]).read_bytes()
-
-    def closure(self, functions: Mapping[str, object]) -> tuple[str, ...]:
-        """The files of the modules with some functions, and of those of the package that they import."""
-        waiting = sorted({function.rpartition(".")[0] for function in functions})
-        found: dict[str, None] = {}
-        while waiting:
-            module = waiting.pop()
-            if module in found:
-                continue
-            found[module] = None
-            waiting += [name for name in self._imports(module) if name in self._files and name]
-        return tuple(sorted(self._files[module] for module in found))
-
-    def _imports(self, module: str) -> Iterator[str]:
-        """What a module imports of its package, by names in that."""
-        is_package = self._files[module].endswith("/__init__.py")
-        for node in ast.walk(self._tree(module)):
-            if isinstance(node, ast.Import):
-                yield from (
-                    alias.name.removeprefix(f"{self._package}.")
-                    for alias in node.names
-                    if alias.name.startswith(f"{self._package}.")
-                )
-            elif isinstance(node, ast.ImportFrom):
-                parts = module.split(".")
-                if node.level:
-                    above = node.level - 1 if is_package else node.level
-                    base = parts[: len(parts) - above]
-                elif (node.module or "").split(".")[0] == self._package:
-                    base = []
-                else:
-                    continue
-                named = (node.module or "").split(".") if node.module else []
-                path = ".".join([*base, *(named if node.level else named[1:])])
-                yield path
-                yield from (f"{path}.{alias.name}" if path else alias.name for alias in node.names)
-
-
-def _parameters(arguments: ast.arguments) -> Iterator[Parameter]:
-    """The parameters of a function."""
-    plain = [*arguments.posonlyargs, *arguments.args]
-    defaults: list[ast.expr | None] = [None] * (len(plain) - len(arguments.defaults))
-    pairs = [
-        *zip(plain, [*defaults, *arguments.defaults], strict=True),
-        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-    ]
-    for argument, default in pairs:
-        annotation = ast.unparse(argument.annotation) if argument.annotation else ""
-        yield Parameter(
-            name=argument.arg,
-            is_constant="constexpr" in annotation,
-            default=_literal(default),
-            is_optional=default is not None,
-        )
-
-
-def _literal(default: ast.expr | None) -> tuple[Any, ...]:
-    """A default that is a plain value; empty for others."""
-    try:
-        value = ast.literal_eval(default) if default is not None else None
-        json.dumps(value)
-    except (TypeError, ValueError):
-        return ()
-    return () if default is None else (value,)

@@ -87,6 +87,7 @@ def _group(group: Group) -> dict[str, Value]:
         "hip_flags": group.hip_flags,
         "id": f":{group.identity}" if group.identity else "",
         "includes": group.includes,
+        "precompiled": group.precompiled,
     }
 
 
@@ -109,6 +110,7 @@ def _triton(target: TritonTarget, plan: Plan) -> dict[str, Value]:
         "functions": canonical(target.shown_functions),
         "module": plan.module,
         "python_root": plan.python_root,
+        "reads": dict(target.reads) if any(files != target.sources for files in target.reads.values()) else {},
         "release": target.release,
         "requests": {name: canonical(request) for name, request in target.requests.items()},
         "strict": target.strict,

@@ -41,6 +41,7 @@ class Group(NamedTuple):
         archs: for a kernel section for GPUs: what became of its archs, by backend (`cu130`, `rocm72`).
         identity: the name of the identity's target, if the sources need the unique id; else "".
         link_flags: flags for nvcc where device code of several groups is linked.
+        precompiled: whether C++ sources are compiled with a precompiled header, which changes no object.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Group(NamedTuple):
     archs: Mapping[str, Archs]
     identity: str
     link_flags: tuple[str, ...] = ()
+    precompiled: bool = False
 
     @property
     def gcc(self) -> bool:

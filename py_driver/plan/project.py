@@ -175,13 +175,16 @@ def _in_its_place(directory: Path) -> str:
         return f"there is `{near}`: rename it to {MANIFEST}" if near else advice
     beside = (name for name in sorted(_names(directory.parent)) if (directory.parent / name / MANIFEST).is_file())
     near = nearest(directory.name, beside)
-    if near:
-        return f"did you mean `{directory.parent / near}`?"
-    from py_driver.recording.requirement import looks_like_requirement  # noqa: PLC0415  (slow; no other command needs it)
+    return f"did you mean `{directory.parent / near}`?" if near else _of_the_index(directory.name) or advice
 
-    if looks_like_requirement(directory.name):
-        return "`driver wheel` and `driver adopt` take a release of the package index; other commands take a directory"
-    return advice
+
+def _of_the_index(word: str) -> str:
+    """What to do with a release of the package index where a directory is wanted; nothing for other words."""
+    from py_driver.recording.requirement import looks_like_requirement  # noqa: PLC0415  (slow, for a failure alone)
+
+    if not looks_like_requirement(word):
+        return ""
+    return "`driver wheel` and `driver adopt` take a release of the package index; other commands take a directory"
 
 
 def _names(directory: Path) -> list[str]:

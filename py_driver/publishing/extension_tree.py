@@ -17,12 +17,13 @@ from py_driver.plan.metadata import chosen
 from py_driver.plan.projects import SCRIPTS
 from py_driver.publishing.extension_wheel import ExtensionWheel, make_extension_wheel
 from py_driver.publishing.git import sources
+from py_driver.publishing.merged_wheel import make_merged_wheel
 from py_driver.publishing.provenance import Sources
 from py_driver.system.cache import storage_errors
 from py_driver.system.files import is_file, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from py_driver.building.extension import BuiltExtension
     from py_driver.fetch.entry import Entry
@@ -44,9 +45,39 @@ def pack(part: BuiltExtension, releases: Releases, source: Entry | None, directo
     Raises:
         DriverError: what `make_extension_wheel` raises; NO_SPACE or PERMISSION.
     """
+    with writing(directory):
+        return make_extension_wheel(_wheel_of(part, releases, source), directory)
+
+
+def pack_merged(
+    parts: Sequence[BuiltExtension], releases: Releases, source: Entry | None, directory: Path
+) -> list[Path]:
+    """Write one wheel of all variants that were built, or one for each Python that some of them are for; their paths.
+
+    Args:
+        parts: the variants.
+        releases: that they were built for.
+        source: the source archive, if the project is from the package index.
+        directory: where to.
+
+    Raises:
+        DriverError: what `make_merged_wheel` raises; NO_SPACE or PERMISSION.
+    """
+    pythons = dict.fromkeys(part.python for part in parts if part.python)
+    paths = []
+    for python in pythons or [None]:
+        wheels = [_wheel_of(part, releases, source) for part in parts if part.python in {None, python}]
+        with writing(directory):
+            paths.append(make_merged_wheel(wheels, directory))
+    return paths
+
+
+def _wheel_of(part: BuiltExtension, releases: Releases, source: Entry | None) -> ExtensionWheel:
+    """What the wheel of a variant is made of."""
     variants = [(plan, built.variant) for plan, built in part.parts]
     entries = [entry for plan, variant in variants for entry in archives(plan, [variant], releases.lock, read=True)]
-    wheel = ExtensionWheel(
+    files = {module.name: module.file for module in part.record.modules}
+    return ExtensionWheel(
         record=part.record,
         skeleton=part.configured.recording.wheel,
         modules={module.file: part.files(module.name) for module in part.record.modules},
@@ -55,9 +86,8 @@ def pack(part: BuiltExtension, releases: Releases, source: Entry | None, directo
         python=part.python,
         choices=chosen(read_metadata(part.modules[0].path) or {}) if part.modules else {},
         bindings={built.variant.module: way for _, built in part.parts if (way := way_of(built.variant))},
+        archs={files[variant.module]: variant.metadata["backend"].get("archs", ()) for _, variant in variants},
     )
-    with writing(directory):
-        return make_extension_wheel(wheel, directory)
 
 
 def _committed(part: BuiltExtension) -> Sources:

@@ -21,8 +21,9 @@ from py_driver.errors import Code, DriverError, error
 from py_driver.extensions.binding import Bindings
 from py_driver.matrix.configurations import Configuration, spell
 from py_driver.plan.metadata import COMPRESS, CXX, chosen
-from py_driver.publishing.extension_tree import lay_out, pack
+from py_driver.publishing.extension_tree import lay_out, pack, pack_merged
 from py_driver.publishing.extension_wheel import STATEMENT
+from py_driver.publishing.merged_wheel import VARIANTS
 from py_driver.publishing.rebuild import Chosen, Place, Task, rebuild
 from py_driver.publishing.verify import Verified, VerifyOptions, diffoscope
 from py_driver.publishing.wheel_archive import RECORD
@@ -52,11 +53,18 @@ class Artifact(NamedTuple):
         path: of it.
         parameters: what its statement says that it is of.
         project: what that says of the sources: a name, and where they are from.
+        variants: the parameters of each variant, if it is a wheel of several; `parameters` has those of the first too.
     """
 
     path: Path
     parameters: Mapping[str, Any]
     project: Mapping[str, Any]
+    variants: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def parts(self) -> tuple[Artifact, ...]:
+        """Each variant of a wheel of several as if it were alone; else the artifact itself."""
+        return tuple(self._replace(parameters=own, variants=()) for own in self.variants) or (self,)
 
     @property
     def configuration(self) -> Configuration:
@@ -67,12 +75,13 @@ class Artifact(NamedTuple):
     @property
     def python(self) -> str:
         """The key of the Python that it is for; empty for every Python."""
-        return str(self.parameters.get("python", ""))
+        return next((str(own["python"]) for own in self.variants or (self.parameters,) if "python" in own), "")
 
     @property
     def way(self) -> str:
         """How its modules are bound, if all are bound alike; see `Bindings.way`."""
-        ways = {*self.parameters.get("bindings", {}).values()}
+        variants = self.variants or (self.parameters,)
+        ways = {way for own in variants for way in own.get("bindings", {}).values()}
         return ways.pop() if len(ways) == 1 else ""
 
     @property
@@ -104,8 +113,13 @@ def read_artifact(path: Path) -> Artifact:
     try:
         statement = json.loads(_statement(path))
         definition = statement["predicate"]["buildDefinition"]
-        found = Artifact(path, definition["externalParameters"], definition["resolvedDependencies"][0])
-        _ = spell(found.configuration), found.requirement, found.way, found.archs, found.how
+        parameters = definition["externalParameters"]
+        variants = tuple(parameters.get(VARIANTS, ()))
+        found = Artifact(
+            path, {**parameters, **(variants[0] if variants else {})}, definition["resolvedDependencies"][0], variants
+        )
+        for part in found.parts:
+            _ = spell(part.configuration), part.requirement, part.way, part.archs, part.how
     except (OSError, zipfile.BadZipFile, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         message = f"{path} does not say what the driver built it from"
         raise error(Code.FILE_KIND, message, help=_NO_WHEEL) from None
@@ -137,7 +151,10 @@ def built_here(directory: Path, patterns: Sequence[str], matrix: Matrix, options
     statements = sorted((directory / BUILD).glob(f"*/*.dist-info/{STATEMENT}"))
     found = [read_artifact(file.parent.parent) for file in statements]
     if patterns or options.words.given:
-        meant = {variant.configuration for variant in choose(candidates(directory, matrix), patterns, options.words)}
+        meant = {
+            variant.configuration
+            for variant in choose(candidates(directory, matrix, options.words.backends), patterns, options.words)
+        }
         found = [artifact for artifact in found if artifact.configuration in meant]
     if not found:
         raise error(
@@ -171,12 +188,12 @@ def verify_extension(  # noqa: PLR0913  (what, made from what, and how)
     """
     alike: dict[tuple[tuple[str, ...], str, Chosen], list[Artifact]] = {}
     for artifact in artifacts:
-        archs = _chosen(artifact, releases.matrix)
+        archs = next(filter(None, (_chosen(part, releases.matrix) for part in artifact.parts)), ())
         alike.setdefault((archs, artifact.way, artifact.how), []).append(artifact)
     found: dict[Path, Verified] = {}
     for (archs, way, how), group in alike.items():
         pythons = tuple(dict.fromkeys(artifact.python.partition("-")[0] for artifact in group if artifact.python))
-        names = list(dict.fromkeys(spell(artifact.configuration) for artifact in group))
+        names = list(dict.fromkeys(spell(part.configuration) for artifact in group for part in artifact.parts))
         choices = options.build.choices
         choices = replace(choices, cxx=choices.cxx or how.cxx, compress=choices.compress or how.compress)
         own = replace(options.build, archs=archs, choices=choices)
@@ -230,12 +247,16 @@ def _compared(  # noqa: PLR0913  (what, with what, and how)
     options: VerifyOptions,
 ) -> Verified:
     """Compare an artifact with what was built anew."""
-    tag = f"-cp{artifact.python.partition('-')[0].replace('.', '')}" if artifact.python else ""
-    name = f"{spell(artifact.configuration)}{tag}"
-    if name not in built:
-        message = f"the sources make nothing for {name}: {', '.join(built)}"
+    names = [_name_of(part) for part in artifact.parts]
+    name = names[0] if len(names) == 1 else f"{len(names)} variants"
+    if missing := [variant for variant in names if variant not in built]:
+        message = f"the sources make nothing for {missing[0]}: {', '.join(built)}"
         return Verified(variant=name, place=str(artifact.path), differences=(message,))
-    fresh, there = pack(built[name], releases, source, work), artifact.path
+    if artifact.variants:
+        [fresh] = pack_merged([built[variant] for variant in names], releases, source, work)
+    else:
+        fresh = pack(built[name], releases, source, work)
+    there = artifact.path
     if there.is_dir():
         remove_bytecode(there)
         new, old = lay_out(fresh, work / "new", name)[0], there
@@ -246,6 +267,12 @@ def _compared(  # noqa: PLR0913  (what, with what, and how)
     found = differences_of(new, old)
     report = diffoscope(new, old) if found and options.diffoscope else ""
     return Verified(variant=name, place=str(there), differences=found, report=report)
+
+
+def _name_of(artifact: Artifact) -> str:
+    """The identifier of the variant that an artifact is, with its Python."""
+    tag = f"-cp{artifact.python.partition('-')[0].replace('.', '')}" if artifact.python else ""
+    return f"{spell(artifact.configuration)}{tag}"
 
 
 def _unpacked(wheel: Path, directory: Path) -> Path:

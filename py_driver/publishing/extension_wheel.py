@@ -6,8 +6,6 @@ Formats: binary distribution format of the Python packaging specifications; SBOM
 from __future__ import annotations
 
 import json
-import stat
-import zipfile
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -17,7 +15,8 @@ from py_driver.fetch.package_index import normalized
 from py_driver.matrix.torch_symbols import undefined
 from py_driver.publishing.provenance import Sources, bill_of, package_url, wheel_statement
 from py_driver.publishing.release import make_file
-from py_driver.publishing.wheel_archive import GENERATOR, PLATFORM, RECORD, STABLE_ABI, write_wheel
+from py_driver.publishing.skeleton import DATA, INFO, LIBRARY, METADATA, check_libraries, ordered, read_skeleton
+from py_driver.publishing.wheel_archive import GENERATOR, PLATFORM, STABLE_ABI, write_wheel
 from py_driver.publishing.wheel_metadata import fields, for_torch, local_version
 
 if TYPE_CHECKING:
@@ -35,20 +34,12 @@ SBOM: Final = "sboms/rules_torch_kernels.cdx.json"
 STATEMENT: Final = "rules_torch_kernels.intoto.json"
 """The file there with how its other files were made; all but RECORD."""
 
-_INFO: Final = ".dist-info"
-_DATA: Final = ".data"
-_METADATA: Final = "METADATA"
-_WHEEL: Final = "WHEEL"
-_SIGNATURES: Final = ("RECORD.jws", "RECORD.p7s")
+WHEEL: Final = "WHEEL"
 ANY_PYTHON: Final = "py3-none"
 """Python and ABI of a wheel whose libraries take nothing from Python."""
 
-_LIBRARY: Final = ".so"
 _OF_PYTHON: Final = ("Py", "_Py")
 """How all symbols begin that an extension takes from Python."""
-
-_COMPONENTS: Final = 5
-"""The parts of a wheel's file name, without a build number."""
 
 _OLDEST: Final = "cxx98"
 
@@ -66,6 +57,7 @@ class ExtensionWheel:
         python: the one that the libraries are for; None for every Python.
         bindings: how each module is bound that does not register ops itself; see `extensions.binding`.
         choices: how somebody chose to build it; see `plan.metadata.chosen`.
+        archs: the GPU architectures that a library has code for, by `Module.file`.
     """
 
     record: Record
@@ -76,25 +68,7 @@ class ExtensionWheel:
     python: Python | None = None
     bindings: Mapping[str, str] = field(default_factory=dict)
     choices: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Skeleton:
-    """The files of a wheel.
-
-    Attributes:
-        name: its name and version, as its file name has them.
-        stem: the same, as its `.dist-info` directory has them.
-        tags: what its file name says after the version: a build number if there is one, Python, ABI, platform.
-        files: contents, by path; neither RECORD nor a signature of it.
-        executable: the paths of those that are executable.
-    """
-
-    name: str
-    stem: str
-    tags: tuple[str, ...]
-    files: Mapping[str, bytes]
-    executable: frozenset[str]
+    archs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def label_of(record: Record) -> str:
@@ -114,9 +88,9 @@ def check_skeleton(record: Record, skeleton: Path) -> None:
         DriverError: UNSUPPORTED if the project does not want this torch, or its wheel has not the libraries of its
             modules, has copies of them, or symbolic links; FILE_KIND if it is no wheel.
     """
-    found = _read(skeleton)
-    _check_libraries(record, found)
-    for_torch(found.files[f"{found.stem}{_INFO}/{_METADATA}"], label_of(record), record.torch)
+    found = read_skeleton(skeleton)
+    check_libraries(record, found)
+    for_torch(found.files[f"{found.stem}{INFO}/{METADATA}"], label_of(record), record.torch)
 
 
 def make_extension_wheel(wheel: ExtensionWheel, directory: Path) -> Path:
@@ -135,83 +109,36 @@ def make_extension_wheel(wheel: ExtensionWheel, directory: Path) -> Path:
         DriverError: see `check_skeleton`; DUPLICATE_FILE if two files of the wheel have the same path.
         OSError: it cannot be written.
     """
-    skeleton = _read(wheel.skeleton)
-    _check_libraries(wheel.record, skeleton)
-    info = f"{skeleton.stem}{_INFO}"
+    skeleton = read_skeleton(wheel.skeleton)
+    check_libraries(wheel.record, skeleton)
+    info = f"{skeleton.stem}{INFO}"
     files = {path: make_file(path, content) for path, content in skeleton.files.items()}
     executable, name, tags = skeleton.executable, skeleton.name, skeleton.tags
     if wheel.record.modules:
         label = label_of(wheel.record)
         name, stem = local_version(skeleton.name, label), local_version(skeleton.stem, label)
-        tags = (*skeleton.tags[:-3], *_tag(wheel).split("-"))
-        metadata = for_torch(skeleton.files[f"{info}/{_METADATA}"], label, wheel.record.torch)
+        tags = (*skeleton.tags[:-3], *tag_of(wheel).split("-"))
+        metadata = for_torch(skeleton.files[f"{info}/{METADATA}"], label, wheel.record.torch)
         texts = {
-            f"{info}/{_METADATA}": metadata,
-            f"{info}/{_WHEEL}": _wheel(tags),
-            f"{info}/{SBOM}": _sbom(wheel, metadata),
+            f"{info}/{METADATA}": metadata,
+            f"{info}/{WHEEL}": wheel_text(tags),
+            f"{info}/{SBOM}": sbom(wheel, metadata),
         }
         files = _with_libraries(files, wheel)
         files |= {path: make_file(path, content) for path, content in texts.items()}
         files = {_renamed(path, skeleton.stem, stem): file for path, file in files.items()}
         executable = frozenset(_renamed(path, skeleton.stem, stem) for path in executable)
-        info = f"{stem}{_INFO}"
+        info = f"{stem}{INFO}"
         statement = f"{info}/{STATEMENT}"
-        files[statement] = make_file(statement, _statement(wheel, _ordered(files, info), name))
+        files[statement] = make_file(
+            statement,
+            wheel_statement(
+                ordered(files, info), parameters_of(wheel, name.partition("-")[2]), wheel.source, wheel.archives
+            ),
+        )
     target = directory / f"{'-'.join((name, *tags))}.whl"
-    write_wheel(_ordered(files, info), info, target, executable)
+    write_wheel(ordered(files, info), info, target, executable)
     return target
-
-
-def _ordered(files: Mapping[str, File], info: str) -> dict[str, File]:
-    """The files of a wheel, sorted, those of `.dist-info` last, as the format recommends."""
-    return {path: files[path] for path in sorted(files, key=lambda path: (path.startswith(f"{info}/"), path))}
-
-
-def _read(path: Path) -> _Skeleton:
-    """Read the wheel that setup.py made.
-
-    Raises:
-        DriverError: FILE_KIND if it is none; UNSUPPORTED if it has links.
-    """
-    parts = tuple(path.name.removesuffix(".whl").split("-"))
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = [member for member in archive.infolist() if not member.is_dir()]
-            contents = {member.filename: archive.read(member) for member in members}
-    except (OSError, zipfile.BadZipFile) as wrong:
-        raise error(Code.FILE_KIND, f"{path} cannot be read as a wheel: {wrong}") from None
-    stems = {top.removesuffix(_INFO) for name in contents if (top := name.partition("/")[0]).endswith(_INFO)}
-    if len(parts) < _COMPONENTS or len(stems) != 1 or f"{(stem := min(stems))}{_INFO}/{_METADATA}" not in contents:
-        raise error(Code.FILE_KIND, f"{path} is not a wheel: it has no {_INFO} directory of its own")
-    modes = {member.filename: member.external_attr >> 16 for member in members}
-    if links := sorted(name for name, mode in modes.items() if stat.S_ISLNK(mode)):
-        raise error(Code.UNSUPPORTED, f"the wheel of setup.py has symbolic links: {', '.join(links)}")
-    dropped = {f"{stem}{_INFO}/{name}" for name in (RECORD, *_SIGNATURES)}
-    return _Skeleton(
-        name="-".join(parts[:2]),
-        stem=stem,
-        tags=parts[2:],
-        files={name: content for name, content in contents.items() if name not in dropped},
-        executable=frozenset(name for name, mode in modes.items() if mode & 0o111),
-    )
-
-
-def _check_libraries(record: Record, skeleton: _Skeleton) -> None:
-    """See that the only empty libraries are those of the modules, which the build makes.
-
-    Raises:
-        DriverError: UNSUPPORTED.
-    """
-    wanted = {module.file: module.name for module in record.modules}
-    for file, name in wanted.items():
-        if file not in skeleton.files:
-            advice = "let setup.py put the library there, as `build_ext` does"
-            raise error(Code.UNSUPPORTED, f"the wheel of setup.py has no {file}, the library of `{name}`", help=advice)
-    for file, content in skeleton.files.items():
-        if not content and file.endswith(_LIBRARY) and file not in wanted:
-            advice = "list it in `ext_modules`, and do not copy libraries after `build_ext`"
-            message = f"{file} in the wheel of setup.py is not the library of a module, and nothing builds it"
-            raise error(Code.UNSUPPORTED, message, help=advice)
 
 
 def _with_libraries(files: Mapping[str, File], wheel: ExtensionWheel) -> dict[str, File]:
@@ -234,14 +161,14 @@ def _with_libraries(files: Mapping[str, File], wheel: ExtensionWheel) -> dict[st
 def _renamed(name: str, old: str, new: str) -> str:
     """A path in the wheel once the version has changed: that is in the names of two directories."""
     top, _, rest = name.partition("/")
-    return f"{new}{top.removeprefix(old)}/{rest}" if top in {f"{old}{_INFO}", f"{old}{_DATA}"} else name
+    return f"{new}{top.removeprefix(old)}/{rest}" if top in {f"{old}{INFO}", f"{old}{DATA}"} else name
 
 
-def _tag(wheel: ExtensionWheel) -> str:
+def tag_of(wheel: ExtensionWheel) -> str:
     """The tag of the libraries: for one Python, or for any if none of them takes something from it."""
     if wheel.python is not None:
         return f"{wheel.python.wheel_tag}-{PLATFORM}_{wheel.record.cpu}"
-    libraries = [path for paths in wheel.modules.values() for path in paths.values() if path.name.endswith(_LIBRARY)]
+    libraries = [path for paths in wheel.modules.values() for path in paths.values() if path.name.endswith(LIBRARY)]
     python = STABLE_ABI if any(map(needs_python, libraries)) else ANY_PYTHON
     return f"{python}-{PLATFORM}_{wheel.record.cpu}"
 
@@ -255,13 +182,18 @@ def needs_python(library: Path) -> bool:
     return any(name.startswith(_OF_PYTHON) for name in undefined(library))
 
 
-def _wheel(tags: Sequence[str]) -> bytes:
+def wheel_text(tags: Sequence[str]) -> bytes:
+    """The text of WHEEL.
+
+    Args:
+        tags: a build number if there is one, then Python, ABI and platform.
+    """
     lines = ["Wheel-Version: 1.0", f"Generator: {GENERATOR}", "Root-Is-Purelib: false"]
     lines += [f"Build: {number}" for number in tags[:-3]]
     return ("\n".join([*lines, f"Tag: {'-'.join(tags[-3:])}"]) + "\n").encode()
 
 
-def _sbom(wheel: ExtensionWheel, metadata: bytes) -> bytes:
+def sbom(wheel: ExtensionWheel, metadata: bytes) -> bytes:
     """What the wheel was made from: its sources, the tools that ran setup.py, and what compiled the libraries."""
     values = {field.name: field.value for field in fields(metadata)}
     url = _package_url(values["name"], values["version"])
@@ -292,18 +224,17 @@ def _sbom(wheel: ExtensionWheel, metadata: bytes) -> bytes:
     return (json.dumps(bill, indent=2) + "\n").encode()
 
 
-def _statement(wheel: ExtensionWheel, files: Mapping[str, File], name: str) -> bytes:
-    """How the files of a wheel were made.
+def parameters_of(wheel: ExtensionWheel, version: str) -> dict[str, Any]:
+    """What was asked for, as the statement of a wheel says it.
 
     Args:
         wheel: what it is made of.
-        files: all that the statement is about.
-        name: name and version of the wheel, as its file name has them.
+        version: of the wheel.
     """
     record = wheel.record
-    parameters = {
+    return {
         "name": record.name,
-        "version": name.partition("-")[2],
+        "version": version,
         "torch": record.torch,
         "cxx-abi": record.cxx_abi,
         "backend": record.backend,
@@ -314,7 +245,6 @@ def _statement(wheel: ExtensionWheel, files: Mapping[str, File], name: str) -> b
         **wheel.choices,
         **({"python": wheel.python.key} if wheel.python else {}),
     }
-    return wheel_statement(files, parameters, wheel.source, wheel.archives)
 
 
 def _tools(requirements: Iterable[str]) -> Iterable[dict[str, Any]]:

@@ -19,6 +19,7 @@ from py_driver.publishing import wheel_loader
 from py_driver.publishing.release import make_file
 from py_driver.publishing.wheel_archive import GENERATOR, PLATFORM, STABLE_ABI, write_wheel
 from py_driver.publishing.wheel_loader import PLACE, Backend, Variant
+from py_driver.publishing.wheel_variants import VARIANT, label_of, properties_of, variant_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,7 +40,7 @@ LOADER = "_rules_torch_kernels"
 """The module that a wheel's package begins with; variants cannot see it."""
 
 
-def wheel_name(manifest: Manifest, variants: Sequence[str], part: str = "") -> str:
+def wheel_name(manifest: Manifest, variants: Sequence[str], part: str = "", *, labelled: bool = False) -> str:
     """What the wheel of some variants is called.
 
     One variant is told by the local version, `1.0+torch213.cxx11.cu130`, as torch's own wheels do. Tagged is what the
@@ -49,12 +50,20 @@ def wheel_name(manifest: Manifest, variants: Sequence[str], part: str = "") -> s
         manifest: of the project.
         variants: their identifiers.
         part: the capability of slices, `sm90`, which is told too; empty for variants with all device code.
+        labelled: whether the backend and the capability are a label after the tag, and not in the version: a wheel
+            variant. There is one variant then.
     """
     configurations = [parse(variant) for variant in variants]
-    return f"{manifest.module}-{_version(manifest, configurations, part)}-{_tag(configurations)}.whl"
+    label = f"-{label_of(configurations[0], part)}" if labelled else ""
+    version = _version(manifest, configurations, part, labelled=labelled)
+    return f"{manifest.module}-{version}-{_tag(configurations)}{label}.whl"
 
 
-def _version(manifest: Manifest, configurations: Sequence[Configuration], part: str) -> str:
+def _version(manifest: Manifest, configurations: Sequence[Configuration], part: str, *, labelled: bool) -> str:
+    if labelled:
+        [configuration] = configurations
+        local = _local(configuration).removesuffix(configuration.backend).removesuffix(".")
+        return f"{manifest.version}.0" + (f"+{local}" if local else "")
     labels = [*([_local(configurations[0])] if len(configurations) == 1 else []), *([part] if part else [])]
     return f"{manifest.version}.0" + (f"+{'.'.join(labels)}" if labels else "")
 
@@ -78,16 +87,18 @@ def _compiled(configurations: Sequence[Configuration]) -> bool:
     return any(not configuration.is_noarch for configuration in configurations)
 
 
-def make_wheel(manifest: Manifest, built: Sequence[BuiltVariant], target: Path) -> None:
+def make_wheel(manifest: Manifest, built: Sequence[BuiltVariant], target: Path, *, labelled: bool = False) -> None:
     """Write the wheel of some variants; the same ones give the same bytes.
 
     Args:
         manifest: of the project.
         built: the variants, or slices of them for one capability.
         target: the file, named as `wheel_name` says.
+        labelled: whether it is a wheel variant; see `wheel_name`.
 
     Raises:
-        DriverError: UNSUPPORTED if a variant loads other kernels, which only the `kernels` client does.
+        DriverError: UNSUPPORTED if a variant loads other kernels, which only the `kernels` client does, or if a wheel
+            variant is for ROCm.
         OSError: it cannot be written.
     """
     others = sorted({kernel["repo-id"] for variant in built for kernel in variant.metadata.get("kernel-depends", ())})
@@ -99,7 +110,8 @@ def make_wheel(manifest: Manifest, built: Sequence[BuiltVariant], target: Path) 
     if any(configuration.tvm_ffi for configuration in configurations):
         advice = "publish it: `kernels.get_kernel` loads it"
         raise error(Code.UNSUPPORTED, "there is no wheel of a kernel that is bound with tvm-ffi", help=advice)
-    version = _version(manifest, configurations, built[0].metadata.get(SLICE, ""))
+    part = built[0].metadata.get(SLICE, "")
+    version = _version(manifest, configurations, part, labelled=labelled)
     module = manifest.module
     files: dict[str, File] = {
         f"{module}/{file.path.removeprefix(f'{BUILD}/').replace(variant.name, f'{PLACE}/{variant.name}', 1)}": file
@@ -115,6 +127,9 @@ def make_wheel(manifest: Manifest, built: Sequence[BuiltVariant], target: Path) 
         f"{info}/METADATA": _metadata(manifest, version, configurations),
         f"{info}/WHEEL": _wheel(_tag(configurations), compiled=_compiled(configurations)),
     }
+    if labelled:
+        properties = properties_of(configurations[0], part, built[0].metadata.get("backend", {}).get("archs", ()))
+        texts[f"{info}/{VARIANT}"] = variant_text(label_of(configurations[0], part), properties)
     files |= {name: make_file(name, text) for name, text in texts.items()}
     write_wheel(files, info, target)
 

@@ -20,7 +20,7 @@ from py_driver.matrix.backends import BUILT
 from py_driver.plan.metadata import METADATA as VARIANT
 from py_driver.publishing.extension_wheel import needs_python
 from py_driver.publishing.wheel_archive import RECORD, digest_of
-from py_driver.publishing.wheel_loader import PLACE
+from py_driver.publishing.wheel_loader import MODULE_PLACE, PLACE
 from py_driver.publishing.wheel_metadata import fields
 from py_driver.system.files import is_file
 
@@ -253,6 +253,8 @@ def _checked(name: str, path: Path, work: Path, judge: Judge, options: Mapping[s
     """
     library = work / name
     own = {} if PLACE in library.parts else options
+    if any(part.endswith(MODULE_PLACE) for part in library.parts):
+        own = {option: value for option, value in options.items() if option == _BINDING}
     wanted = {**expectations(library), **own}
     if _BINDING in wanted:
         wanted.pop("--init", None)

@@ -18,6 +18,7 @@ from packaging.version import InvalidVersion, Version
 
 from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.publishing.wheel_metadata import fields
+from py_driver.publishing.wheel_variants import VARIANT, VARIANTS, is_own, label_in, merge
 from py_driver.spelling import near_path
 from py_driver.system.files import is_directory, is_file, reading, sha256, write, writing
 
@@ -63,6 +64,8 @@ class IndexedWheel(NamedTuple):
         size: of the file.
         requires_python: as its metadata has it; empty if it has none.
         metadata: its METADATA.
+        label: of its variant; empty if it is no wheel variant.
+        variant: its `variant.json`; empty likewise.
     """
 
     filename: str
@@ -72,6 +75,8 @@ class IndexedWheel(NamedTuple):
     size: int
     requires_python: str
     metadata: bytes
+    label: str = ""
+    variant: bytes = b""
 
 
 class Index(NamedTuple):
@@ -119,11 +124,17 @@ def write_index(directory: Path) -> Index:
         raise DriverError([Diagnostic(Code.FILE_MISSING, f"there are no wheels in {directory}", help=advice)])
     listed = {name: digest for files in before.values() for name, digest in files.items()}
     index = Index(root, wheels, sorted(before.keys() - {wheel.project for wheel in wheels}))
-    pages = _pages(index)
+    variants = _variants(directory, wheels)
+    pages = _pages(index, variants)
     copies = {directory / f"{wheel.filename}{CORE_METADATA}": wheel.metadata for wheel in wheels}
     _check_foreign(pages, copies, listed)
+    _check_foreign_variants(directory, variants)
     # A page comes after what it refers to, and goes before it.
-    for path, content in (*copies.items(), *pages.items()):
+    for path, content in (
+        *copies.items(),
+        *((directory / name, text) for name, text in variants.items()),
+        *pages.items(),
+    ):
         if not is_file(path) or path.read_bytes() != content:
             with writing(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -135,7 +146,48 @@ def write_index(directory: Path) -> Index:
             path = directory / f"{name}{CORE_METADATA}"
             if path not in copies and is_file(path) and sha256(path.read_bytes()) == digest:
                 path.unlink()
+        for path in sorted(directory.glob(f"*{VARIANTS}")):
+            if path.name not in variants and is_file(path) and is_own(path.read_bytes()):
+                path.unlink()
     return index
+
+
+def _variants(directory: Path, wheels: Iterable[IndexedWheel]) -> dict[str, bytes]:
+    """The indexes of wheel variants, by file name: one for each version of a project that has some.
+
+    Raises:
+        DriverError: FILE_KIND if an installer could not choose between variants of a version.
+    """
+    versions: dict[str, list[IndexedWheel]] = {}
+    for wheel in wheels:
+        if wheel.label:
+            versions.setdefault("-".join(wheel.filename.split("-", 2)[:2]), []).append(wheel)
+    found, faults = {}, []
+    for version, listed in versions.items():
+        try:
+            found[f"{version}{VARIANTS}"] = merge((wheel.label, wheel.variant) for wheel in listed)
+        except ValueError as problem:
+            message = f"the wheel variants of {version} in {directory} have no index: {problem}"
+            faults.append(Diagnostic(Code.FILE_KIND, message, help="remove one of the wheels, or make them again"))
+    if faults:
+        raise DriverError(faults)
+    return found
+
+
+def _check_foreign_variants(directory: Path, variants: Iterable[str]) -> None:
+    """See that no index of variants is written over but what the driver wrote.
+
+    Raises:
+        DriverError: FOREIGN_FILE for each such file.
+    """
+    paths = [directory / name for name in variants]
+    faults = [
+        Diagnostic(Code.FOREIGN_FILE, f"{path} is not an index of `driver index`", help=_MOVE)
+        for path in paths
+        if path.exists() and not (is_file(path) and is_own(path.read_bytes()))
+    ]
+    if faults:
+        raise DriverError(faults)
 
 
 def _read_wheels(directory: Path) -> list[IndexedWheel]:
@@ -149,7 +201,7 @@ def _read_wheels(directory: Path) -> list[IndexedWheel]:
         if path.suffix == ".whl":
             try:
                 wheels.append(_read(path))
-            except (ValueError, OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as problem:
+            except (ValueError, OSError, KeyError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as problem:
                 message = f"{path} is not a wheel: {problem}"
                 advice = "remove it, or make it again: the index would offer a file that cannot be installed"
                 faults.append(Diagnostic(Code.FILE_KIND, message, help=advice))
@@ -166,8 +218,9 @@ def _read(path: Path) -> IndexedWheel:
         OSError: likewise.
         zipfile.BadZipFile: likewise.
     """
+    plain, label = label_in(path.name)
     try:
-        project, version, _, _ = parse_wheel_filename(path.name)
+        project, version, _, _ = parse_wheel_filename(plain)
     except (InvalidWheelFilename, InvalidVersion) as problem:
         raise ValueError(str(problem)) from None
     with zipfile.ZipFile(path) as archive:
@@ -176,6 +229,7 @@ def _read(path: Path) -> IndexedWheel:
             message = f"it has {len(names)} files *{_INFO}/METADATA"
             raise ValueError(message)
         metadata = archive.read(names[0])
+        variant = archive.read(f"{names[0].rpartition('/')[0]}/{VARIANT}") if label else b""
     values = {field.name: field.value for field in fields(metadata)}
     name, stated = values.get("name", ""), values.get("version", "")
     if canonicalize_name(name) != project or _version(stated) != version:
@@ -187,7 +241,7 @@ def _read(path: Path) -> IndexedWheel:
             digest.update(part)
         size = file.tell()
     python = values.get("requires-python", "")
-    return IndexedWheel(path.name, project, version, digest.hexdigest(), size, python, metadata)
+    return IndexedWheel(path.name, project, version, digest.hexdigest(), size, python, metadata, label, variant)
 
 
 def _version(text: str) -> Version | None:
@@ -255,37 +309,48 @@ def _check_foreign(pages: Mapping[Path, bytes], copies: Mapping[Path, bytes], li
         raise DriverError(faults)
 
 
-def _pages(index: Index) -> dict[Path, bytes]:
-    """The pages of an index, those of the projects first."""
+def _pages(index: Index, variants: Mapping[str, bytes]) -> dict[Path, bytes]:
+    """The pages of an index, those of the projects first; each lists the indexes of its wheel variants as well."""
     pages = {}
     projects = index.by_project()
     for project, wheels in projects.items():
-        pages[index.directory / project / PAGE] = _html(f"Links for {project}", map(_anchor, wheels))
+        indexes = {name: text for name, text in variants.items() if canonicalize_name(name.split("-")[0]) == project}
+        anchors = [*map(_anchor, wheels), *(_index_anchor(name, text) for name, text in indexes.items())]
+        pages[index.directory / project / PAGE] = _html(f"Links for {project}", anchors)
         pages[index.directory / project / DATA] = _json(
             name=project,
             versions=list(dict.fromkeys(str(wheel.version) for wheel in wheels)),
-            files=[_as_json(wheel) for wheel in wheels],
+            files=[*map(_as_json, wheels), *(_index_as_json(name, text) for name, text in indexes.items())],
         )
     pages[index.directory / PAGE] = _html("Simple index", (f'<a href="{name}/">{name}</a>' for name in projects))
     pages[index.directory / DATA] = _json(projects=[{"name": name} for name in projects])
     return pages
 
 
-def _address(wheel: IndexedWheel) -> str:
-    """Where a wheel is, seen from the page of its project. A `+` is quoted: some servers read it as a blank."""
-    return f"../../{quote(wheel.filename)}"
+def _address(filename: str) -> str:
+    """Where a file is, seen from the page of its project. A `+` is quoted: some servers read it as a blank."""
+    return f"../../{quote(filename)}"
+
+
+def _index_anchor(name: str, text: bytes) -> str:
+    return f'<a href="{_address(name)}#sha256={sha256(text)}">{html.escape(name)}</a>'
+
+
+def _index_as_json(name: str, text: bytes) -> dict[str, Any]:
+    return {"filename": name, "url": _address(name), "hashes": {"sha256": sha256(text)}, "size": len(text)}
 
 
 def _anchor(wheel: IndexedWheel) -> str:
     python = f' data-requires-python="{html.escape(wheel.requires_python)}"' if wheel.requires_python else ""
     metadata = f' data-core-metadata="sha256={sha256(wheel.metadata)}"'
-    return f'<a href="{_address(wheel)}#sha256={wheel.sha256}"{python}{metadata}>{html.escape(wheel.filename)}</a>'
+    address = f"{_address(wheel.filename)}#sha256={wheel.sha256}"
+    return f'<a href="{address}"{python}{metadata}>{html.escape(wheel.filename)}</a>'
 
 
 def _as_json(wheel: IndexedWheel) -> dict[str, Any]:
     return {
         "filename": wheel.filename,
-        "url": _address(wheel),
+        "url": _address(wheel.filename),
         "hashes": {"sha256": wheel.sha256},
         "size": wheel.size,
         **({"requires-python": wheel.requires_python} if wheel.requires_python else {}),

@@ -1,4 +1,4 @@
-"""What makes the package of a wheel the variant of it that fits the torch at hand.
+"""What makes a package or a module of a wheel the variant of it that fits the torch at hand.
 
 Each wheel has a copy of this file, so it runs on Python 3.9 and needs nothing but torch. The rules are those of the
 `kernels` client 0.17 (kernels/backends.py, kernels/variants.py).
@@ -13,7 +13,7 @@ import re
 import sys
 import sysconfig
 import warnings
-from importlib.machinery import SourceFileLoader
+from importlib.machinery import ExtensionFileLoader, SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 PLACE = "_variants"
 """The directory in the package that has a directory for each variant."""
+
+MODULE_PLACE = ".variants"
+"""How the directory beside a module ends that has a directory for each variant of it."""
 
 _RELEASED = re.compile(r"\d+\.\d+(\.\d+)?(\.post\d+)?(\+(cpu|cu\d+|rocm\d+(\.\d+)*|xpu)(\.cxx11\.abi)?)?")
 """The versions of the builds of torch in a release; another build is of other sources, or was made otherwise."""
@@ -155,6 +158,57 @@ def load(name: str, variants: Sequence[Variant], backends: Mapping[str, Backend]
     package.update(__cached__=spec.cached, __doc__=None)
     del sys.modules[__name__], package[__name__.rpartition(".")[2]]
     loader.exec_module(sys.modules[name])
+
+
+def load_module(
+    name: str, directory: str, variants: Sequence[Variant], backends: Mapping[str, Backend], files: Mapping[str, str]
+) -> None:
+    """Make a module the variant that fits, as if the variant's file lay in its place.
+
+    A reload loads a Python file again, and leaves a library as it is, as Python does with one.
+
+    Args:
+        name: of the module, which is being imported.
+        directory: with a directory for each variant.
+        variants: that the wheel has.
+        backends: those that have toolkits, by family.
+        files: the module's file in the directory of each variant, by the variant's name; empty if that has no such
+            module.
+
+    Raises:
+        ImportError: none fits, the one that fits has no such module, or there is no torch.
+        Exception: whatever the variant raises.
+    """
+    module = vars(sys.modules[name])
+    torch = importlib.import_module("torch")
+    here = look(torch, backends)._replace(abi3=True)  # the tag of the wheel says for which Pythons it is
+    variant = choose(name, variants, here)
+    if not files[variant.name]:
+        raise ModuleNotFoundError(f"No module named {name!r}: {variant.name} of this wheel has none", name=name)
+    if doubt := doubt_of(variant, here):
+        warnings.warn(f"{name}: {doubt}", RuntimeWarning, stacklevel=4)
+    _watch_gpus(name, variant, torch, here.backends.get(variant.family))
+    path = str(Path(directory, variant.name, files[variant.name]))
+    if path.endswith(".py"):
+        code = SourceFileLoader(name, path)
+        # The spec stays the one that importlib is at work with: by it other threads see that it is not complete.
+        spec: ModuleSpec = module["__spec__"]
+        spec.loader, spec.origin, spec.cached = code, path, None
+        module.update(__loader__=code, __file__=path, __cached__=spec.cached)
+        code.exec_module(sys.modules[name])
+        return
+    loader = ExtensionFileLoader(name, path)
+    of_library = importlib.util.spec_from_file_location(name, path, loader=loader)
+    if of_library is None:
+        raise ImportError(f"{path} is no library that Python imports", name=name, path=path)
+    if any(not word.startswith("__") for word in module):
+        module.update(__loader__=loader, __file__=path, __spec__=of_library)
+        for word in ("__cached__", "__builtins__"):
+            module.pop(word, None)
+        return
+    library = importlib.util.module_from_spec(of_library)
+    loader.exec_module(library)
+    sys.modules[name] = library
 
 
 def look(torch: Any, backends: Mapping[str, Backend]) -> Here:  # noqa: ANN401  (a module)

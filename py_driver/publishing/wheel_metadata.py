@@ -1,4 +1,4 @@
-"""The METADATA of a wheel, changed for one torch and backend: all other bytes stay.
+"""The METADATA of a wheel, changed for releases of torch and a backend: all other bytes stay.
 
 Formats: core metadata, version specifiers and dependency specifiers of the Python packaging specifications.
 """
@@ -16,7 +16,7 @@ from packaging.version import InvalidVersion, Version
 from py_driver.errors import Code, error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from packaging.specifiers import Specifier
 
@@ -70,16 +70,16 @@ def local_version(version: str, label: str) -> str:
     return f"{version}{'.' if '+' in version else '+'}{label}"
 
 
-def for_torch(metadata: bytes, label: str, torch: str) -> bytes:
-    """METADATA of a wheel for one torch: its version has a label, and it requires this torch.
+def for_torch(metadata: bytes, label: str, *torches: str) -> bytes:
+    """METADATA of a wheel for some releases of torch: its version has a label, and it requires one of them.
 
     Args:
         metadata: as the project has it.
-        label: see `local_version`.
-        torch: the release, e.g. `2.13`.
+        label: see `local_version`; empty for the version as it is.
+        torches: the releases, e.g. `2.13`; ascending.
 
     Raises:
-        DriverError: UNSUPPORTED if the project does not want this torch.
+        DriverError: UNSUPPORTED if the project does not want one of them.
     """
     head = _head(metadata)
     end = b"\r\n" if b"\r\n" in head else b"\n"
@@ -88,9 +88,9 @@ def for_torch(metadata: bytes, label: str, torch: str) -> bytes:
     is_required = False
     for field in fields(metadata):
         text = field.text
-        if field.name == _VERSION:
+        if field.name == _VERSION and label:
             text = _written(field, local_version(field.value, label))
-        elif field.name == _REQUIRES and (narrowed := narrow(field.value, torch)) is not None:
+        elif field.name == _REQUIRES and (narrowed := narrow(field.value, *torches)) is not None:
             text = _written(field, narrowed)
             if text in lines:
                 continue
@@ -99,8 +99,19 @@ def for_torch(metadata: bytes, label: str, torch: str) -> bytes:
         if field.name == _REQUIRES:
             last = len(lines)
     if not is_required:
-        lines.insert(last or len(lines), f"Requires-Dist: {_TORCH}=={torch}.*".encode())
+        lines.insert(last or len(lines), f"Requires-Dist: {_TORCH}{_any_of(torches)}".encode())
     return end.join(lines) + metadata[len(head) :]
+
+
+def _any_of(torches: Sequence[str]) -> str:
+    """A specifier of some releases and no other: `==2.13.*`, `>=2.13,<2.16,!=2.14.*`."""
+    if len(torches) == 1:
+        return f"=={torches[0]}.*"
+    numbers = [tuple(map(int, torch.split("."))) for torch in torches]
+    (major, first), (last_major, last) = min(numbers), max(numbers)
+    between = range(first + 1, last) if major == last_major else ()
+    missing = [f"!={major}.{minor}.*" for minor in between if (major, minor) not in numbers]
+    return ",".join([f">={major}.{first}", f"<{last_major}.{last + 1}", *missing])
 
 
 def _written(field: Field, value: str) -> bytes:
@@ -109,17 +120,17 @@ def _written(field: Field, value: str) -> bytes:
     return name + b": " + value.encode("utf-8", "surrogateescape")
 
 
-def narrow(requirement: str, torch: str) -> str | None:
-    """A requirement of torch for one release of it; None if it is of something else, or only under a condition.
+def narrow(requirement: str, *torches: str) -> str | None:
+    """A requirement of torch for some releases of it; None if it is of something else, or only under a condition.
 
     What the project says of patch releases stays: `torch>=2.1,!=2.13.1` becomes `torch!=2.13.1,==2.13.*`.
 
     Args:
         requirement: as METADATA has it.
-        torch: the release, e.g. `2.13`.
+        torches: the releases, e.g. `2.13`; ascending.
 
     Raises:
-        DriverError: UNSUPPORTED if no version of the release satisfies it.
+        DriverError: UNSUPPORTED if no version of a release satisfies it.
     """
     try:
         wanted = Requirement(requirement)
@@ -127,14 +138,17 @@ def narrow(requirement: str, torch: str) -> str | None:
         return None
     if canonicalize_name(wanted.name) != _TORCH or wanted.marker or wanted.url:
         return None
-    releases = [*(Version(f"{torch}.{patch}") for patch in range(_PATCHES)), *_named(wanted.specifier, torch)]
-    if not any(wanted.specifier.contains(release, prereleases=True) for release in releases):
-        message = f"the project requires `{requirement}`, which torch {torch} is not"
-        raise error(Code.UNSUPPORTED, message, help="choose another torch with --torch, or change that requirement")
+    releases = []
+    for torch in torches:
+        own = [*(Version(f"{torch}.{patch}") for patch in range(_PATCHES)), *_named(wanted.specifier, torch)]
+        if not any(wanted.specifier.contains(release, prereleases=True) for release in own):
+            message = f"the project requires `{requirement}`, which torch {torch} is not"
+            raise error(Code.UNSUPPORTED, message, help="choose another torch with --torch, or change that requirement")
+        releases += own
     kept = [
         part for part in wanted.specifier if not all(part.contains(release, prereleases=True) for release in releases)
     ]
-    wanted.specifier = SpecifierSet(",".join([f"=={torch}.*", *map(str, kept)]))
+    wanted.specifier = SpecifierSet(",".join([_any_of(torches), *map(str, kept)]))
     return str(wanted)
 
 

@@ -49,6 +49,7 @@ class Module:
         limited_api: whether `py_limited_api` is set.
         dlink: whether `dlink=True` is set (device code that is linked).
         dlink_flags: `extra_compile_args` for that, with what torch adds to them.
+        builder: `torch` for torch's BuildExtension, `setuptools` for a build_ext that is none; empty for CMake.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Module:
     limited_api: bool = False
     dlink: bool = False
     dlink_flags: tuple[str, ...] = ()
+    builder: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

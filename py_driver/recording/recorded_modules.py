@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _TEXTS = ("cxx_flags", "nvcc_flags", "dlink_flags", "runtime_library_dirs", "extra_objects", "extra_link_args")
 _KINDS = ("cpp", "cuda")
+_BUILDERS = ("torch", "setuptools")
 _UNKNOWN = "pyproject.toml"
 
 
@@ -76,6 +77,7 @@ def modules_of(noted: Sequence[dict[str, Any]], project: Path, shown: str, paths
                 library_dirs=tuple(paths.relative(path) for path in value["library_dirs"]),
                 limited_api=value["limited_api"],
                 dlink=value["dlink"],
+                builder=value.get("builder", "") if value.get("builder") in _BUILDERS else "",
                 **{key: tuple(paths.in_text(text) for text in value[key]) for key in _TEXTS},
             )
         )

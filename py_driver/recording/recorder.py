@@ -23,6 +23,7 @@ from py_driver.recording.build_requirements import chosen, installed, normalized
 from py_driver.recording.build_system import read_build_system
 from py_driver.recording.facts import facts
 from py_driver.recording.failures import Failures
+from py_driver.recording.generated_script import SCRIPT, reads_itself_alone
 from py_driver.recording.paths import Paths
 from py_driver.recording.record import FORMAT, RECORD, TREE, WHEEL, Record, read_record
 from py_driver.recording.recorded_modules import modules_of
@@ -44,6 +45,9 @@ RECORDINGS: Final = "recordings"
 
 _ATTEMPTS: Final = 16
 """How often a build may ask for another package."""
+
+_ROCM_ARCHS: Final = ("PYTORCH_ROCM_ARCH", "HIP_ARCHITECTURES", "GPU_ARCHS")
+"""The variables for AMD architectures: torch's own, and those of causal-conv1d and flash-attn."""
 
 _EPOCH: Final = "315532800"
 """1980-01-01: the earliest time that a zip archive has."""
@@ -155,7 +159,7 @@ class _Run:
         facts_of_run = [
             FORMAT,
             _version(),
-            project_copy.digest(self._entries),
+            self._digest(),
             spell(configuration),
             repr(self._torch),
             repr(self._system),
@@ -164,6 +168,13 @@ class _Run:
             sandbox.isolation(),
         ]
         self.key = sha256(json.dumps(facts_of_run).encode())[:24]
+
+    def _digest(self) -> str:
+        """The digest of what a build reads of the project."""
+        if not reads_itself_alone(self._entries):
+            return project_copy.digest(self._entries)
+        scripts = [entry for entry in self._entries if entry.path == SCRIPT]
+        return json.dumps([project_copy.digest(scripts), [entry.path for entry in self._entries]])
 
     def into(self, target: Path, output: Output) -> None:
         """Run the build until it has all that it asks for, and put the recording to its place.
@@ -298,7 +309,8 @@ class _Run:
             names = {"CUDA_HOME": toolkit, "CUDA_PATH": toolkit, "TORCH_CUDA_ARCH_LIST": self._torch.arch_list}
             found |= {**names, "FORCE_CUDA": "1"}
         elif self._torch.hip:
-            names = {"ROCM_HOME": toolkit, "ROCM_PATH": toolkit, "PYTORCH_ROCM_ARCH": ";".join(self._torch.archs)}
+            archs = ";".join(self._torch.archs)
+            names = {"ROCM_HOME": toolkit, "ROCM_PATH": toolkit, **dict.fromkeys(_ROCM_ARCHS, archs)}
             found |= {**names, "FORCE_CUDA": "1"}
         cpu, machine = self._configuration.cpu or "", sysconfig.get_platform().rpartition("-")[2]
         if cpu != machine:

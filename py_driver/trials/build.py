@@ -13,6 +13,7 @@ from py_driver.building.session import session
 from py_driver.building.variant_dir import BUILD
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.output import counted
+from py_driver.plan.precompiled import with_precompiled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from py_driver.errors import DriverError
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
+    from py_driver.plan.plan import Plan
     from py_driver.trials.projects import Trial
 
 
@@ -86,7 +88,7 @@ def build_trials(trials: Sequence[Trial], releases: Releases, output: Output, ch
     cpu_seconds = 0.0
     by_directory = {trial.directory: trial for trial in trials}
     tasks = [
-        Prepared(directory=trial.directory, plan=trial.plan, chosen=trial.plan.variants)
+        Prepared(directory=trial.directory, plan=_plan(trial, choices), chosen=trial.plan.variants)
         for trial in trials
         if trial.plan.variants
     ]
@@ -106,6 +108,11 @@ def build_trials(trials: Sequence[Trial], releases: Releases, output: Output, ch
                 for entry, outcome in zip(group, batch.outcomes(), strict=True):
                     found |= _collected(entry, by_directory[entry.task.directory], batch, outcome)
     return Outcomes(of=found, cpu_seconds=cpu_seconds)
+
+
+def _plan(trial: Trial, choices: Choices) -> Plan:
+    """The plan of a trial, whose candidates include the same header."""
+    return trial.plan if choices.remote.is_used else with_precompiled(trial.plan, trial.directory)
 
 
 def _collected(

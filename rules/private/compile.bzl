@@ -11,6 +11,9 @@ load(":sources.bzl", "add_directories", "source_prefix_map")
 # Debug sections name the directory that clang runs in; gcc is told by our program.
 NO_DIRECTORY = "-fdebug-compilation-dir=."
 
+# What torch's setup.py classes define for all sources.
+_HAS_EXTENSION_HEADER = "-DTORCH_API_INCLUDE_EXTENSION_H"
+
 def _repository_prefix_map(file):
     """Takes the way to an external repository out of `__FILE__`: its name differs between Bazel versions and root modules."""
     root = file.owner.workspace_root
@@ -78,6 +81,10 @@ def id_header(job):
     """
     return job.id.header if job.id else None
 
+def _cxx_abi(job):
+    """The define that chooses the C++ ABI."""
+    return [] if job.cxx_abi == "none" else ["-D_GLIBCXX_USE_CXX11_ABI=%d" % (1 if job.cxx_abi == "cxx11" else 0)]
+
 def preprocessor_flags(arguments, job, needed, name):
     """Adds the defines and the ways to headers.
 
@@ -89,8 +96,7 @@ def preprocessor_flags(arguments, job, needed, name):
     """
     arguments.add("-DNDEBUG")
     arguments.add_all(job.backend.options)
-    if job.cxx_abi != "none":
-        arguments.add("-D_GLIBCXX_USE_CXX11_ABI=%d" % (1 if job.cxx_abi == "cxx11" else 0))
+    arguments.add_all(_cxx_abi(job))
     arguments.add_all(job.target_version)
     for library in job.libraries:
         arguments.add_all(library.defines)
@@ -237,6 +243,7 @@ def compile_cxx(ctx, job, source):
     needed = None if language else job.needed
     name = ctx.file._extension_name if job.id and not language else None
     scan = scanned(job, source, needed)
+    header = None
     if job.gcc and not language:
         compiler = gcc_compiler(ctx, job, scan)
         headers = preprocessor_inputs(job, source, compiler.files + ([job.gpu.headers] if job.gpu else []), name, needed)
@@ -244,6 +251,9 @@ def compile_cxx(ctx, job, source):
         brought = packed_inputs(job, source, [job.cc] + ([job.gpu] if job.gpu else []), name, needed)
         headers = brought.inputs
         compiler = _clang_compiler(ctx, job, scan, brought)
+        header = job.precompiled if needed and job.precompiled and job.precompiled.header and not name else None
+        if header:
+            headers = depset([header.header, header.text], transitive = [headers])
 
     def common(gpu = True):
         arguments = ctx.actions.args()
@@ -265,7 +275,7 @@ def compile_cxx(ctx, job, source):
         find.add_all(compiler.compile)
         add_source(find, job, source)
         find.add("-o", object)
-        program, first = compiler.start("compile", [], read)
+        program, first = compiler.start("compile", [], read, header)
         run("KernelCxxCompile", "Compiling", first + [common(), find], headers, [object] + read, program)
         return [object], [object]
     text = phase_file(ctx, source, "KernelCxxPreprocess")
@@ -303,9 +313,9 @@ def compile_cxx(ctx, job, source):
 def _clang_compiler(ctx, job, scan, packed):
     """clang as `compile_cxx` calls a compiler; `gcc_compiler` tells of the fields."""
 
-    def start(step, full, read):
+    def start(step, full, read, header = None):
         if step != "compile-text":
-            guard, first = guarded(ctx, job.cc.compiler, packed, scan, full, read)
+            guard, first = guarded(ctx, job.cc.compiler, packed, scan, full, read, header)
             return guard, [first]
         if not full:
             guard, first = confined(ctx, job.cc.compiler)
@@ -332,7 +342,50 @@ def _clang_compiler(ctx, job, scan, packed):
         start = start,
     )
 
-def guarded(ctx, compiler, packed, scan = [], full = [], read = []):
+def precompiled_command(job, args, header, text):
+    """What has clang parse what a source includes, as `compile_cxx` would have it read by sources of any project.
+
+    Options of an author are not among these: a source that has some which matter is compiled without.
+
+    Args:
+        job: struct of `source`, File, and what of a job of `compile_cxx` counts for it.
+        args: function that makes Args.
+        header: File to make.
+        text: File to make, with the text of it.
+
+    Returns:
+        struct of `arguments`, list of Args, and `inputs`, depset of File.
+    """
+    own = [job.registration, job.source] + job.binding.headers
+    brought = packed([job.cc, job.torch], own)
+    first = args()
+    first.add("precompile")
+    add_packs(first, brought)
+    first.add("--text", text)
+    first.add("--")
+    first.add(job.cc.compiler)
+    arguments = args()
+    arguments.add("clang")
+    arguments.add_all(job.cc.flags)
+    arguments.add_all(VISIBILITY)
+    arguments.add_all(language_flags(job))
+    arguments.add_all([job.cc.compiler, job.registration], map_each = _repository_prefix_map)
+    arguments.add("-ffile-prefix-map=%s/=" % job.torch.root)
+    arguments.add_all(job.cc.includes, before_each = "-isystem")
+    arguments.add_all(["-DNDEBUG", _HAS_EXTENSION_HEADER])
+    arguments.add_all(_cxx_abi(job))
+    arguments.add_all([job.registration, job.binding.marker], map_each = dirname, before_each = "-I")
+    arguments.add(job.torch.needed, format = "--needed-headers=%s")
+    arguments.add_all(job.torch.includes, before_each = "-isystem")
+    arguments.add_all([NO_DIRECTORY, "-c"])
+    arguments.add(job.source)
+    arguments.add("-o", header)
+    return struct(
+        arguments = [first, arguments],
+        inputs = depset(own + [job.torch.needed], transitive = [brought.inputs]),
+    )
+
+def guarded(ctx, compiler, packed, scan = [], full = [], read = [], precompiled = None):
     """A compiler that reads an action's inputs and nothing else: it fails if it has, where no sandbox keeps it from that.
 
     Args:
@@ -342,12 +395,16 @@ def guarded(ctx, compiler, packed, scan = [], full = [], read = []):
         scan: list of File, see `scanned`.
         full: list of File, the text of all headers, if the action makes that too.
         read: list of File, see `headers_file`, if the action writes that.
+        precompiled: PrecompiledHeaderInfo of what the source may include first, or None.
 
     Returns:
         dict, `executable` and `tools` of an action; and Args, those that come first.
     """
     arguments = ctx.actions.args()
     arguments.add("guarded")
+    if precompiled:
+        arguments.add("--precompiled", precompiled.header)
+        arguments.add("--precompiled-text", precompiled.text)
     add_packs(arguments, packed)
     arguments.add_all(scan, before_each = "--scan")
     arguments.add_all(full, before_each = "--full")

@@ -16,7 +16,7 @@ load(":cuda.bzl", "without_threads")
 load(":errors.bzl", "fail_with")
 load(":linking.bzl", "linking_of")
 load(":openmp.bzl", "asks_for_openmp", "gpu_openmp")
-load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo", "no_objects")
+load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo", "PrecompiledHeaderInfo", "no_objects")
 load(":sources.bzl", "bare_sources", "include_directories")
 load(":stable_abi.bzl", "target_version")
 load(":transitions.bzl", "more_flags", "objects_transition")
@@ -45,6 +45,10 @@ def _gcc(cuda_flags, cxx_flags, depends, hip_flags):
     """The target of gcc if a section has to do with OpenMP or `//rules/settings:cxx` chooses it; only then it is ever fetched."""
     asked = _needs_gcc(cxx_flags, depends) or gpu_openmp(cuda_flags, hip_flags).asked
     return GCC if asked else GCC_IF_CHOSEN
+
+def _precompiled(precompiled, depends):
+    """The target of the precompiled header of a section, if it asks for that and the header fits."""
+    return Label("//rules/private/include:precompiled") if precompiled and _PYBIND in depends else None
 
 def _sdk(ctx, toolchain_type, attribute, wanted, title):
     """The SDK of what a section asks for, if the variant names a release of it."""
@@ -159,6 +163,7 @@ def _kernel_objects_impl(ctx):
         needed = torch.needed if torch and wants_needed and stable_abi == NONE and not hipified and not cpython else None,
         pybind_defines = torch.pybind_defines if torch and cpython else [],
         own_arch_list = ctx.attr.own_arch_list,
+        precompiled = ctx.attr._precompiled[PrecompiledHeaderInfo] if ctx.attr._precompiled else None,
         packing = _packing(ctx, backend, gpu, linking),
         libraries = [library[LibrarySdkInfo] for library in ctx.attr._libraries] + openmp,
         linking = linking,
@@ -246,6 +251,9 @@ kernel_objects = rule(
         "own_arch_list": attr.bool(
             doc = "Whether `__CUDA_ARCH_LIST__`, if split, has the target's capabilities only, not all that nvcc knows.",
         ),
+        "precompiled": attr.bool(
+            doc = "Whether C++ sources that include torch/extension.h first, and have bindings by `pybind`, are compiled with a precompiled header of it. Their objects are the same. It takes 100 MB, and for one source longer than it saves.",
+        ),
         "srcs": attr.label_list(
             allow_files = ["." + extension for extension in list(LANGUAGES) + CXX_EXTENSIONS + list(OTHER_LANGUAGES)],
             mandatory = True,
@@ -265,6 +273,7 @@ kernel_objects = rule(
         "_headers": attr.label(default = "//rules/settings:headers"),
         "_libraries": attr.label_list(default = _libraries, providers = [LibrarySdkInfo]),
         "_more_flags": attr.label(default = "//rules/settings:more_flags"),
+        "_precompiled": attr.label(default = _precompiled, providers = [PrecompiledHeaderInfo]),
         "_registration": include("registration.h"),
         "_stable_abi": attr.label(default = "//rules/settings:stable_abi"),
         "_torch": attr.label(default = "//rules/settings:torch"),

@@ -11,6 +11,7 @@ load(":backends.bzl", "TOOLCHAINS")
 load(":check.bzl", "check_extension")
 load(":cuda.bzl", "arch_number")
 load(":errors.bzl", "fail_with")
+load(":json_text.bzl", "json_with")
 load(":link.bzl", "link_extension")
 load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo", "KernelTritonInfo", "KernelVariantInfo")
 load(":transitions.bzl", "cell_transition")
@@ -116,7 +117,7 @@ def _metadata(ctx, objects):
         chosen["compress"] = ctx.attr._compress
     values = {name: setting[BuildSettingInfo].value for name, setting in chosen.items()}
     others = {name: value for name, value in values.items() if value != FLAGS[name]["default"]}
-    return json.encode(json.decode(ctx.attr.metadata) | others) if others else ctx.attr.metadata
+    return json_with(ctx.attr.metadata, others) if others else ctx.attr.metadata
 
 def _check_platform(ctx):
     """Fails if a variant for the CPU of the machine that builds would be compiled for another one."""

@@ -34,6 +34,14 @@ KernelTritonInfo = provider(
     },
 )
 
+PrecompiledHeaderInfo = provider(
+    doc = "Headers that clang has parsed.",
+    fields = {
+        "header": "File; what clang made of them, or None",
+        "text": "File; the options and the text that it is of, see precompiled.zig, or None",
+    },
+)
+
 KernelVariantInfo = provider(
     doc = "One built variant.",
     fields = {

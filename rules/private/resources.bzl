@@ -57,6 +57,17 @@ def plain_resources(mnemonic):
     """
     return _RESOURCES[mnemonic][0]
 
+def full_resources(mnemonic):
+    """The `resource_set` of an action that compiles what includes all of torch's headers.
+
+    Args:
+        mnemonic: string, of the action.
+
+    Returns:
+        function of the operating system and the number of inputs.
+    """
+    return _RESOURCES[mnemonic][2]
+
 def resources(mnemonic, job):
     """The `resource_set` of an action that compiles.
 

@@ -5,6 +5,7 @@ load("//rules/facts:phases.bzl", "PHASES")
 load("//toolchains/triton:sdk.bzl", "TritonSdkInfo")
 load(":actions.bzl", "ACTION", "package_path")
 load(":errors.bzl", "fail_with")
+load(":json_text.bzl", "json_object", "json_with")
 load(":providers.bzl", "KernelTritonInfo")
 load(":resources.bzl", "plain_resources")
 load(":transitions.bzl", "neutral_transition")
@@ -29,8 +30,11 @@ def _module_path(ctx, file):
         fail_with(ctx.label, "srcs", "`%s` is not below `%s`" % (path, root), "move it, or set `python_root`")
     return ctx.attr.module + "/" + path.removeprefix(root)
 
-def _compile(ctx, sdk, name, request, arch):
+def _compile(ctx, sdk, name, text, arch):
     """Compiles a function for an architecture; the files that come of it."""
+    function = json.decode(text)["function"]
+    read = ctx.attr.reads.get(function)
+    srcs = [file for file in ctx.files.srcs if read == None or package_path(file) in read]
     label = arch if ctx.attr.backend == "rocm" else "sm_" + arch.replace(".", "")
     stem = "%s.objects/%s.phases/%s/%s" % (ctx.label.name, name, label, PHASES[_MNEMONIC]["makes"]["arch"])
     files = struct(
@@ -44,23 +48,23 @@ def _compile(ctx, sdk, name, request, arch):
     arguments.add_all(["-I", "-S", "-B"])
     arguments.add(sdk.script)
     arguments.add(sdk.site)
-    arguments.add(json.encode(request | {
+    arguments.add(json_with(text, {
         "arch": arch,
         "backend": _BACKENDS[ctx.attr.backend].target,
-        "function": ctx.attr.module + "." + request["function"],
+        "package": ctx.attr.module,
     }))
     arguments.add(files.code)
-    for file in ctx.files.srcs:
+    for file in srcs:
         arguments.add("-f", _module_path(ctx, file))
         arguments.add(package_path(file))
         arguments.add(file)
     ctx.actions.run(
         executable = sdk.loader,
         arguments = [arguments],
-        inputs = depset(ctx.files.srcs + [sdk.python], transitive = [sdk.files]),
+        inputs = depset(srcs + [sdk.python], transitive = [sdk.files]),
         outputs = [files.code, files.facts, files.text],
         mnemonic = _MNEMONIC,
-        progress_message = "Compiling %s for %s of %%{label}" % (request["function"], arch),
+        progress_message = "Compiling %s for %s of %%{label}" % (function, arch),
         resource_set = plain_resources(_MNEMONIC),
         **ACTION
     )
@@ -76,22 +80,21 @@ def _kernel_triton_impl(ctx):
     texts = []
     codes = []
     for name, text in ctx.attr.requests.items():
-        request = json.decode(text)
         for arch in ctx.attr.archs:
-            files = _compile(ctx, sdk, name, request, arch)
+            files = _compile(ctx, sdk, name, text, arch)
             place = "_aot/%s.%s." % (name, arch)
             names[place + _BACKENDS[ctx.attr.backend].code] = files.code
             names[place + "json"] = files.facts
             codes.append(files.code)
             texts.append(files.text)
     index = ctx.actions.declare_file(ctx.label.name + ".objects/index.json")
-    ctx.actions.write(index, json.encode({
-        "archs": ctx.attr.archs,
-        "backend": ctx.attr.backend,
-        "functions": json.decode(ctx.attr.functions),
-        "requests": {name: json.decode(text) for name, text in ctx.attr.requests.items()},
-        "strict": ctx.attr.strict,
-        "triton": sdk.version,
+    ctx.actions.write(index, json_object({
+        "archs": json.encode(ctx.attr.archs),
+        "backend": json.encode(ctx.attr.backend),
+        "functions": ctx.attr.functions,
+        "requests": json_object(ctx.attr.requests),
+        "strict": json.encode(ctx.attr.strict),
+        "triton": json.encode(sdk.version),
     }))
     names["_aot/index.json"] = index
     return [
@@ -123,6 +126,9 @@ kernel_triton = rule(
         "python_root": attr.string(
             mandatory = True,
             doc = "The directory, relative to the Bazel package, that is the root of the Python package.",
+        ),
+        "reads": attr.string_list_dict(
+            doc = "By the name of a function in the package those of `srcs` that its compile reads; all of them where absent.",
         ),
         "release": attr.string(
             mandatory = True,

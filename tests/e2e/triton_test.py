@@ -60,10 +60,28 @@ torch = sys.modules["torch"] = types.ModuleType("torch")
 torch.Tensor, torch.autograd = Tensor, types.SimpleNamespace(Function=object)
 driver.set_active(Driver())
 sys.path.insert(0, sys.argv[1])
-from triton_ahead import kernels
+import triton.language as tl
+from triton_ahead import kernels, second
 x = Tensor()
+second.typed.warmup(x, TYPE=tl.float16, grid=(1,))
+second.decided.warmup(x, 16, grid=(1,))
 kernels.scale.fn.warmup(x, x, 4096, 2.0, BLOCK=128, num_warps=8, grid=(1,))
 kernels.scale.fn.warmup(x, x, 4095, 2.0, BLOCK=64, grid=(1,))
+"""
+
+_SECOND = """import triton
+import triton.language as tl
+
+
+@triton.jit
+def typed(out, TYPE: tl.constexpr):
+    tl.store(out, tl.full((), 1, TYPE))
+
+
+@triton.heuristics({"EVEN": lambda known: known["count"] % 2 == 0})
+@triton.jit
+def decided(out, count, EVEN: tl.constexpr):
+    tl.store(out, EVEN)
 """
 
 
@@ -120,6 +138,30 @@ def test_only_what_a_compile_reads_compiles_anew(project: Path, capsys: pytest.C
     assert _counts(_build(project, capsys)) == {"torch-cuda": (1, 0, 0), "torch-rocm": (1, 0, 0)}
 
 
+def test_constants_reach_the_compile_and_the_launcher_as_written(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = shutil.copytree(PROJECTS / "triton_ahead", base / "constants")
+    aot = project / "aot.toml"
+    values = {"TEXT": '\u00e9\u4e2d\U0001f600"\\', "NEAR": 0.7071067811865476, "TINY": 5e-324, "LONG": 9007199254740993}
+    config = ", ".join(f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
+    more = f'[kernel.same]\nfunction = "second.same"\nconfigs = [{{ {config} }}]\nsignatures = [{{ out = "*i32" }}]\n'
+    aot.write_text(f"{aot.read_text(encoding='utf-8')}\n{more}", encoding="utf-8")
+    checks = [f"    tl.static_assert({name} == {value!a})\n" for name, value in values.items()]
+    parameters = ", ".join(f"{name}: tl.constexpr" for name in values)
+    begin = f"import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef same(out, {parameters}):\n"
+    text = "".join([f"# {time.time_ns()}\n", begin, *checks, "    tl.store(out, 1)\n"])
+    (project / _KERNELS / "second.py").write_text(text, encoding="utf-8")
+    # The function of the other module is not compiled anew.
+    result = _build(project, capsys, "--variant", "torch-cuda")
+    assert _counts(result)["torch-cuda"][0] == 1
+    [variant] = (project / "build").iterdir()
+    index = json.loads((variant / "_aot" / "index.json").read_text(encoding="utf-8"))
+    assert [request["constants"] for request in index["requests"].values() if request["constants"].get("TEXT")] == [
+        values
+    ]
+
+
 def test_a_mistake_in_a_kernel_is_shown_at_its_place(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kernels = project / _KERNELS / "kernels.py"
     text = kernels.read_text(encoding="utf-8")
@@ -157,11 +199,20 @@ def site(project: Path) -> Path:
     return found
 
 
-def _compiled(site: Path, directory: Path, text: str, backend: str = "cuda", arch: str = "9.0") -> tuple[str, str]:
+def _compiled(  # noqa: PLR0913  (what, where and for whom)
+    site: Path,
+    directory: Path,
+    text: str,
+    backend: str = "cuda",
+    arch: str = "9.0",
+    *,
+    signature: dict[str, str] | None = None,
+) -> tuple[str, str]:
     """The assembly of the function `store` of a module; and what is wrong with that."""
     module = directory / "kernels.py"
     module.write_text(text, encoding="utf-8")
-    request = {"function": "pkg.kernels.store", "signature": {"out": "*i32"}, "constants": {}, "options": {}}
+    types = {"out": "*i32"} if signature is None else signature
+    request = {"package": "pkg", "function": "kernels.store", "constants": {}, "options": {}, "signature": types}
     words = [json.dumps({**request, "backend": backend, "arch": arch}), str(directory / "code")]
     file = ["-f", "pkg/kernels.py", "torch-ext/pkg/kernels.py", str(module)]
     command = [sys.executable, "-I", "-S", "-B", str(ROOT / "toolchains/triton/compile.py"), str(site), *words, *file]
@@ -198,12 +249,77 @@ def test_a_callee_that_depends_on_another_package_is_an_error(site: Path, tmp_pa
     assert wrong.startswith(f"{tmp_path / 'kernels.py'}:{line}:1: error: `store` or what it calls depends on another")
 
 
+@pytest.mark.parametrize(
+    ("value", "wrong"),
+    [
+        ("len(open('table.txt').read())", "reads `table.txt`"),
+        ("len(__import__('os').listdir('.'))", "lists `.`"),
+        ("__import__('os').system('exit 3')", "runs `exit 3`"),
+        ("int(__import__('os').environ.get('STEPS', '3'))", "`X` depends on an environment variable"),
+        ("1 if __import__('os').getenv('STEPS') else 2", "`X` depends on an environment variable"),
+        ("__import__('importlib').import_module('pkg.' + 'other').y", "imports `pkg.other` by a name that is no plain"),
+    ],
+    ids=["file", "directory", "program", "environ", "getenv", "import"],
+)
+def test_a_value_that_depends_on_the_machine_is_an_error(site: Path, tmp_path: Path, value: str, wrong: str) -> None:
+    (tmp_path / "table.txt").write_text("text", encoding="utf-8")
+    # What the author does about it without hiding it.
+    text = _STORES.replace(
+        "X = tl.constexpr({value})", f"try:\n    Y = {value}\nexcept Exception:\n    Y = 5\n{{value}}"
+    )
+    code, found = _compiled(site, tmp_path, text.format(value="X = tl.constexpr(Y if isinstance(Y, int) else 7)"))
+    assert code == ""
+    assert wrong in found
+
+
+def test_a_variable_that_no_kernel_depends_on_may_be_read(site: Path, tmp_path: Path) -> None:
+    level = 'import logging\nimport os\n\nlogging.getLogger("a").setLevel(os.environ.get("LEVEL", "INFO"))\n'
+    assert _compiled(site, tmp_path, level + _STORES.format(value="17"))[0]
+
+
+@pytest.mark.parametrize(
+    ("decorator", "wrong"),
+    [
+        ("@triton.jit\n", "is annotated as i64, not i32"),
+        ("@(lambda function: function.fn)\n@triton.jit\n", "is no function of `triton.jit`"),
+        ("@triton.jit\n@(lambda function: lambda out, m: 1)\n", "has the parameters out, m, and not those"),
+    ],
+    ids=["type", "function", "parameters"],
+)
+def test_a_function_that_is_not_as_listed_is_an_error(site: Path, tmp_path: Path, decorator: str, wrong: str) -> None:
+    text = _STORES.format(value="1").replace("@triton.jit\n", decorator).replace("(out)", "(out, n: tl.int64)")
+    code, found = _compiled(site, tmp_path, text, signature={"out": "*i32", "n": "i32"})
+    assert code == ""
+    assert wrong in found
+
+
+def test_asserts_of_a_function_with_debug_are_compiled(site: Path, tmp_path: Path) -> None:
+    text = _STORES.format(value="1").replace("    tl.store", "    tl.device_assert(tl.program_id(0) < 5)\n    tl.store")
+    assert "__assertfail" not in _compiled(site, tmp_path, text)[0]
+    (tmp_path / "code").unlink()
+    assert "__assertfail" in _compiled(site, tmp_path, text.replace("triton.jit", "triton.jit(debug=True)"))[0]
+    # The function that asserts has parameters of its own.
+    assert json.loads((tmp_path / "code.json").read_text(encoding="utf-8"))["hidden"] == 2
+
+
+def test_what_a_launch_needs_to_know_of_decorators_is_told(site: Path, tmp_path: Path) -> None:
+    config = "triton.Config({'B': 32}, pre_hook=print), triton.Config({'C': 3})"
+    decorators = f"@triton.autotune([{config}], key=[])\n@triton.heuristics({{'E': len}})\n@triton.jit"
+    constants = "(out, B: tl.constexpr = 1, C: tl.constexpr = 2, E: tl.constexpr = 3)"
+    text = _STORES.format(value="1").replace("@triton.jit", decorators).replace("(out)", constants)
+    assert _compiled(site, tmp_path, text)[1] == ""
+    facts = json.loads((tmp_path / "code.json").read_text(encoding="utf-8"))
+    assert (facts["tuned"], facts["heuristics"]) == (["B", "C"], ["E"])
+    assert (facts["config_hook"], facts["hook"]) == (True, False)
+
+
 def test_what_triton_compiles_is_recorded(base: Path, site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A GPU has its place taken by the name of one: Triton compiles for it and launches nothing."""
     project = shutil.copytree(PROJECTS / "triton_ahead", base / "traced")
     manifest = project / "build.toml"
     manifest.write_text(manifest.read_text(encoding="utf-8").replace('["cuda"', '["cpu", "cuda"'), encoding="utf-8")
     (project / _KERNELS / "__init__.py").write_text("", encoding="utf-8")
+    (project / _KERNELS / "second.py").write_text(_SECOND, encoding="utf-8")
     (base / "launch.py").write_text(_LAUNCH, encoding="utf-8")
     info = [str(ROOT / "driver"), "bazel", "--", "info", "output_base"]
     output_base = subprocess.run(
@@ -228,5 +344,6 @@ def test_what_triton_compiles_is_recorded(base: Path, site: Path, capsys: pytest
     ]
     assert [call["signature"]["count"] for call in found["calls"]] == ["i32:16", "i32"]
     assert [call["new"] for call in found["calls"]] == [True, False]
+    assert found["left"] == ["second.typed", "second.decided"]
     assert __main__.main(["check", str(project)]) == 0
     assert (project / "aot.toml").read_text(encoding="utf-8").count("signatures") == 2

@@ -26,6 +26,7 @@ _MNEMONICS = [
     "KernelCudaCompile",
     "KernelCxxCompile",
     "KernelCxxName",
+    "KernelCxxPrecompile",
     "KernelCxxPreprocess",
     "KernelId",
     "KernelIdObject",

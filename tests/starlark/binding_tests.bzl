@@ -33,6 +33,21 @@ def _headers_test_impl(ctx):
 
 headers_test = _make(_headers_test_impl)
 
+def _precompiled_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    [compile] = _actions(env, "KernelCxxCompile", "pybind_cpu")
+    header = "bazel-out/cfg/bin/rules/private/include/precompiled.pch"
+    asserts.equals(env, [header], _after(compile, "--precompiled"))
+    asserts.true(env, header in [mapped(file.path) for file in compile.inputs.to_list()], "the header is no input")
+    for action in _actions(env, "CudaPreprocess", "pybind_cuda"):
+        asserts.equals(env, [], _after(action, "--precompiled"))
+    [made] = _actions(env, "KernelCxxPrecompile", "precompiled")
+    words = [word for word in made.argv if "projects" in word or "tests/" in word or "EXTENSION_NAME" in word]
+    asserts.equals(env, [], words, "a header for all projects names one")
+    return analysistest.end(env)
+
+precompiled_test = _make(_precompiled_test_impl)
+
 def _binding_test_impl(ctx):
     env = analysistest.begin(ctx)
     name = "torch213-cxx11-cu130-module-binding"
@@ -81,6 +96,7 @@ def binding_test_suite(name):
         {
             "binding_is_a_python_file_and_a_library_beside_it": binding_test,
             "headers_of_a_binding_are_found_before_all_others": headers_test,
+            "sources_of_a_binding_get_a_precompiled_header": precompiled_test,
         },
         target_under_test = "//tests/starlark/project:torch213-cxx11-cu130-module-binding",
     )

@@ -8,7 +8,7 @@ GraphInfo = provider(
     },
 )
 
-_EDGES = ["variants", "objects", "id", "_abi_check", "_assemble", "_compile", "_link", "triton"]
+_EDGES = ["variants", "objects", "id", "_abi_check", "_assemble", "_compile", "_link", "_precompiled", "triton"]
 
 def _targets(value):
     return value if type(value) == type([]) else [value] if value else []

@@ -116,40 +116,57 @@ def driver() -> Driver:
     return Driver()
 
 
+REQUESTS = {
+    "plain": _request(),
+    "aligned": _request(x="*fp16:16", n="i32:16"),
+    "one": _request(n="1"),
+    "relu": _request({"BLOCK": 64, "ACT": "relu"}),
+    "wide": _request({"BLOCK": 128}, {"num_warps": 8, "num_stages": 2}),
+}
+PARAMETERS = [[name, name in ("BLOCK", "ACT"), [""] * (name == "ACT")] for name in (*TYPES, "BLOCK", "ACT")]
+PLAIN = {"config_hook": False, "heuristics": [], "hook": False, "tuned": None}
+
+
+class Launcher:
+    """Writes the package of the launcher with some code in it, for a GPU of capability 8.9, and imports it."""
+
+    def __init__(self, directory: Path, driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._directory = directory
+        self._driver = driver
+        self._monkeypatch = monkeypatch
+        self.name = f"{PACKAGE}._aot"
+
+    def write(self, requests: dict[str, Any], parameters: list[Any], **about: object) -> ModuleType:
+        """The package, with a function `kernels.f` for requests; `about` is what the compile says of the function."""
+        index: dict[str, Any] = {
+            "archs": ["8.0", "8.6", "9.0"],
+            "backend": "cuda",
+            "functions": {"kernels.f": {"parameters": parameters}},
+            "requests": requests,
+            "strict": False,
+            "triton": "3.9.0",
+        }
+        aot = self._directory / "_aot"
+        aot.mkdir()
+        for file in SOURCE.glob("*.py"):
+            (aot / file.name).write_bytes(file.read_bytes())
+        (aot / "index.json").write_text(json.dumps(index))
+        for name, request in requests.items():
+            signature = request["signature"].items()
+            passed = [[key, type_.partition(":")[0]] for key, type_ in signature if type_ not in ("1", "None")]
+            facts: dict[str, Any] = {"ctas": 1, "cooperative": False, "pdl": False, "scratch": 0, "shared": 65536}
+            facts |= {"name": "f", "hidden": 2, "parameters": passed, "threads": 128, **PLAIN, **about}
+            for arch in index["archs"]:
+                (aot / f"{name}.{arch}.json").write_text(json.dumps(facts))
+                (aot / f"{name}.{arch}.cubin").write_text(f"{name} {arch}")
+        (self._directory / "kernels.py").write_text("import no_triton_here\n")
+        found = importlib.import_module(self.name)
+        self._monkeypatch.setattr(sys.modules[f"{self.name}._cuda"], "_library", lambda: self._driver)
+        return found
+
+
 @pytest.fixture
-def launched(tmp_path: Path, driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The package of the launcher, with some code in it, for a GPU of capability 8.9; `kernels.f` is not compiled."""
-    requests = {
-        "plain": _request(),
-        "aligned": _request(x="*fp16:16", n="i32:16"),
-        "one": _request(n="1"),
-        "relu": _request({"BLOCK": 64, "ACT": "relu"}),
-        "wide": _request({"BLOCK": 128}, {"num_warps": 8, "num_stages": 2}),
-    }
-    known = [*TYPES, "BLOCK", "ACT"]
-    index: dict[str, Any] = {
-        "archs": ["8.0", "8.6", "9.0"],
-        "backend": "cuda",
-        "functions": {
-            "kernels.f": {"parameters": [[name, name in ("BLOCK", "ACT"), [""] * (name == "ACT")] for name in known]}
-        },
-        "requests": requests,
-        "strict": False,
-        "triton": "3.9.0",
-    }
-    aot = tmp_path / "_aot"
-    aot.mkdir()
-    for file in SOURCE.glob("*.py"):
-        (aot / file.name).write_bytes(file.read_bytes())
-    (aot / "index.json").write_text(json.dumps(index))
-    for name, request in requests.items():
-        parameters = [[key, type_.partition(":")[0]] for key, type_ in request["signature"].items() if type_ != "1"]
-        facts: dict[str, Any] = {"ctas": 1, "cooperative": False, "pdl": False, "scratch": 0, "shared": 65536}
-        facts |= {"name": "f", "hidden": 2, "parameters": parameters, "threads": 128}
-        for arch in index["archs"]:
-            (aot / f"{name}.{arch}.json").write_text(json.dumps(facts))
-            (aot / f"{name}.{arch}.cubin").write_text(f"{name} {arch}")
-    (tmp_path / "kernels.py").write_text("import no_triton_here\n")
+def launcher(tmp_path: Path, driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Iterator[Launcher]:
     torch = ModuleType("torch")
     torch._C = SimpleNamespace(_cuda_getDevice=lambda: 0, _cuda_getCurrentRawStream=lambda device: 1000 + device)  # type: ignore[attr-defined]  # noqa: SLF001
     torch.version = SimpleNamespace(cuda="13.0")  # type: ignore[attr-defined]
@@ -160,13 +177,17 @@ def launched(tmp_path: Path, driver: Driver, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setitem(sys.modules, PACKAGE, package)
     monkeypatch.delenv("RULES_TORCH_KERNELS_TRITON", raising=False)
-    found = importlib.import_module(f"{PACKAGE}._aot")
-    monkeypatch.setattr(sys.modules[f"{PACKAGE}._aot._cuda"], "_library", lambda: driver)
-    driver.parameters = "QiqfQQ"
-    yield found
+    yield Launcher(tmp_path, driver, monkeypatch)
     for name in {*sys.modules} - before:
         if name.startswith(PACKAGE):
             del sys.modules[name]
+
+
+@pytest.fixture
+def launched(launcher: Launcher, driver: Driver) -> ModuleType:
+    """The package of the launcher with code of a function that is tuned."""
+    driver.parameters = "QiqfQQ"
+    return launcher.write(REQUESTS, PARAMETERS, tuned=["BLOCK"])
 
 
 def test_the_driver_gets_grid_stream_and_arguments(launched: ModuleType, driver: Driver) -> None:
@@ -248,8 +269,8 @@ def test_a_tensor_of_the_host_is_never_launched_after_one_of_the_gpu(launched: M
 
 def test_triton_is_told_of_once_and_gets_the_call(launched: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "kernels.py").write_text(
-        "calls = []\nclass f:\n    def __class_getitem__(cls, grid):\n"
-        "        return lambda **named: calls.append((grid, named))\n"
+        "calls = []\nclass f:\n    arg_names = [1]\n    def __class_getitem__(cls, grid):\n"
+        "        return lambda *args, **named: calls.append((grid, args, named))\n"
     )
     x = Tensor(0, FLOAT)
     with warnings.catch_warnings(record=True) as caught:
@@ -257,8 +278,7 @@ def test_triton_is_told_of_once_and_gets_the_call(launched: ModuleType, tmp_path
         for _ in range(2):
             launched.kernels.f[(4,)](x, 3, 1, 1.0, BLOCK=64, num_warps=2)
     assert [str(warning.message).rpartition(": ")[2] for warning in caught] == ["Triton compiles it now"]
-    named = {"x": x, "n": 3, "big": 1, "scale": 1.0, "BLOCK": 64, "ACT": "", "num_warps": 2}
-    assert launched.kernels.calls == [((4,), named)] * 2
+    assert launched.kernels.calls == [((4,), (x, 3, 1, 1.0), {"BLOCK": 64, "num_warps": 2})] * 2
 
 
 def test_strict_refuses_what_nothing_was_compiled_for(launched: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,3 +298,176 @@ def test_a_thread_without_a_context_gets_one(launched: ModuleType, driver: Drive
     driver.answers = [201]
     launched.kernels.f[(1,)](Tensor(0), 1, 1, 1.0, BLOCK=64)
     assert len(driver.launches) == 2
+
+
+def _plain(**types: str) -> dict[str, Any]:
+    return {"function": "kernels.f", "signature": types, "constants": {}, "options": {}}
+
+
+def _with_constants(constants: dict[str, Any], **types: str) -> dict[str, Any]:
+    return {**_plain(**types), "constants": constants}
+
+
+def test_a_grid_of_a_tuned_function_gets_the_constants_of_the_code(launched: ModuleType, driver: Driver) -> None:
+    launched.kernels.f[lambda known: (known["n"] // known["BLOCK"],)](Tensor(0x1000), 640, 0, 1.0)
+    assert driver.loaded[0] == "aligned 8.6"
+    assert driver.launches[0][1] == (10, 1, 1)
+
+
+def test_names_of_parameters_may_be_any(launcher: Launcher, driver: Driver) -> None:
+    names = ["grid", "key", "start", "device", "known", "find", "stream", "others", "arguments", "value0", "index"]
+    driver.parameters = f"{'i' * len(names)}QQ"
+    parameters = [[name, False, []] for name in names]
+    f = launcher.write({"a": _plain(**dict.fromkeys(names, "i32"))}, parameters).kernels.f
+    for first in (100, 200):
+        f[(1,)](**{name: first + place for place, name in enumerate(names)})
+    values = [list(launch[5:-2]) for launch in driver.launches]
+    assert values == [[first + place for place in range(len(names))] for first in (100, 200)]
+
+
+def test_an_option_may_be_a_parameter_too(launcher: Launcher, driver: Driver) -> None:
+    driver.parameters = "iQQ"
+    requests = {
+        f"w{count}": {**_with_constants({"num_warps": count}, n="i32"), "options": {"num_warps": count}}
+        for count in (4, 8)
+    }
+    f = launcher.write(requests, [["n", False, []], ["num_warps", True, []]]).kernels.f
+    f[(1,)](5, num_warps=8)
+    assert driver.loaded[0] == "w8 8.6"
+
+
+@pytest.mark.parametrize(
+    ("about", "config", "reason"),
+    [
+        ({"heuristics": ["EVEN"]}, {}, "a heuristic chooses `EVEN`"),
+        ({"heuristics": ["num_warps"]}, {"EVEN": True}, "a heuristic chooses `num_warps`"),
+        ({"heuristics": ["EVEN"], "tuned": ["EVEN"]}, {}, "a heuristic chooses `EVEN`"),
+        ({"tuned": ["EVEN"], "config_hook": True}, {}, "a hook is called"),
+        ({"hook": True}, {"EVEN": True}, "a hook is called"),
+        ({}, {}, "no code for"),
+    ],
+)
+@pytest.mark.parametrize("default", [[], [False], [True]], ids=["no default", "False", "True"])
+def test_what_triton_chooses_or_does_at_a_launch_is_left_to_it(  # noqa: PLR0913  (a table)
+    launcher: Launcher,
+    driver: Driver,
+    about: dict[str, Any],
+    config: dict[str, Any],
+    reason: str,
+    default: list[bool],
+) -> None:
+    requests = {str(even): _with_constants({"EVEN": even}, n="i32") for even in (True, False)}
+    f = launcher.write(requests, [["n", False, []], ["EVEN", True, default]], **about).kernels.f
+    if default and reason == "no code for":
+        driver.parameters = "iQQ"
+        f[(1,)](5)
+        assert driver.loaded[0] == f"{default[0]} 8.6"
+        return
+    with pytest.raises(RuntimeError, match=reason):
+        f[(1,)](5, **config)
+    assert driver.launches == []
+
+
+def test_a_configuration_that_is_passed_has_no_hook(launcher: Launcher, driver: Driver) -> None:
+    driver.parameters = "iQQ"
+    requests = {"code": _with_constants({"EVEN": True}, n="i32")}
+    f = launcher.write(requests, [["n", False, []], ["EVEN", True, []]], tuned=["EVEN"], config_hook=True).kernels.f
+    f[(1,)](5, EVEN=True)
+    assert len(driver.launches) == 1
+
+
+def test_a_function_whose_options_alone_are_tuned_takes_the_first_listed(launcher: Launcher, driver: Driver) -> None:
+    driver.parameters = "iQQ"
+    requests = {"w8": {**_plain(n="i32"), "options": {"num_warps": 8}}}
+    f = launcher.write(requests, [["n", False, []]], tuned=[]).kernels.f
+    f[(1,)](5)
+    assert driver.loaded[0] == "w8 8.6"
+
+
+def test_a_default_that_only_the_module_knows_is_in_code_without_a_value(launcher: Launcher, driver: Driver) -> None:
+    driver.parameters = "iQQ"
+    requests = {"two": _with_constants({"MODE": 2}, n="i32"), "default": _plain(n="i32")}
+    f = launcher.write(requests, [["n", False, []], ["MODE", True, []]]).kernels.f
+    f[(1,)](5)
+    assert driver.loaded[0] == "default 8.6"
+    with pytest.raises(RuntimeError, match="no code"):
+        f[(1,)](5, MODE=3)
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, True), (1, 1.0), (True, 1), (2, 2.0)], ids=repr)
+def test_equal_constants_of_other_types_are_others(
+    launcher: Launcher, driver: Driver, first: float, second: float
+) -> None:
+    driver.parameters = "iQQ"
+    f = launcher.write({"code": _with_constants({"C": first}, n="i32")}, [["n", False, []], ["C", True, []]]).kernels.f
+    f[(1,)](5, C=first)
+    with pytest.raises(RuntimeError, match="no code"):
+        f[(1,)](5, C=second)
+    assert len(driver.launches) == 1
+
+
+@pytest.mark.parametrize(
+    ("types", "fitting", "other"),
+    [
+        (["i64"], 1 << 40, 1 << 63),
+        (["u64"], 1 << 63, -5),
+        (["u32"], 5, -5),
+        (["i8"], 5, 300),
+        (["i16:16"], 16, 1 << 15),
+        (["fp32", "i32:16"], 32, 33),
+        (["fp32", "i32:16"], 0.5, 33),
+        (["*fp16:16", "i32"], 5, 1 << 40),
+        (["None", "i32:16"], 16, 17),
+        (["None", "fp32"], None, 1),
+        (["u1", "i32"], True, 1 << 40),
+    ],
+    ids=repr,
+)
+def test_a_call_never_gets_the_code_of_one_before_that_does_not_fit(
+    launcher: Launcher, driver: Driver, types: list[str], fitting: object, other: object
+) -> None:
+    requests = {f"code{index}": _plain(n=type_) for index, type_ in enumerate(types)}
+    f = launcher.write(requests, [["n", False, []]]).kernels.f
+    codes = {"i64": "q", "u64": "Q", "u32": "I", "i8": "b", "i16:16": "h", "u1": "B"}
+    code = {float: "f", type(None): ""}.get(type(fitting), codes.get(types[0], "i"))
+    driver.parameters = f"{code}QQ"
+    f[(1,)](fitting)
+    assert driver.launches[0][5:-2] == (() if fitting is None else (fitting,))
+    with pytest.raises(RuntimeError, match="no code"):
+        f[(1,)](other)
+    assert len(driver.launches) == 1
+
+
+def test_a_tensor_or_a_number_is_passed_as_what_it_is(launcher: Launcher, driver: Driver) -> None:
+    f = launcher.write({"a": _plain(n="*fp16:16"), "b": _plain(n="i32")}, [["n", False, []]]).kernels.f
+    driver.parameters = "QQQ"
+    f[(1,)](Tensor(0x1000))
+    driver.parameters = "iQQ"
+    f[(1,)](7)
+    assert [launch[5] for launch in driver.launches] == [0x1000, 7]
+
+
+def test_an_argument_with_a_default_that_only_the_module_knows_may_be_left_out(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    f = launcher.write({"a": _plain(n="i32", scale="fp32")}, [["n", False, []], ["scale", False, []]]).kernels.f
+    (tmp_path / "kernels.py").write_text(
+        "calls = []\nclass f:\n    def __class_getitem__(cls, grid):\n        return lambda *args: calls.append(args)\n"
+    )
+    with pytest.warns(RuntimeWarning, match="Triton compiles it now"):
+        f[(1,)](5)
+    assert importlib.import_module(f"{PACKAGE}.kernels").calls == [(5,)]
+
+
+def test_a_kernel_is_imported_from_its_module_too(launched: ModuleType, launcher: Launcher) -> None:
+    module = importlib.import_module(f"{launcher.name}.kernels")
+    assert module is launched.kernels
+    assert module.f is launched.kernels.f
+    with pytest.raises(ImportError):
+        importlib.import_module(f"{launcher.name}.kernel")
+
+
+def test_all_else_of_a_function_is_that_of_triton(launched: ModuleType, tmp_path: Path) -> None:
+    assert not hasattr(launched.kernels.f, "arg_names")
+    (tmp_path / "kernels.py").write_text("class f:\n    arg_names = ['x']\n")
+    assert launched.kernels.f.arg_names == ["x"]

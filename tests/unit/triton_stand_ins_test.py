@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import sys
 from pathlib import Path
@@ -26,12 +27,14 @@ STAND_INS = _program().StandIns
 
 def _read(text: str, *, answer: bool, backend: str = "cuda", arch: str = "9.0") -> ModuleType:
     """A module of a text, read with stand-ins."""
-    finder = STAND_INS(backend, arch, answer=answer)
+    finder = STAND_INS(backend, arch, "pkg", answer=answer)
     module = ModuleType("pkg.kernels")
+    module.__spec__ = importlib.machinery.ModuleSpec("pkg.kernels", None)
+    module.__package__ = "pkg"
     before = {*sys.modules}
     sys.meta_path.append(finder)
     try:
-        finder.run(text, "kernels.py", module, "pkg")
+        finder.run(text, "kernels.py", module, {"pkg": False, "pkg.kernels": True, "pkg.there": True})
     finally:
         sys.meta_path.remove(finder)
         for name in {*sys.modules} - before:
@@ -75,6 +78,9 @@ def test_a_capability_is_that_of_the_target() -> None:
         'import torch\nX = torch.__version__.startswith("2") and 3',
         'import torch\nX = f"{torch.__version__}"',
         "try:\n    import apex\n    X = 1\nexcept ImportError:\n    X = 2",
+        "try:\n    from . import extension\n    X = 1\nexcept ImportError:\n    X = 2",
+        "try:\n    from .extension import fast\n    X = 1\nexcept ImportError:\n    X = 2",
+        "try:\n    import pkg.extension\n    X = 1\nexcept ImportError:\n    X = 2",
         "import torch\nX = isinstance(1, torch.Tensor)",
         "import torch\nX = len([0 for _ in torch.things])",
         'import torch\nX = "sm_90" in torch.cuda.get_arch_list()',

@@ -2,11 +2,11 @@
 
     python3 -I -S -B compile.py SITE REQUEST OUT [-f NAME SHOWN FILE]...
 
-SITE is the directory with the package `triton`. REQUEST is JSON: `function`, e.g. `swiglu.kernels.forward`;
-`signature`, the type of each argument as rules/private/triton.bzl describes it; `constants` and `options` of Triton;
-`backend` and `arch`. Each FILE is a module of the kernel's Python package under its NAME in that, e.g.
-`swiglu/kernels.py`; debuggers and profilers see it as SHOWN. OUT becomes the machine code, OUT.json what a launcher
-needs to know, and OUT.txt the PTX or AMD's assembly.
+SITE is the directory with the package `triton`. REQUEST is JSON: `package`, e.g. `swiglu`, and `function` in that,
+e.g. `kernels.forward`; `signature`, the type of each argument as rules/private/triton.bzl describes it; `constants`
+and `options` of Triton; `backend` and `arch`. Each FILE is a module of the kernel's Python package under its NAME in
+that, e.g. `swiglu/kernels.py`; debuggers and profilers see it as SHOWN. OUT becomes the machine code, OUT.json what a
+launcher needs to know, and OUT.txt the PTX or AMD's assembly.
 
 The module is imported without a torch, and without the `__init__.py` of its package: see stand_ins.py.
 """
@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120  (no links: an action's own file)
 from stand_ins import StandIns
+from surroundings import Variables, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,11 +47,30 @@ _WAVE64 = "gfx9"
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 """Where an object lies, in what Python shows of it."""
 
-_PTX_PARAMETER = re.compile(r"^\s*\.param\s", re.MULTILINE)
-"""A parameter of a kernel in PTX: Triton has more than the function, pointers to memory of its own."""
+_PTX_ENTRY = re.compile(r"\.entry\s+[\w$]+\s*\(([^)]*)\)")
+"""The parameters of a kernel in PTX: Triton has more than the function, pointers to memory of its own."""
 
 _TEXTS = {"cuda": ("cubin", "ptx"), "hip": ("hsaco", "amdgcn")}
 """What Triton calls the machine code and its text, by backend."""
+
+
+_VALUES = ("1", "0")
+"""Values of environment variables that a module is read with, to see what depends on them."""
+
+_WATCH = Watch()
+
+
+class DependsError(Exception):
+    """What would be compiled depends on a package that is not there.
+
+    Args:
+        message: what does.
+        name: what it is called where it is written; empty for the module.
+    """
+
+    def __init__(self, message: str, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
 
 
 class _Files(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
@@ -64,6 +84,7 @@ class _Files(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         self._packages |= {
             ".".join(module.split(".")[:end]) for module in self._files for end in range(1, module.count(".") + 1)
         }
+        self._present = {name: name in self._files for name in (*self._files, *self._packages)}
 
     def find_spec(
         self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None
@@ -76,6 +97,10 @@ class _Files(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         return None
 
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        """A stand-in for a package whose `__init__` is not there."""
+        return None if spec.name in self._files else self._stand_ins.package(spec.name, self._present)
+
     def get_source(self, fullname: str) -> str:
         """The text of a module; a package is empty."""
         return self._files[fullname][1].read_text(encoding="utf-8") if fullname in self._files else ""
@@ -86,7 +111,7 @@ class _Files(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         if name not in self._files:
             return
         module.__file__ = self._files[name][0]
-        self._stand_ins.run(self.get_source(name), module.__file__, module, name.partition(".")[0])
+        self._stand_ins.run(self.get_source(name), module.__file__, module, self._present)
 
 
 def _types(function: Any, request: Mapping[str, Any]) -> tuple[dict[str, str], dict[tuple[int], Any], dict[Any, Any]]:  # noqa: ANN401
@@ -107,25 +132,64 @@ def _types(function: Any, request: Mapping[str, Any]) -> tuple[dict[str, str], d
     return types, constants, attributes
 
 
-def _function(name: str) -> Any:  # noqa: ANN401  (Triton's)
-    """The JIT function of a name, without what decorates it."""
+def _function(name: str) -> tuple[Any, dict[str, Any]]:
+    """The JIT function of a name, without what decorates it; and what a launcher needs to know of that.
+
+    Raises:
+        DependsError: it is no function of Triton's.
+    """
     module, _, attribute = name.rpartition(".")
     found = getattr(importlib.import_module(module), attribute)
+    about: dict[str, Any] = {"config_hook": False, "heuristics": [], "hook": False, "tuned": None}
     while not hasattr(found, "params"):
+        if hasattr(found, "configs"):
+            names = {name for config in found.configs for name in config.kwargs}
+            about["tuned"] = sorted({*names, *(about["tuned"] or [])})
+            about["config_hook"] |= any(config.pre_hook for config in found.configs)
+        elif isinstance(getattr(found, "values", None), dict):
+            about["heuristics"] += found.values
+        if not hasattr(found, "fn"):
+            message = f"`{attribute}` is no function of `triton.jit`: what decorates it returns {type(found).__name__}"
+            raise DependsError(message, attribute)
         found = found.fn
-    return found
+    about["hook"] = bool(getattr(found, "pre_run_hooks", None))
+    return found, about
 
 
-def _read(request: Mapping[str, Any], modules: Mapping[str, tuple[str, Path]], *, answer: bool) -> Any:  # noqa: ANN401
-    """The function that is asked for, with stand-ins of one truth for what is not known of other packages."""
-    stand_ins = StandIns(request["backend"], request["arch"], answer=answer)
+def _read(
+    request: Mapping[str, Any],
+    modules: Mapping[str, tuple[str, Path]],
+    *,
+    answer: bool,
+    variable: str | None = None,
+) -> tuple[Any, dict[str, Any]]:
+    """The function that is asked for, with stand-ins of one truth for what is not known of other packages.
+
+    Args:
+        request: as `main` has it.
+        modules: likewise.
+        answer: the truth.
+        variable: the value of each environment variable that the modules ask for; None if they have none.
+
+    Raises:
+        DependsError: see `_function`; the modules read files, or run programs, while they are imported.
+    """
+    stand_ins = StandIns(request["backend"], request["arch"], request["package"], answer=answer)
     finders = [_Files(modules, stand_ins), stand_ins]
     before = {*sys.modules}
+    environ, os.environ = os.environ, Variables(os.environ, finders[0], variable)  # type: ignore[assignment]
     sys.meta_path.insert(0, finders[0])
     sys.meta_path.append(finders[1])
     try:
-        return _function(request["function"])
+        with _WATCH.watching([str(file) for pair in modules.values() for file in pair]) as touched:
+            found = _function(request["function"])
+        touched += stand_ins.dynamic
+        if touched:
+            message = f"a module of the kernel {touched[0]} while it is imported, and the result is no part of its text"
+            raise DependsError(f"{message}; write what it needs into a module, or pass it as a constexpr")
+        return found
     finally:
+        os.environ = environ  # noqa: B003  (what it was)
         for finder in finders:
             sys.meta_path.remove(finder)
         for name in {*sys.modules} - before:
@@ -141,38 +205,67 @@ def _seen(function: Any) -> dict[str, str]:  # noqa: ANN401  (Triton's)
     return {**{name: _ADDRESS.sub("", repr(value)) for name, value in values.items()}, "": key}
 
 
-class DependsError(Exception):
-    """What would be compiled depends on a package that is not there.
-
-    Args:
-        message: what does.
-        name: what it is called where it is written; empty for the module.
-    """
-
-    def __init__(self, message: str, name: str = "") -> None:
-        super().__init__(message)
-        self.name = name
-
-
-def _certain(request: Mapping[str, Any], modules: Mapping[str, tuple[str, Path]]) -> Any:  # noqa: ANN401
-    """The function that is asked for, which is the same whatever other packages are.
+def _certain(request: Mapping[str, Any], modules: Mapping[str, tuple[str, Path]]) -> tuple[Any, dict[str, Any]]:
+    """The function that is asked for, which is the same whatever other packages are; and what a launcher has to know.
 
     Raises:
-        DependsError: it is not.
+        DependsError: it is not; see `_read`.
     """
-    function = _read(request, modules, answer=False)
+    function, about = _read(request, modules, answer=False)
+    own = _seen(function)
     try:
-        other = _seen(_read(request, modules, answer=True))
+        other = _seen(_read(request, modules, answer=True)[0])
+    except DependsError:
+        raise
     except Exception as problem:
         message = f"the module can be read or not, depending on another package, which is not there now: {problem}"
         raise DependsError(message) from problem
-    own = _seen(function)
+    _same(request, own, other, "another package, which is not there when it is compiled")
+    for value in _VALUES:
+        # A value that the module does not take says nothing.
+        with contextlib.suppress(Exception):
+            other = _seen(_read(request, modules, answer=False, variable=value)[0])
+        _same(request, own, other, "an environment variable, which has no value when it is compiled")
+    return function, about
+
+
+def _same(request: Mapping[str, Any], own: Mapping[str, str], other: Mapping[str, str], why: str) -> None:
+    """Refuse a function of which something depends on what is not known.
+
+    Raises:
+        DependsError: it does.
+    """
     if names := [name for name in {**own, **other} if own.get(name) != other.get(name)]:
         short = request["function"].rpartition(".")[2]
         what = f"the value of `{names[0]}`" if names[0] else f"`{short}` or what it calls"
-        message = f"{what} depends on another package, which is not there when it is compiled; pass it as a constexpr"
-        raise DependsError(message, names[0] or short)
-    return function
+        raise DependsError(f"{what} depends on {why}; pass it as a constexpr", names[0] or short)
+
+
+def _check(function: Any, request: Mapping[str, Any]) -> None:  # noqa: ANN401  (Triton's)
+    """Refuse a function that is not what its text says, or has another type for an argument than is asked for.
+
+    Raises:
+        DependsError: it is.
+    """
+    short = request["function"].rpartition(".")[2]
+    plain = [parameter.name for parameter in function.params if not parameter.is_constexpr]
+    constants = {parameter.name for parameter in function.params} - {*plain}
+    if {*plain} != {*request["signature"]} or not constants.issuperset(request["constants"]):
+        message = (
+            f"`{short}` has the parameters {', '.join(p.name for p in function.params)}, and not those of its text"
+        )
+        raise DependsError(f"{message}: is it defined twice, or do decorators change it?", short)
+    for parameter in function.params:
+        type_ = request["signature"].get(parameter.name, "").removesuffix(_ALIGNED)
+        if parameter.annotation_type and type_ and type_ not in (*_FIXED, parameter.annotation_type):
+            message = f"`{parameter.name}` of `{short}` is annotated as {parameter.annotation_type}, not {type_}"
+            raise DependsError(f"{message}; aot.toml and the annotation have to agree", short)
+
+
+def _parameters(ptx: str) -> int:
+    """How many parameters a kernel has; functions that it calls have their own."""
+    entry = _PTX_ENTRY.search(ptx)
+    return entry[1].count(".param") if entry else 0
 
 
 class _Target:
@@ -195,19 +288,22 @@ def _compile(request: Mapping[str, Any], modules: Mapping[str, tuple[str, Path]]
     else:
         target = GPUTarget("hip", arch, 64 if arch.startswith(_WAVE64) else 32)
     driver.set_active(_Target(target))
-    function = _certain(request, modules)
+    function, launched = _certain(request, modules)
+    _check(function, request)
     types, constants, attributes = _types(function, request)
     source = ASTSource(function, types, constants, attributes)
-    compiled = triton.compile(source, target=target, options=dict(request["options"]))
+    options = {**request["options"], "debug": bool(function.debug)}
+    compiled = triton.compile(source, target=target, options=options)
     about = compiled.metadata
     code, text = _TEXTS[backend]
     out.write_bytes(compiled.asm[code])
     Path(f"{out}.txt").write_text(compiled.asm[text], encoding="utf-8")
     parameters = [[name, type_] for name, type_ in types.items() if type_ != "constexpr"]
     facts = {
+        **launched,
         "cooperative": about.launch_cooperative_grid,
         "ctas": about.num_ctas,
-        "hidden": len(_PTX_PARAMETER.findall(compiled.asm[text])) - len(parameters) if backend == "cuda" else 0,
+        "hidden": _parameters(compiled.asm[text]) - len(parameters) if backend == "cuda" else 0,
         "name": about.name,
         "parameters": parameters,
         "pdl": getattr(about, "launch_pdl", False),
@@ -273,7 +369,8 @@ def main(arguments: Sequence[str]) -> int:
     sys.path.insert(0, str(Path(site).absolute()))
     modules = {name: (shown, files[shown]) for name, shown in names.items()}
     try:
-        _compile(json.loads(request), modules, Path(out))
+        wanted = json.loads(request)
+        _compile({**wanted, "function": f"{wanted['package']}.{wanted['function']}"}, modules, Path(out))
     except Exception as problem:  # noqa: BLE001  (of the author's code, or Triton's of it)
         sys.stderr.write(_shown(problem, files))
         return 1

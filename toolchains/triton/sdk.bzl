@@ -33,7 +33,10 @@ triton_sdk = rule(
         "loader": attr.label(allow_single_file = True, mandatory = True, doc = "The dynamic loader."),
         "python": attr.label(allow_single_file = True, mandatory = True, doc = "The interpreter."),
         "version": attr.string(mandatory = True, doc = "The release, e.g. `3.9.0`."),
-        "_modules": attr.label_list(default = ["//toolchains/triton:stand_ins.py"], allow_files = True),
+        "_modules": attr.label_list(
+            default = ["//toolchains/triton:stand_ins.py", "//toolchains/triton:surroundings.py"],
+            allow_files = True,
+        ),
         "_script": attr.label(default = "//toolchains/triton:compile.py", allow_single_file = True),
     },
     doc = "A release of Triton and a hermetic Python that runs it.",

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 _HELPERS = "__compiled_ahead_%s__"
 """What the code around the kernels calls instead of a builtin function."""
@@ -101,14 +101,23 @@ class _Present(Absent):
 class _Module(ModuleType):
     """A module of a package that is not there."""
 
-    def __init__(self, name: str, stand_in: Absent) -> None:
+    def __init__(self, name: str, stand_in: Absent, parts: Container[str] = ()) -> None:
         super().__init__(name)
         self.stand_in = stand_in
+        self.parts = parts
 
     def __getattr__(self, name: str) -> object:
-        if name == "__path__":
+        if name == "__path__" or f"{self.__name__}.{name}" in self.parts:
             raise AttributeError(name)
         return getattr(self.stand_in, name)
+
+
+def _is_dynamic() -> bool:
+    """Whether what is imported now is so by `importlib.import_module`, and by no statement."""
+    frame = sys._getframe(2)  # noqa: SLF001  (who imports)
+    while frame.f_back and frame.f_globals.get("__name__") == "importlib._bootstrap":
+        frame = frame.f_back
+    return frame.f_code.co_name == "import_module"
 
 
 class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -117,11 +126,14 @@ class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     Args:
         backend: that is compiled for, as Triton calls it: `cuda` or `hip`.
         arch: `9.0`, `gfx942`.
+        own: the name of the kernel's package.
         answer: the truth of what is not known.
     """
 
-    def __init__(self, backend: str, arch: str, *, answer: bool) -> None:
+    def __init__(self, backend: str, arch: str, own: str, *, answer: bool) -> None:
         self.answer = answer
+        self.dynamic: list[str] = []
+        self._own = own
         major, _, minor = arch.partition(".")
         some = _Present(answer)
         cuda = {"is_available": lambda: True}
@@ -138,6 +150,8 @@ class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """A stand-in."""
+        if fullname.startswith(f"{self._own}.") and _is_dynamic():
+            self.dynamic.append(f"imports `{fullname}` by a name that is no plain text")
         if fullname.partition(".")[0] in ("triton", *sys.stdlib_module_names):
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
@@ -146,21 +160,31 @@ class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """An empty module that has every name."""
         return _Module(spec.name, Absent(self.answer, self._known.get(spec.name)))
 
+    def package(self, name: str, parts: Container[str]) -> ModuleType:
+        """A package of the kernel's whose `__init__` is not there: it has every name but those of its parts.
+
+        Args:
+            name: of it.
+            parts: the names of all modules and packages that are there.
+        """
+        return _Module(name, Absent(self.answer), parts)
+
     def exec_module(self, module: ModuleType) -> None:
         """Nothing to run."""
 
-    def run(self, text: str, shown: str, module: ModuleType, own: str) -> None:
+    def run(self, text: str, shown: str, module: ModuleType, present: Mapping[str, bool]) -> None:
         """Run a module of the kernel with the words that stand-ins answer.
 
         Args:
             text: of it.
             shown: what debuggers and profilers call its file.
             module: to run it in.
-            own: the name of the kernel's package.
+            present: the kernel's own modules and packages, with whether the text of each is there.
         """
         helpers: dict[str, Callable[..., Any]] = {"is": self._is, "hasattr": self._has, "getattr": self._get}
         module.__dict__.update({_HELPERS % name: helper for name, helper in helpers.items()})
-        tree = _Words(own, fails=not self.answer).visit(ast.parse(text, shown))
+        package = module.__spec__.parent if module.__spec__ else module.__name__.rpartition(".")[0]
+        tree = _Words(package or "", present, fails=not self.answer).visit(ast.parse(text, shown))
         exec(compile(ast.fix_missing_locations(tree), shown, "exec"), module.__dict__)  # noqa: S102  (an import)
 
     def _is(self, left: object, right: object) -> bool:
@@ -185,12 +209,14 @@ class _Words(ast.NodeTransformer):
     """Rewrites the code around kernels; these Triton reads from the text.
 
     Args:
-        own: the name of the kernel's package.
+        package: the package of the module.
+        present: the kernel's own modules and packages, with whether the text of each is there.
         fails: whether imports that may fail do so.
     """
 
-    def __init__(self, own: str, *, fails: bool) -> None:
-        self._own = own
+    def __init__(self, package: str, present: Mapping[str, bool], *, fails: bool) -> None:
+        self._package = package
+        self._present = present
         self._fails = fails
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
@@ -219,11 +245,21 @@ class _Words(ast.NodeTransformer):
         return node
 
     def _may_fail(self, node: ast.stmt) -> bool:
-        if isinstance(node, ast.ImportFrom) and not node.level:
-            names = [node.module or ""]
+        if isinstance(node, ast.ImportFrom) and node.level:
+            parts = self._package.split(".")
+            names = self._imported(
+                ".".join([*parts[: len(parts) - node.level + 1], *filter(None, [node.module])]), node
+            )
+        elif isinstance(node, ast.ImportFrom):
+            names = self._imported(node.module or "", node)
         else:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        return any(name.partition(".")[0] not in (*_KNOWN_PACKAGES, self._own) for name in names)
+        return any(name.partition(".")[0] not in _KNOWN_PACKAGES and name not in self._present for name in names)
+
+    def _imported(self, module: str, node: ast.ImportFrom) -> list[str]:
+        """What has to be there for `from module import ...`: of a package without a text, its modules."""
+        has_text = self._present.get(module, True)
+        return [module] if has_text else [f"{module}.{alias.name}" for alias in node.names]
 
     @staticmethod
     def _call(name: str, args: list[ast.expr], node: ast.expr) -> ast.Call:

@@ -2,7 +2,8 @@
 
 Python imports a module of this name when it starts. Another one of the name, further on the path, is imported as well.
 Each function that Triton compiles, or finds in its cache, becomes a line of JSON in the file that
-RULES_TORCH_KERNELS_TRACE names, and so does each configuration that an autotuner has chosen.
+RULES_TORCH_KERNELS_TRACE names, and so does each configuration that an autotuner has chosen, and each call of a
+function with heuristics.
 """
 
 from __future__ import annotations
@@ -50,9 +51,14 @@ def _compiled(*, fn: Any, compile: Any, **_others: object) -> None:  # noqa: A00
     constants = {key[0]: value for key, value in zip(found["constant_keys"], found["constant_vals"]) if len(key) == 1}  # noqa: B905  (of one length)
     attributes = {key[0]: value for key, value in zip(found["attrs_keys"], found["attrs_vals"]) if len(key) == 1}  # noqa: B905  (likewise)
     names = list(found["signature"])
+    place = _place(fn.jit_function)
+    if any(type(value).__name__ == "dtype" for value in compile["constants"].values()):
+        # Its name, which the data has, is a text like any other.
+        _write({**place, "unknown": True})
+        return
     _write(
         {
-            **_place(fn.jit_function),
+            **place,
             "signature": found["signature"],
             "constants": {names[index]: value for index, value in constants.items()},
             "aligned": [names[index] for index, value in attributes.items() if ["tt.divisibility", 16] in value],
@@ -83,6 +89,17 @@ def _watch(module: ModuleType) -> None:
         return result
 
     module.Autotuner.run = tuned
+    decide = module.Heuristics.run
+
+    def decided(self: Any, *args: Any, **words: Any) -> Any:  # noqa: ANN401
+        function = self.fn
+        while not hasattr(function, "params"):
+            function = function.fn
+        if not self.values.keys() <= words.keys():
+            _write({**_place(function), "decided": sorted(self.values)})
+        return decide(self, *args, **words)
+
+    module.Heuristics.run = decided
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from tree import write_files
 
 from py_driver.__main__ import main
@@ -16,8 +17,6 @@ from py_driver.plan.project import Project, load
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 BUILD = """[general]
 name = "kernel-of-mine"
@@ -92,6 +91,44 @@ def test_functions_of_others_and_arguments_without_a_spelling_are_left(tmp_path:
     assert (trace.calls, trace.left, trace.others) == ((), ("kernels.forward",), 2)
 
 
+@pytest.mark.parametrize(
+    ("default", "value", "is_listed"),
+    [("", None, False), (" = True", None, False), (" = None", None, True), ("", float("inf"), False), ("", 1.5, True)],
+    ids=str,
+)
+def test_a_constant_that_toml_cannot_say_is_left(
+    tmp_path: Path,
+    default: str,
+    value: float | None,
+    is_listed: bool,  # noqa: FBT001
+) -> None:
+    text = KERNELS.replace(
+        ", FAST: tl.constexpr, BLOCK: tl.constexpr", f", BLOCK: tl.constexpr, FAST: tl.constexpr{default}"
+    )
+    write_files(tmp_path, {f"{PACKAGE}/kernels.py": text, f"{PACKAGE}/__init__.py": "", "build.toml": BUILD})
+    project = load(tmp_path, Releases())
+    record = _record(tmp_path / PACKAGE / "kernels.py", constants={"FAST": value, "BLOCK": 64})
+    trace = read_trace(_log(tmp_path, record), project)
+    assert bool(trace.calls) is is_listed
+    assert bool(trace.left) is not is_listed
+
+
+def test_a_function_with_heuristics_is_left(tmp_path: Path) -> None:
+    project = _project(tmp_path)
+    kernels = tmp_path / PACKAGE / "kernels.py"
+    decided = {"file": str(kernels), "function": "forward", "decided": ["FAST"]}
+    trace = read_trace(_log(tmp_path, decided, _record(kernels)), project)
+    assert (trace.calls, trace.left, trace.others) == ((), ("kernels.forward",), 0)
+
+
+@pytest.mark.parametrize("text", ["\u00e9\u4e2d", "\U0001f600", '"\\\n\t', "\x7f\x01"], ids=ascii)
+def test_a_text_is_read_as_it_was(tmp_path: Path, text: str) -> None:
+    project = _project(tmp_path)
+    record = _record(tmp_path / PACKAGE / "kernels.py", constants={"FAST": text, "BLOCK": 64})
+    calls = read_trace(_log(tmp_path, record), project).calls
+    assert [dict(call.config)["FAST"] for call in listed(_project(tmp_path, aot=ahead_text(calls, project)))] == [text]
+
+
 def test_of_an_autotuned_function_the_chosen_configuration_is_listed(tmp_path: Path) -> None:
     project = _project(tmp_path)
     kernels = tmp_path / PACKAGE / "kernels.py"
@@ -120,10 +157,12 @@ def test_the_list_is_read_as_what_was_recorded(tmp_path: Path) -> None:
 
 
 def test_what_the_file_says_besides_is_kept(tmp_path: Path) -> None:
-    head = 'capabilities = ["9.0"]\nstrict = true\n'
+    head = 'triton = "3.6"\ncapabilities = ["9.0"]\nstrict = true\n'
     kernel = '[kernel.f]\nfunction = "kernels.forward"\nconfigs = [{ FAST = true, BLOCK = 64 }]\n'
     types = 'signatures = [{ out = "*fp16", x = "*fp16", count = "i32", scale = "fp32" }]\n'
-    project = _project(tmp_path, aot=head + kernel + types)
+    write_files(tmp_path, {"configs/gpu.json": '{"16": {"BLOCK": 16, "FAST": true}}'})
+    project = _project(tmp_path, aot=f'{head}{kernel}tuned = "configs"\n{types}')
+    assert len(project.triton[0].requests) == 2
     text = ahead_text(listed(project), project)
     again = _project(tmp_path, aot=text)
     assert again.triton == project.triton

@@ -259,7 +259,7 @@ def test_demo_of_several(built: list[str], monkeypatch: pytest.MonkeyPatch, caps
         return f"{directory.name} is loaded"
 
     shutil.copytree("a", "third")
-    monkeypatch.setattr(installed_torch, "python_for", lambda *_: "python3")
+    monkeypatch.setattr(installed_torch, "python_for", lambda *_, **_more: "python3")
     monkeypatch.setattr(example, "run_example", run)
     words = ["--torch=2.13", "--backend=cpu", "a", "group", "third", "metal"]
     assert __main__.main(["demo", *words]) == 5

@@ -420,3 +420,84 @@ def test_a_python_that_torch_has_no_wheel_for_is_an_error(tmp_path: Path) -> Non
     [diagnostic] = failure.value.diagnostics
     assert diagnostic.code is Code.UNSUPPORTED
     assert diagnostic.message == "torch 2.13 has no wheel for Python 3.15"
+
+
+ROCM = "torch213-cxx11-rocm72-x86_64-linux"
+
+
+def test_for_rocm_sources_of_a_cuda_extension_are_hip_with_torchs_own_macros(tmp_path: Path) -> None:
+    flags = ("-O3", "-DUSE_CUDA_FAST=CUDA", "--offload-arch=gfx942,gfx90a")
+    made = plan(tmp_path, recorded(ROCM, module(nvcc_flags=flags, define_macros=(("WITH_CUDA", None),))))
+    [variant] = made.variants
+    assert variant.archs == ("gfx90a", "gfx942")
+    cpp, cuda = (next(group for group in made.groups if f".{kind}." in group.name) for kind in ("cpp", "cuda"))
+    assert (cpp.backend, cuda.backend, cuda.cuda_flags) == ("rocm", "rocm", ())
+    wanted = ["-DUSE_ROCM=1", "-DHIPBLAS_V2", "-D__HIP_NO_HALF_OPERATORS__=1", "-DWITH_CUDA", "-DUSE_HIP_FAST=CUDA"]
+    assert [flag for flag in cuda.hip_flags if flag in {*wanted, "-DUSE_CUDA_FAST=CUDA"}] == wanted
+    assert [flag for flag in cpp.cxx_flags if flag in wanted] == ["-DUSE_ROCM=1", "-DHIPBLAS_V2", "-DWITH_CUDA"]
+
+
+def test_for_rocm_a_cpp_extension_stays_as_it_is(tmp_path: Path) -> None:
+    made = plan(tmp_path, recorded(ROCM, module(kind="cpp", sources=("csrc/ops.cpp",))))
+    [group] = made.groups
+    assert (group.backend, made.variants[0].archs) == ("cpu", None)
+    assert "-DUSE_ROCM=1" in group.cxx_flags
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "words"),
+    [
+        ({"nvcc_flags": ("--use_fast_math",)}, Code.BAD_FLAG, "--use_fast_math"),
+        ({"nvcc_flags": ("-gencode", "arch=compute_90,code=sm_90")}, Code.BAD_FLAG, "-gencode"),
+        ({"nvcc_flags": ("--offload-arch=native",)}, Code.BAD_FLAG, "not the same on every machine"),
+        ({"dlink": True}, Code.UNSUPPORTED, "device code of HIP is not linked"),
+    ],
+    ids=["nvcc", "gencode", "native", "dlink"],
+)
+def test_what_rocm_cannot_have_is_refused(fields: dict[str, object], code: Code, words: str, tmp_path: Path) -> None:
+    with pytest.raises(DriverError) as failure:
+        plan(tmp_path, recorded(ROCM, module(**fields), arch_list="gfx942"))
+    problem = failure.value.diagnostics[0]
+    assert problem.code is code
+    assert words in problem.message
+    assert "cuda-capabilities" not in problem.help
+
+
+def test_cmake_is_not_rewritten_for_rocm(tmp_path: Path) -> None:
+    files = {**FILES, "CMakeLists.txt": "pybind11_add_module(_C ops.cpp)\n"}
+    with pytest.raises(DriverError, match="nothing rewrites that as HIP"):
+        plan(tmp_path, recorded(ROCM, arch_list="gfx942"), files=files, script="CMakeLists.txt")
+
+
+@pytest.mark.parametrize(
+    ("builder", "flags", "standard"),
+    [
+        ("torch", (), "-std=c++20"),
+        ("torch", ("-std=c++17",), "-std=c++17"),
+        ("setuptools", (), ""),
+        ("", (), ""),
+    ],
+    ids=["torch", "named", "setuptools", "cmake"],
+)
+def test_the_standard_is_the_one_that_torch_adds(
+    builder: str, flags: tuple[str, ...], standard: str, tmp_path: Path
+) -> None:
+    made = plan(tmp_path, recorded(CU130, module(builder=builder, cxx_flags=flags, nvcc_flags=flags)))
+    for group in made.groups:
+        own = group.cuda_flags or group.cxx_flags
+        assert [flag for flag in own if flag.startswith("-std")] == ([standard] if standard else [])
+        assert ("-DTORCH_EXTENSION_NAME=_C" in own) == (builder != "setuptools")
+
+
+def test_an_older_release_of_torch_adds_an_older_standard(tmp_path: Path) -> None:
+    made = plan(tmp_path, recorded("torch211-cxx11-cu130-x86_64-linux", module(builder="torch")))
+    assert all("-std=c++17" in (group.cuda_flags or group.cxx_flags) for group in made.groups)
+
+
+def test_a_source_for_every_python_sees_the_limited_api_of_its_tag(tmp_path: Path) -> None:
+    files = {**FILES, "csrc/plain.cpp": "#include <Python.h>\nPyMODINIT_FUNC PyInit__C() { return nullptr; }\n"}
+    own = module(kind="cpp", sources=("csrc/plain.cpp",), limited_api=True, define_macros=(("FOO", None),))
+    made = plan(tmp_path, recorded(CPU, own), files=files)
+    [group] = made.groups
+    flags = list(group.cxx_flags)
+    assert flags.index("-UPy_LIMITED_API") < flags.index("-DPy_LIMITED_API=0x03090000") < flags.index("-DFOO")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from py_driver import __main__
-from py_driver.cli.load_tables import spans
+from py_driver.cli.load_tables import short_names, spans
 from py_driver.inspecting.library_files import package_of
 from py_driver.inspecting.library_needs import abi_of, is_torch, needs_of
 from py_driver.inspecting.load_table import Build, load_table
@@ -113,6 +113,13 @@ def test_mangled_names_know_their_abi_and_namespace() -> None:
     assert is_torch(NEW)
     assert is_torch("_ZTVN5torch3jit5GraphE")
     assert not is_torch("_ZNSt6vectorIN2at6TensorESaIS1_EE5clearEv")
+
+
+def test_names_are_as_long_as_it_takes_to_tell_them_apart() -> None:
+    paths = ["a/x.so", "b/x.so", "a/b/x.so", "c.so", "d/c.so"]
+    assert [*short_names(paths).values()] == ["a/x.so", "b/x.so", "a/b/x.so", "c.so", "d/c.so"]
+    assert [*short_names(["a/x.so", "b/y.so"]).values()] == ["x.so", "y.so"]
+    assert [*short_names(["p/a/x.so", "p/b/x.so"]).values()] == ["a/x.so", "b/x.so"]
 
 
 def test_spans_are_those_of_the_whole_list() -> None:

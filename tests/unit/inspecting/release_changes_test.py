@@ -17,7 +17,7 @@ from py_driver import __main__
 from py_driver.inspecting.call_breaks import breaks, op_call, python_call
 from py_driver.inspecting.device_functions import device_functions
 from py_driver.inspecting.recorded_symbols import Recorded
-from py_driver.inspecting.release_changes import is_new_major, release_changes
+from py_driver.inspecting.release_changes import ReleaseChange, is_new_major, release_changes
 from py_driver.inspecting.release_facts import ReleaseFacts, release_facts
 from py_driver.matrix.releases import Releases
 from py_driver.system.elf import Elf
@@ -167,6 +167,148 @@ KEEPS = {
     "an extra requires more": Release(requires=f"{Release.requires}Requires-Dist: x; extra == 'a'\n"),
     "nothing changes": Release(),
 }
+
+
+MORE = """
+import importlib
+from typing import NamedTuple, overload
+from .impl import *
+from .impl import _hidden as shown
+from thing.impl import gelu as absolute
+from . import layers
+if importlib:
+    def maybe(x): ...
+try:
+    from .impl import tried
+except ImportError:
+    tried = None
+alias = maybe
+LIMIT = 3
+async def later(x): ...
+@overload
+def many(x: int) -> int: ...
+@overload
+def many(x: str) -> str: ...
+def many(x, y=1): ...
+class Point(NamedTuple):
+    x: int
+    y: int = 0
+class Derived(layers.Layer, Point):
+    kind = 1
+    @property
+    def area(self): ...
+    @staticmethod
+    def of(x): ...
+    def run(self, x, /, *rest): ...
+"""
+IMPL = """
+def gelu(x, *args): ...
+def _hidden(x): ...
+def tried(x): ...
+"""
+LAYERS = """
+__all__ = ["Layer"]
+__all__ += ["Other"]
+__all__.extend(["lazy"])
+class Base:
+    def apply(self, x): ...
+class Layer(Base):
+    def __call__(self, x): ...
+class Other: ...
+def __getattr__(name): ...
+"""
+SOURCES = {"thing/__init__.py": MORE, "thing/impl.py": IMPL, "thing/layers.py": LAYERS, "alone.py": "def f(x): ...\n"}
+PYTHON_BREAKS = {
+    "a name that a star brings": ("gelu(x, *args)", "_gelu(x, *args)"),
+    "a further argument has a name": ("gelu(x, *args)", "gelu(x, y=1, *args)"),
+    "a name under another one": ("_hidden(x)", "_hidden(y)"),
+    "an absolute import": ("import gelu as absolute", "import gelu as other"),
+    "a function under a condition": ("def maybe(x)", "def maybe(x, y)"),
+    "an import that may fail": ("def tried(x)", "def tried(x, y)"),
+    "an alias": ("alias = maybe", "alias_ = maybe"),
+    "a value": ("LIMIT = 3", "_LIMIT = 3"),
+    "a coroutine function": ("async def later", "def later"),
+    "the function behind overloads": ("many(x, y=1)", "many(x)"),
+    "a field of a named tuple": ("    y: int = 0", "    z: int = 0"),
+    "a default of a field": ("    y: int = 0", "    y: int"),
+    "a method of a base": ("def apply(self, x)", "def apply(self)"),
+    "a method of a base is gone": ("def apply(self, x)", "def _apply(self, x)"),
+    "a base": ("class Derived(layers.Layer, Point)", "class Derived(Point)"),
+    "an attribute": ("    kind = 1", "    pass"),
+    "a property": ("def area(self)", "def size(self)"),
+    "a static method": ("def of(x)", "def of(y)"),
+    "further arguments of a method": ("run(self, x, /, *rest)", "run(self, x, /)"),
+    "a name of __all__": ('["Layer"]', "[]"),
+    "a name that is added to __all__": ('+= ["Other"]', "+= []"),
+    "a name that only __getattr__ knows": ('extend(["lazy"])', "extend([])"),
+    "a special method": ("def __call__(self, x)", "def __call__(self, x, y)"),
+    "a module beside packages": ("def f(x)", "def f()"),
+    "a function becomes a value": ("def f(x): ...", "f = 1"),
+}
+PYTHON_KEEPS = {
+    "a parameter by place has another name": ("run(self, x, /, *rest)", "run(self, y, /, *rest)"),
+    "a method moves to a base": ("class Layer(Base):\n    def __call__(self, x): ...", "class Layer(Base): ..."),
+    "a private function": ("def __getattr__(name)", "def _other(name)"),
+    "an overload": ("def many(x: str) -> str", "def many(x: bytes) -> bytes"),
+}
+
+
+def python_wheel(directory: Path, old: str = "", new: str = "") -> Path:
+    """A wheel of Python files, in which a text is another."""
+    directory.mkdir()
+    path = directory / "thing-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in SOURCES.items():
+            changed = text.replace(old, new) if old else text
+            if "def __call__" in old and "Layer(Base): ..." in new:
+                changed = changed.replace(
+                    "def apply(self, x): ...", "def apply(self, x): ...\n    def __call__(self, x): ..."
+                )
+            archive.writestr(name, changed)
+    return path
+
+
+@pytest.mark.parametrize("name", PYTHON_BREAKS)
+def test_a_planted_break_of_python_is_found(name: str, tmp_path: Path) -> None:
+    old, new = PYTHON_BREAKS[name]
+    assert sum(text.count(old) for text in SOURCES.values()) == 1
+    pair = python_wheel(tmp_path / "old"), python_wheel(tmp_path / "new", old, new)
+    assert __main__.main(["diff", *map(str, pair), "--breaking"]) == 1
+
+
+@pytest.mark.parametrize("name", PYTHON_KEEPS)
+def test_a_change_of_python_that_breaks_nobody_is_no_break(name: str, tmp_path: Path) -> None:
+    pair = python_wheel(tmp_path / "old"), python_wheel(tmp_path / "new", *PYTHON_KEEPS[name])
+    assert __main__.main(["diff", *map(str, pair), "--breaking"]) == 0
+
+
+def test_packages_of_one_wheel_are_apart(tmp_path: Path) -> None:
+    for name, text in (("old", "def f(x): ...\n"), ("new", "def f(x, y): ...\n")):
+        (tmp_path / name / "a").mkdir(parents=True)
+        (tmp_path / name / "b").mkdir()
+        (tmp_path / name / "a" / "__init__.py").write_text(text)
+        (tmp_path / name / "b" / "__init__.py").write_text("def f(x): ...\n")
+    assert __main__.main(["diff", str(tmp_path / "old"), str(tmp_path / "new"), "--breaking"]) == 1
+
+
+def test_an_installed_package_is_compared_with_its_wheel(tmp_path: Path) -> None:
+    path = python_wheel(tmp_path / "old")
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(tmp_path / "site")
+    package = [change for change in _changes(path, tmp_path / "site" / "thing") if change.subject != "alone.f"]
+    assert package == []
+
+
+def _changes(old: Path, new: Path) -> list[ReleaseChange]:
+    return release_changes(release_facts(old, RECORDED), release_facts(new, RECORDED))
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "3", '"\\ud800"'])
+def test_a_file_of_another_program_with_the_name_is_no_metadata(tmp_path: Path, text: str) -> None:
+    (tmp_path / "thing").mkdir()
+    (tmp_path / "thing" / "__init__.py").write_text("def f(x): ...\n")
+    (tmp_path / "thing" / "metadata.json").write_text(text)
+    assert __main__.main(["diff", str(tmp_path), str(tmp_path), "--breaking"]) == 0
 
 
 @pytest.mark.parametrize("name", BREAKS)

@@ -37,6 +37,7 @@ def _fixed(line: str) -> str:
         ("auto a = x.data_ptr<float>();", "auto a = x.mutable_data_ptr<float>();"),
         ("auto a = p->data_ptr<float>();", "auto a = p->mutable_data_ptr<float>();"),
         ("auto a = x.data_ptr();", "auto a = x.data_ptr();"),
+        ("auto a = x.template data_ptr<float>();", "auto a = x.template mutable_data_ptr<float>();"),
         ("if (x.dtype() == at::kHalf) {}", "if (x.scalar_type() == torch::headeronly::ScalarType::Half) {}"),
         ("x.fill_(2);", "torch::stable::fill_(x, 2);"),
         ("x.zero_();", "torch::stable::fill_(x, 0.0);"),
@@ -84,6 +85,11 @@ def test_what_is_mechanical_is_rewritten(line: str, wanted: str) -> None:
         ("auto a = x.to(at::kHalf, true);", ".to"),
         ("const c10::cuda::CUDAGuard guard(g(x));", "c10::cuda::CUDAGuard"),
         ("AT_DISPATCH_V2(x);", "AT_DISPATCH_V2"),
+        ("if (x.is_contiguous(at::MemoryFormat::ChannelsLast)) {}", ".is_contiguous"),
+        ("auto a = x.squeeze();", ".squeeze"),
+        ("auto a = at::Tensor::wrap_tensor_impl(n);", "at::Tensor::wrap_tensor_impl"),
+        ("using at::kHalf;", "at::kHalf"),
+        ("at :: ScalarType a;", "at::ScalarType"),
     ],
 )
 def test_all_else_stays_and_is_listed(line: str, name: str) -> None:
@@ -108,6 +114,11 @@ def test_a_text_that_hides_its_meaning_is_refused(line: str) -> None:
     fixed = fix_source(text, "a.cpp")
     assert fixed.refused
     assert fixed.text == text
+
+
+def test_a_method_that_stays_counts_for_the_release() -> None:
+    fixed = fix_source(f"{HEAD}auto f(Tensor x) {{ return x.layout(); }}\n", "a.cpp")
+    assert (fixed.left, max(fixed.since)) == ([], "2.11")
 
 
 REGISTRATION = """\

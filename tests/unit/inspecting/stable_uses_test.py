@@ -47,6 +47,53 @@ def test_a_method_of_tensors_without_an_equivalent_is_a_use() -> None:
     assert (tensor.name, method.name, method.equivalent) == ("at::Tensor", ".packed_accessor32", None)
 
 
+@pytest.mark.parametrize(
+    ("text", "uses"),
+    [
+        ("using at::Tensor;\nTensor f(Tensor x);", ["at::Tensor"] * 3),
+        ("using T = torch::Tensor;\nT f();", ["torch::Tensor"] * 2),
+        ("namespace ops = at;\nvoid f() { ops::cat({}); ops::empty({}); }", ["at::cat", "at::empty"]),
+        ("namespace cu = c10::cuda;\ncu::CUDAGuard g;", ["c10::cuda", "c10::cuda::CUDAGuard"]),
+        ("using namespace at;\nTensor x; float sum = 0; y = sum(x);", ["using namespace at", "at::Tensor", "at::sum"]),
+        ("using namespace torch::stable;\nTensor x; x.sin(); x.numel();", []),
+        ("using torch::stable::Tensor;\nvoid f(Tensor x) { x.numel(); }", []),
+        ("void f(at :: Tensor x);", ["at::Tensor"]),
+        ("template <class T> void f(T x) { at::zero(); x.template data_ptr<T>(); }", ["at::zero", ".data_ptr<>"]),
+        ("at::cat(x.data_ptr<std::pair<int, std::pair<int, int>>>());", ["at::cat", ".data_ptr<>"]),
+        ("using Tensor = Other; void f(Tensor x) { x.sin(); }", [".sin"]),
+        ("at::zero(); auto y = x.sin();", ["at::zero", ".sin"]),
+        ('auto t = R"(a " b)"; at::zero(); auto u = R"x(at::one " )" )x";', ["at::zero"]),
+        (
+            "TORCH_INTERNAL_ASSERT(x); TORCH_CHECK_EQ(x, y); TORCH_WARN(z);",
+            ["TORCH_INTERNAL_ASSERT", "TORCH_CHECK_EQ", "TORCH_WARN"],
+        ),
+    ],
+)
+def test_a_use_is_found_however_it_is_written(text: str, uses: list[str]) -> None:
+    assert [use.name for use in stable_uses(text, "a.cpp")] == uses
+
+
+@pytest.mark.parametrize(
+    ("call", "stable"),
+    [
+        ("x.data_ptr()", ".data_ptr"),
+        ("x.data_ptr<float>()", ".mutable_data_ptr<T>"),
+        ("x.is_contiguous()", ".is_contiguous"),
+        ("x.is_contiguous(at::MemoryFormat::ChannelsLast)", None),
+        ("x.clone( )", "torch::stable::clone(tensor, ...)"),
+        ("x.clone(format)", None),
+        ("x.squeeze(0)", "torch::stable::squeeze(tensor, ...)"),
+        ("x.squeeze()", None),
+        ("at::Tensor::wrap_tensor_impl(p)", None),
+        ("at::ScalarType::Half", "torch::headeronly::ScalarType"),
+    ],
+)
+def test_an_equivalent_is_for_the_call_that_compiles(call: str, stable: str | None) -> None:
+    """What torch 2.13 compiles and what not: tensor_struct.h and ops.h of torch/csrc/stable."""
+    use = next(use for use in stable_uses(f"at::zero();\n{call};", "a.cpp") if use.span.line > 1)
+    assert (use.equivalent.stable if use.equivalent else None) == stable
+
+
 def test_every_row_names_a_release_with_a_stable_abi_or_none() -> None:
     rows = equivalents().values()
     assert {row.since for row in rows} <= {"", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15"}

@@ -221,6 +221,7 @@ def test_a_mistake_is_told_with_its_place(  # noqa: PLR0913  (a table of mistake
 
 def test_kernels_that_are_compiled_where_they_run_are_told_of(tmp_path: Path) -> None:
     more = "\n\n@triton.jit\ndef helper(x):\n    return x\n\n\n@triton.jit(debug=True)\ndef other(x):\n    helper(x)\n"
+    write_files(tmp_path, {"torch-ext/re_lu/launch.py": "from ._aot import kernels\n"})
     _plan(tmp_path, kernels=KERNELS + more)
     [note] = jit_notes(load(tmp_path, Releases()))
     assert note.message.startswith("Triton compiles `other` at a user's first call")
@@ -238,3 +239,123 @@ def test_the_name_of_the_generated_package_is_taken(tmp_path: Path) -> None:
     make(tmp_path, TEXT)
     write_files(tmp_path, {"aot.toml": AOT, "torch-ext/re_lu/kernels.py": KERNELS})
     assert failure(tmp_path, TEXT).diagnostics[0].code is Code.FOREIGN_FILE
+
+
+@pytest.mark.parametrize(
+    ("default", "type_"),
+    [
+        ("None", "None"),
+        ("True", "u1"),
+        ("1", "1"),
+        ("2", "i32"),
+        ("32", "i32:16"),
+        ("0", "i32:16"),
+        ("1 << 31", ""),
+        ("2147483648", "i64:16"),
+        ("9223372036854775809", "u64"),
+        ("2.5", "fp32"),
+        ("'a'", ""),
+        ("SCALE", ""),
+    ],
+)
+def test_an_argument_that_is_not_listed_has_the_type_of_its_default(tmp_path: Path, default: str, type_: str) -> None:
+    kernels = KERNELS.replace("scale: float = 1.0", f"scale={default}")
+    aot = AOT.replace(', scale = "fp32"', "").replace(', scale = "None"', "")
+    if not type_:
+        with pytest.raises(DriverError) as caught:
+            _plan(tmp_path, aot, kernels)
+        assert {found.message for found in caught.value.diagnostics} == {
+            "[kernel.forward] has no type or value for `scale`"
+        }
+        return
+    [target] = _plan(tmp_path, aot, kernels).triton
+    assert {request["signature"]["scale"] for request in target.requests.values()} == {type_}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "\n\ndef outer():\n    @triton.jit\n    def forward(y):\n        pass\n",
+        "\n\nclass Op(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, y):\n        pass\n",
+    ],
+    ids=["nested", "method"],
+)
+def test_a_function_is_that_of_the_module_and_no_inner_one(tmp_path: Path, other: str) -> None:
+    [target] = _plan(tmp_path, kernels=KERNELS + other).triton
+    assert len(target.requests) == 2
+
+
+def test_a_function_under_a_condition_is_of_the_module(tmp_path: Path) -> None:
+    kernels = KERNELS.replace("@triton.jit\ndef", "if triton:\n  @triton.jit\n  def").replace(
+        "\n    pass", "\n    pass"
+    )
+    kernels += "\n\nclass A:\n    def forward(self):\n        pass\n"
+    [target] = _plan(tmp_path, kernels=kernels).triton
+    assert len(target.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'importlib.import_module(".unused", __package__)',
+        'import_module("re_lu.unused")',
+    ],
+)
+def test_a_module_that_is_imported_by_a_plain_name_is_read(tmp_path: Path, text: str) -> None:
+    [target] = _plan(tmp_path, kernels=f"{KERNELS}\nh = {text}\n").triton
+    assert "torch-ext/re_lu/unused.py" in target.sources
+
+
+def test_each_function_reads_its_own_modules_alone(tmp_path: Path) -> None:
+    kernels = '[kernel.other]\nfunction = "second.run"\nsignatures = [{ x = "i32" }]\n'
+    write_files(tmp_path, {"torch-ext/re_lu/second.py": "from . import unused\n\n\ndef run(x):\n    pass\n"})
+    plan = _plan(tmp_path, f"{AOT}\n{kernels}")
+    [target] = plan.triton
+    assert target.reads["second.run"] == ("torch-ext/re_lu/second.py", "torch-ext/re_lu/unused.py")
+    assert not {*target.reads["kernels.forward"]} & {*target.reads["second.run"]}
+    assert {*target.sources} == {file for files in target.reads.values() for file in files}
+    assert "reads = {" in render(plan, "")
+    assert "reads = {" not in render(_plan(tmp_path), "")
+
+
+@pytest.mark.parametrize(
+    ("imports", "call"),
+    [
+        ("from .helpers import helper", "helper"),
+        ("from .helpers import helper as h", "h"),
+        ("from . import helpers as m", "m.helper"),
+    ],
+)
+def test_a_function_that_a_kernel_of_another_file_calls_is_none_of_its_own(
+    tmp_path: Path, imports: str, call: str
+) -> None:
+    helper = "import triton\n\n\n@triton.jit\ndef helper(x):\n    return x\n"
+    kernel = f"import triton\n{imports}\n\n\n@triton.jit\ndef forward(x):\n    {call}(x)\n"
+    write_files(tmp_path, {"torch-ext/re_lu/helpers.py": helper, "torch-ext/re_lu/main.py": kernel})
+    make(tmp_path, TEXT)
+    [note] = jit_notes(load(tmp_path, Releases()))
+    assert "`forward` at" in note.message
+
+
+@pytest.mark.parametrize(
+    ("text", "is_used"),
+    [
+        ("", False),
+        ("from . import kernels\n", False),
+        ("try:\n    from ._aot import kernel\nexcept ImportError:\n    from . import kernels\n", False),
+        ("from ._aot import kernels\n", True),
+        ("from ._aot import kernels as k\n", True),
+        ("from ._aot import (\n    other,\n    kernels,\n)\n", True),
+        ("from ._aot.kernels import forward\n", True),
+        ("import re_lu._aot.kernels\n", True),
+    ],
+)
+def test_a_module_that_no_file_takes_from_the_launcher_is_noted(
+    tmp_path: Path,
+    text: str,
+    is_used: bool,  # noqa: FBT001
+) -> None:
+    write_files(tmp_path, {"torch-ext/re_lu/launch.py": text})
+    _plan(tmp_path)
+    notes = [note.message for note in jit_notes(load(tmp_path, Releases())) if "through `_aot`" in note.message]
+    assert bool(notes) is not is_used

@@ -139,6 +139,7 @@ class Modules:
                 "define_macros": [_macro(macro) for macro in macros if len(macro) > 1],
                 "limited_api": bool(module.py_limited_api),
                 "dlink": by_compiler and "nvcc_dlink" in flags,
+                "builder": "torch" if of_torch else "setuptools",
                 **{key: [_text(word, key, name) for word in words] for key, words in lists.items()},
             }
         )

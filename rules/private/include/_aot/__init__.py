@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 
 from ._kernel import Kernel
 
@@ -18,28 +20,34 @@ _INDEX = json.loads((_DIRECTORY / "index.json").read_text(encoding="utf-8"))
 _PACKAGE = __name__.rpartition(".")[0]
 
 
-class _Module:
+class _Module(ModuleType):
     """A module of the package: its kernels of the index, and all else from itself."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-
     def __getattr__(self, name: str) -> object:
-        path = f"{self._path}.{name}"
-        found: object
+        path = f"{self.__name__.removeprefix(f'{__name__}.')}.{name}"
         if path in _INDEX["functions"]:
-            found = Kernel(path, _INDEX, _DIRECTORY, _PACKAGE)
-        elif any(function.startswith(f"{path}.") for function in _INDEX["functions"]):
-            found = _Module(path)
+            found: object = Kernel(path, _INDEX, _DIRECTORY, _PACKAGE)
+        elif f"{__name__}.{path}" in sys.modules:
+            found = sys.modules[f"{__name__}.{path}"]
+        elif name.startswith("__"):
+            raise AttributeError(name)
         else:
-            found = getattr(importlib.import_module(f"{_PACKAGE}.{self._path}"), name)
+            found = getattr(importlib.import_module(f"{_PACKAGE}.{path.rpartition('.')[0]}"), name)
         setattr(self, name, found)
         return found
 
 
-def __getattr__(name: str) -> _Module:
+for _function in _INDEX["functions"]:
+    _parts = _function.split(".")[:-1]
+    for _end in range(1, len(_parts) + 1):
+        _name = ".".join([__name__, *_parts[:_end]])
+        if _name not in sys.modules:
+            sys.modules[_name] = _Module(_name)
+
+
+def __getattr__(name: str) -> ModuleType:
     """A module that has kernels."""
-    if not any(function.startswith(f"{name}.") for function in _INDEX["functions"]):
+    if f"{__name__}.{name}" not in sys.modules:
         raise AttributeError(f"no function of {name!r} was compiled ahead of time; the list is in aot.toml")
-    found = globals()[name] = _Module(name)
+    found = globals()[name] = sys.modules[f"{__name__}.{name}"]
     return found

@@ -14,7 +14,7 @@ import torch
 from ._cuda import load
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 _OPTIONS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1, "maxnreg": None}
@@ -35,7 +35,16 @@ _TYPES = {
 """Triton's names of torch's types (triton/_utils.py)."""
 
 _VARIABLE = "RULES_TORCH_KERNELS_TRITON"
-_LEAST, _MOST = -(1 << 31), (1 << 31) - 1
+_BOOLEANS = ("i1", "u1")
+
+
+def _range(type_: str) -> tuple[int, int]:
+    """The least and the greatest integer of a type."""
+    bits = int(type_[1:])
+    return (0, (1 << bits) - 1) if type_[0] == "u" else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+_RANGES = [_range(f"{sign}{bits}") for sign in "iu" for bits in (8, 16, 32, 64)]
 
 
 class _Absent:
@@ -79,35 +88,51 @@ class Kernel:
         module, _, name = self._path.rpartition(".")
         return getattr(importlib.import_module(f"{self._package}.{module}"), name)
 
-    def _kinds(self) -> dict[str, str]:
-        """What each argument is: `constant`, `pointer`, `optional` (pointer), `integer` or `float`."""
-        found = {}
-        for name, is_constant, _ in self._parameters:
-            types = {request["signature"].get(name, "constant") for request in self._requests.values()}
-            if is_constant:
-                found[name] = "constant"
-            elif any(type_.startswith("*") for type_ in types):
-                found[name] = "optional" if "None" in types else "pointer"
-            elif any(type_.startswith("fp") for type_ in types):
-                found[name] = "float"
-            else:
-                found[name] = "constant" if types == {"None"} else "integer"
-        return found
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        """What Triton's own function has besides: `warmup`, `arg_names`, `configs`."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            return getattr(self.jit, name)
+        except ImportError as problem:
+            raise AttributeError(f"{name!r} of {self._path} is Triton's, which is not here: {problem}") from problem
+
+    def _types(self, name: str) -> set[str]:
+        """The types of an argument in all requests."""
+        return {request["signature"].get(name, "None") for request in self._requests.values()}
+
+    def _kind(self, name: str, *, is_constant: bool) -> str:
+        """What an argument is: `constant`, `pointer`, `optional` (pointer), `integer`, `float`, or `any` of them."""
+        types = self._types(name)
+        if is_constant or types <= {"None"}:
+            return "constant"
+        pointers = {type_ for type_ in types if type_.startswith("*")}
+        if pointers:
+            return ("optional" if "None" in types else "pointer") if types <= {*pointers, "None"} else "any"
+        floats = {type_ for type_ in types if type_.startswith("fp")}
+        if floats or "None" in types:
+            return "float" if types <= {*floats, "None"} else "any"
+        return "integer"
+
+    def _ranges(self, name: str) -> list[tuple[int, int]]:
+        """The ranges of the integers that an argument may be."""
+        types = sorted({type_.partition(":")[0] for type_ in self._types(name)})
+        return [_range(type_) for type_ in types if type_[0] in "iu" and type_ not in _BOOLEANS]
 
     def _make(self) -> Any:  # noqa: ANN401
-        """The function that launches, written for these parameters: it has few microseconds."""
-        kinds = self._kinds()
-        names = list(kinds)
-        words, lines, keys, values = [], [], ["device"], []
+        """The function that launches, written for these parameters: it has few microseconds.
+
+        What it has besides the parameters has the names `_aot_*`, which no parameter has.
+        """
+        words, lines, keys, values = [], [], ["_aot_device"], []
         defaults = {}
-        for name, _, default in self._parameters:
-            if default or kinds[name] == "constant":
-                defaults[f"default_{name}"] = default[0] if default else _ABSENT
-                words.append(f"{name}=default_{name}")
-            else:
-                words.append(f"{name}=default_" if words and "=" in words[-1] else name)
-        for index, (name, kind) in enumerate(kinds.items()):
-            value = f"value{index}" if kind in ("pointer", "optional") else name
+        names = [name for name, _, _ in self._parameters]
+        for index, (name, is_constant, default) in enumerate(self._parameters):
+            kind = self._kind(name, is_constant=is_constant)
+            value = f"_aot_{index}" if kind in ("pointer", "optional", "any") else name
+            # The default of a constant is not of the call: what tunes the kernel, or a heuristic, may choose another.
+            defaults[f"_aot_default_{index}"] = default[0] if default and not is_constant else _ABSENT
+            words.append(f"{name}=_aot_default_{index}")
             if kind == "pointer":
                 lines.append(f"{value} = {name}.data_ptr()")
                 keys += [f"{name}.dtype", f"{name}.is_cuda", f"not {value} & 15"]
@@ -115,66 +140,101 @@ class Kernel:
                 lines.append(f"{value} = 0 if {name} is None else {name}.data_ptr()")
                 keys += [f"None if {name} is None else ({name}.dtype, {name}.is_cuda)", f"not {value} & 15"]
             elif kind == "integer":
-                keys += [
-                    f"{name}.__class__",
-                    f"2 if {name} == 1 else not {name} & 15",
-                    f"{_LEAST} <= {name} <= {_MOST}",
-                ]
+                keys += [f"{name}.__class__", f"2 if {name} == 1 else not {name} & 15"]
+                keys += [f"{low} <= {name} <= {high}" for low, high in self._ranges(name)]
+            elif kind == "float":
+                keys.append(f"{name}.__class__")
+            elif kind == "constant":
+                # 1, 1.0 and True are equal.
+                keys += [f"{name}.__class__", name]
             else:
-                keys.append(f"{name}.__class__" if kind == "float" else name)
+                lines.append(f"{value} = {name}.data_ptr() if hasattr({name}, 'data_ptr') else {name}")
+                keys.append(f"_aot_special({name})")
             values.append(value)
-        options = list(_OPTIONS)
+        options = [name for name in _OPTIONS if name not in names]
         keys += options
         arguments = "{" + ", ".join(f"{name!r}: {name}" for name in names) + "}"
         chosen = "{" + ", ".join(f"{name!r}: {name}" for name in options) + "}"
         text = f"""
-def launch(grid, {", ".join([*words, *(f"{name}=None" for name in options)])}, **others):
-    device = current_device()
+def launch(_aot_grid, /, {", ".join([*words, *(f"{name}=None" for name in options)])}, **_aot_others):
+    _aot_device = _aot_current_device()
     try:
         {"; ".join(lines) or "pass"}
-        key = ({", ".join(keys)},)
-        start = known.get(key)
+        _aot_key = ({", ".join(keys)},)
+        _aot_found = _aot_known.get(_aot_key)
     except (AttributeError, TypeError):
-        return fall_back(grid, {arguments}, {chosen} | others, "an argument of another kind")
-    if start is None:
-        start = known[key] = find(device, {arguments}, {chosen})
-    if others or start.__class__ is str:
-        return fall_back(grid, {arguments}, {chosen} | others, start)
-    if grid.__class__ is not tuple:
-        grid = tuple(grid({arguments})) if callable(grid) else tuple(grid)
-    start(grid, current_stream(device), {", ".join(values)})
+        return _aot_fall_back(_aot_grid, {arguments}, {chosen} | _aot_others, "an argument of another kind")
+    if _aot_found is None:
+        _aot_found = _aot_known[_aot_key] = _aot_find(_aot_device, {arguments}, {chosen})
+    if _aot_others or _aot_found.__class__ is str:
+        return _aot_fall_back(_aot_grid, {arguments}, {chosen} | _aot_others, _aot_found)
+    _aot_start, _aot_constants = _aot_found
+    if _aot_grid.__class__ is not tuple:
+        _aot_grid = tuple(_aot_grid({arguments} | _aot_constants)) if callable(_aot_grid) else tuple(_aot_grid)
+    _aot_start(_aot_grid, _aot_current_stream(_aot_device), {", ".join(values)})
 """
         scope = {
             **defaults,
-            "default_": _ABSENT,
-            "current_device": torch._C._cuda_getDevice,  # noqa: SLF001  (what Triton calls too)
-            "current_stream": torch._C._cuda_getCurrentRawStream,  # noqa: SLF001
-            "fall_back": self._fall_back,
-            "find": self._find,
-            "known": {},
+            "_aot_current_device": torch._C._cuda_getDevice,  # noqa: SLF001  (what Triton calls too)
+            "_aot_current_stream": torch._C._cuda_getCurrentRawStream,  # noqa: SLF001
+            "_aot_fall_back": self._fall_back,
+            "_aot_find": self._find,
+            "_aot_known": {},
+            "_aot_special": self._special,
         }
         exec(text, scope)  # noqa: S102  (names of parameters)
         return scope["launch"]
 
+    @staticmethod
+    def _special(value: Any) -> object:  # noqa: ANN401
+        """All that decides which code fits an argument that may be of several kinds."""
+        if type(value) is int:
+            return 2 if value == 1 else not value & 15, *(low <= value <= high for low, high in _RANGES)
+        if hasattr(value, "data_ptr"):
+            return value.dtype, value.is_cuda, not value.data_ptr() & 15
+        return value.__class__
+
     def _find(self, device: int, arguments: Mapping[str, Any], options: Mapping[str, Any]) -> Any:  # noqa: ANN401
-        """What launches a call's machine code, on the device where it is loaded now; or why there is none."""
+        """What launches a call's code, loaded on its device, and the constants of the code; or why there is none."""
         if self._mode == "jit":
             return f"{_VARIABLE} is jit"
         arch = self._arch(device)
         if not arch:
             return "no code for this GPU"
+        about = self._facts(next(iter(self._requests)), arch)
+        options = {name: _given(arguments.get(name, options.get(name))) for name in _OPTIONS}
+        is_open = (
+            about["tuned"] is not None
+            and all(value is None for value in options.values())
+            and all(arguments[name] is _ABSENT for name in about["tuned"] if name in arguments)
+        )
+        for name in about["heuristics"]:
+            if arguments.get(name, options.get(name)) in (None, _ABSENT):
+                return f"a heuristic chooses `{name}`, in Triton alone; pass a value"
+        if about["hook"] or (is_open and about["config_hook"]):
+            return "a hook is called before each launch, by Triton"
+        tuned = (*about["tuned"], *_OPTIONS) if is_open else ()
         ranked = [
             (rank, name)
             for name, request in self._requests.items()
-            for rank in [self._rank(request, arguments, options)]
+            for rank in [self._rank(request, arguments, options, tuned)]
             if rank is not None
         ]
         if not ranked:
             return f"no code for ({', '.join(_shown(name, value) for name, value in arguments.items())})"
         name = max(ranked, key=lambda pair: pair[0])[1]
-        facts = json.loads((self._directory / f"{name}.{arch}.json").read_text(encoding="utf-8"))
         code = (self._directory / f"{name}.{arch}.cubin").read_bytes()
-        return load(device, code, facts, [parameter[0] for parameter in self._parameters])
+        start = load(device, code, self._facts(name, arch), [parameter[0] for parameter in self._parameters])
+        return start if isinstance(start, str) else (start, self._constants(self._requests[name]))
+
+    def _facts(self, name: str, arch: str) -> Any:  # noqa: ANN401  (JSON)
+        """What the compile says of some code."""
+        return json.loads((self._directory / f"{name}.{arch}.json").read_text(encoding="utf-8"))
+
+    def _constants(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The constants of a request, also those that are defaults."""
+        defaults = {name: default[0] for name, is_constant, default in self._parameters if is_constant and default}
+        return {**defaults, **request["constants"]}
 
     def _arch(self, device: int) -> str:
         """What was compiled that runs on a device; empty if nothing does."""
@@ -186,17 +246,32 @@ def launch(grid, {", ".join([*words, *(f"{name}=None" for name in options)])}, *
             return f"{major}.{minor}" if f"{major}.{minor}" in known else ""
         return max((arch for arch in known if arch.startswith(f"{major}.") and int(arch[2:]) <= minor), default="")
 
-    def _rank(self, request: Mapping[str, Any], arguments: Mapping[str, Any], options: Mapping[str, Any]) -> int | None:
-        """How many specialisations of a request fit; None if the request does not."""
+    def _rank(
+        self, request: Mapping[str, Any], arguments: Mapping[str, Any], options: Mapping[str, Any], tuned: Sequence[str]
+    ) -> int | None:
+        """How many specialisations of a request fit; None if the request does not.
+
+        Args:
+            request: one of the index.
+            arguments: of the call.
+            options: of the call.
+            tuned: constants and options that the call leaves to whoever tuned the kernel: any value fits.
+        """
         for name, default in _OPTIONS.items():
-            asked = request["options"].get(name, default)
-            if asked != (default if options[name] is None else options[name]) and not self._is_open(arguments, options):
+            wanted = default if options[name] is None else options[name]
+            if name not in tuned and request["options"].get(name, default) != wanted:
                 return None
         rank = 0
+        constants = self._constants(request)
         for name, is_constant, default in self._parameters:
             value = arguments[name]
             if is_constant:
-                fixed = request["constants"].get(name, default[0] if default else None)
+                if value is _ABSENT and name not in tuned:
+                    # A default that the text does not say is in the code of requests that do not say a value.
+                    if not default and name in request["constants"]:
+                        return None
+                    value = default[0] if default else _ABSENT
+                fixed = constants.get(name)
                 if value is not _ABSENT and (value != fixed or type(value) is not type(fixed)):
                     return None
                 continue
@@ -205,11 +280,6 @@ def launch(grid, {", ".join([*words, *(f"{name}=None" for name in options)])}, *
                 return None
             rank += found
         return rank
-
-    def _is_open(self, arguments: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
-        """Whether a call leaves its configuration to whoever tuned the kernel: the first one listed is taken."""
-        is_absent = any(value is _ABSENT for value in arguments.values())
-        return is_absent and all(value is None for value in options.values())
 
     def _fall_back(
         self, grid: object, arguments: Mapping[str, Any], options: Mapping[str, Any], reason: object
@@ -228,9 +298,20 @@ def launch(grid, {", ".join([*words, *(f"{name}=None" for name in options)])}, *
             warnings.warn(f"{about}: Triton compiles it now", RuntimeWarning, stacklevel=3)
         chosen = {name: value for name, value in options.items() if value is not None or name not in _OPTIONS}
         named = {name: value for name, value in arguments.items() if value is not _ABSENT}
+        # By position what mostly is: functions that prune configurations find those arguments by name.
+        placed = []
+        for name, is_constant, _ in self._parameters:
+            if is_constant or name not in named:
+                break
+            placed.append(named.pop(name))
         while any(name in named for config in getattr(function, "configs", ()) for name in config.kwargs):
             function = function.fn  # the call has a configuration, which Triton's autotuner refuses
-        return function[grid](**named, **chosen)
+        return function[grid](*placed, **named, **chosen)
+
+
+def _given(value: Any) -> Any:  # noqa: ANN401
+    """An option of a call; None if the call leaves it open."""
+    return None if value is _ABSENT else value
 
 
 def _fits(value: Any, type_: str) -> int | None:  # noqa: ANN401, PLR0911  (a case for each kind of argument)
@@ -246,13 +327,12 @@ def _fits(value: Any, type_: str) -> int | None:  # noqa: ANN401, PLR0911  (a ca
             return None
         return _aligned(value.data_ptr(), special)
     if isinstance(value, bool | float):
-        return 0 if plain in (("u1", "i1") if isinstance(value, bool) else ("fp32", "fp64")) else None
-    if type(value) is not int or plain in ("u1", "i1", "fp32", "fp64"):
+        return 0 if plain in (_BOOLEANS if isinstance(value, bool) else ("fp32", "fp64")) else None
+    if type(value) is not int or plain in (*_BOOLEANS, "fp32", "fp64"):
         return None
     if type_ == "1":
         return 1 if value == 1 else None
-    bits = int(plain[1:])
-    low, high = (0, (1 << bits) - 1) if plain[0] == "u" else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    low, high = _range(plain)
     return _aligned(value, special) if low <= value <= high else None
 
 

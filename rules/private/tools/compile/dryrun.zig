@@ -127,6 +127,18 @@ pub fn start(
     environment: *const std.process.EnvMap,
     errors: std.process.Child.StdIo,
 ) !std.process.Child {
+    var child = try prepared(directory, allocator, command, environment, errors);
+    try spawn(&child);
+    return child;
+}
+
+fn prepared(
+    directory: ?[]const u8,
+    allocator: std.mem.Allocator,
+    command: [][]const u8,
+    environment: *const std.process.EnvMap,
+    errors: std.process.Child.StdIo,
+) !std.process.Child {
     command[0] = try program(allocator, command[0], environment.get("PATH") orelse "");
     try landlock.confine(allocator);
     var child = std.process.Child.init(command, allocator);
@@ -134,8 +146,24 @@ pub fn start(
     child.env_map = environment;
     child.stdin_behavior = .Ignore;
     child.stderr_behavior = errors;
-    child.spawn() catch |err| return common.fail("cannot run {s}: {s}", .{ command[0], @errorName(err) });
     return child;
+}
+
+fn spawn(child: *std.process.Child) !void {
+    child.spawn() catch |err| return common.fail("cannot run {s}: {s}", .{ child.argv[0], @errorName(err) });
+}
+
+/// Runs one command with stdin, stdout and stderr of this process; its exit code.
+pub fn redirected(
+    directory: []const u8,
+    allocator: std.mem.Allocator,
+    command: [][]const u8,
+    environment: *const std.process.EnvMap,
+) !u8 {
+    var child = try prepared(directory, allocator, command, environment, .Inherit);
+    child.stdin_behavior = .Inherit;
+    try spawn(&child);
+    return finish(&child);
 }
 
 /// Waits for a command; its exit code.

@@ -43,7 +43,7 @@ fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !void 
     const environment = try dryrun.environmentHere(allocator);
     const gcc = Gcc{ .allocator = allocator, .environment = &environment };
     const all = try needed.full(allocator, command);
-    const why = switch (try needed.choose(allocator, command, scanned.items, .host)) {
+    const why = switch (try needed.choose(allocator, command, scanned.items, .host, .words)) {
         .all => |why| why,
         .few => |few| try inputs.differ(allocator, few, all, .{ out, full }, gcc),
     };

@@ -11,6 +11,7 @@ const dryrun = @import("dryrun.zig");
 const lexer = @import("lexer.zig");
 const needed = @import("needed.zig");
 const Packs = @import("packs.zig").Packs;
+const Precompiled = @import("precompiled.zig").Precompiled;
 
 /// What has an assembler read a file.
 const directives = [_][]const u8{ ".incbin", ".include" };
@@ -25,17 +26,24 @@ pub const pinned = "external/";
 ///
 /// If the command asks for the headers that the scanned files need, it reads those where that means the same, and all
 /// where it does not, or where it fails with those. `--read` is the file to which that is written, in words. With `--full`
-/// also the text of all headers is kept, for `either`; it is empty if that is what the command has made anyhow.
+/// also the text of all headers is kept, for `either`; it is empty if that is what the command has made anyhow. With
+/// `--precompiled HEADER` and `--precompiled-text TEXT`, a source that begins with those headers is compiled with them, if
+/// they mean the same to it as all do.
 pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var scanned = std.ArrayList([]const u8).init(allocator);
     var text: []const u8 = "";
     var report: []const u8 = "";
+    var precompiled = Precompiled{ .header = "", .text = "" };
     var packs = Packs.init(allocator);
     while (arguments.next()) |flag| {
         if (common.is(flag, "--")) break;
         const value = try arguments.value(flag);
         if (try packs.takes(flag, value)) continue;
-        if (common.is(flag, "--scan")) {
+        if (common.is(flag, "--precompiled")) {
+            precompiled.header = value;
+        } else if (common.is(flag, "--precompiled-text")) {
+            precompiled.text = value;
+        } else if (common.is(flag, "--scan")) {
             try scanned.append(value);
         } else if (common.is(flag, "--full")) {
             text = value;
@@ -48,7 +56,9 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const out = try made(command);
     const all = try needed.full(allocator, command);
     try packs.layOut();
-    const few = try Attempt.of(allocator, command, all, scanned.items, &packs, &environment, text);
+    const attempt = Attempt{ .allocator = allocator, .command = command, .all = all, .scanned = scanned.items, .packs = &packs, .environment = &environment };
+    if (precompiled.header.len > 0 and try attempt.precompiledWith(precompiled)) return common.write(report, needed.precompiled);
+    const few = try attempt.of(text);
     switch (few) {
         .done => {},
         .all => {
@@ -60,41 +70,62 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     if (report.len > 0) try needed.tell(allocator, report, if (few == .all) few.all else null);
 }
 
-/// What came of compiling or preprocessing a C++ source with the headers that it seems to need: it is done, or why it is
-/// not.
-const Attempt = union(enum) {
-    done,
-    all: []const u8,
+/// Compiling or preprocessing a C++ source with the headers that it seems to need.
+const Attempt = struct {
+    allocator: std.mem.Allocator,
+    command: []const []const u8,
+    all: []const []const u8,
+    scanned: []const []const u8,
+    packs: *Packs,
+    environment: *const std.process.EnvMap,
 
-    fn of(
-        allocator: std.mem.Allocator,
-        command: []const []const u8,
-        all: []const []const u8,
-        scanned: []const []const u8,
-        packs: *Packs,
-        environment: *const std.process.EnvMap,
-        kept: []const u8,
-    ) !Attempt {
-        const few = switch (try needed.choose(allocator, command, scanned, .host)) {
+    /// It is done, or why it is not.
+    const Outcome = union(enum) { done, all: []const u8 };
+
+    fn of(self: Attempt, kept: []const u8) !Outcome {
+        const few = switch (try needed.choose(self.allocator, self.command, self.scanned, .host, .words)) {
             .all => |why| return .{ .all = why },
             .few => |few| few,
         };
-        const out = try made(command);
-        const preprocesses = for (command) |word| {
+        const out = try made(self.command);
+        const preprocesses = for (self.command) |word| {
             if (common.is(word, "-E")) break true;
         } else false;
         const texts = .{
-            if (preprocesses) out else try std.mem.concat(allocator, u8, &.{ out, ".needed.ii" }),
-            if (kept.len > 0) kept else try std.mem.concat(allocator, u8, &.{ out, ".full.ii" }),
+            if (preprocesses) out else try self.beside(out, ".needed.ii"),
+            if (kept.len > 0) kept else try self.beside(out, ".full.ii"),
         };
         defer if (!preprocesses) std.fs.cwd().deleteFile(texts[0]) catch {};
         defer if (kept.len == 0) std.fs.cwd().deleteFile(texts[1]) catch {};
-        const clang = Clang{ .allocator = allocator, .packs = packs, .environment = environment };
-        if (try differ(allocator, few, all, texts, clang)) |why| return .{ .all = why };
+        if (try differ(self.allocator, few, self.all, texts, self.clang())) |why| return .{ .all = why };
         if (preprocesses) return .done;
-        if (!try packs.run(try listing(allocator, few.command, out), environment, false)) return .{ .all = needed.failed };
-        try check(allocator, out, packs);
+        if (!try self.packs.run(try listing(self.allocator, few.command, out), self.environment, false)) return .{ .all = needed.failed };
+        try check(self.allocator, out, self.packs);
         return .done;
+    }
+
+    /// Compiles with precompiled headers, whether that was done: if they are what the source reads first, mean the same to it as
+    /// all do, and clang has nothing to say.
+    fn precompiledWith(self: Attempt, precompiled: Precompiled) !bool {
+        const few = switch (try needed.choose(self.allocator, self.command, self.scanned, .host, .widest)) {
+            .all => return false,
+            .few => |few| few,
+        };
+        const out = try made(self.command);
+        const texts = [_][]const u8{ try self.beside(out, ".needed.ii"), try self.beside(out, ".full.ii") };
+        defer for (texts) |text| std.fs.cwd().deleteFile(text) catch {};
+        if (!try self.clang().preprocess(try preprocessing(self.allocator, few.command, texts[0]), texts[0])) return false;
+        if (!try precompiled.fits(self.allocator, self.command, try common.read(self.allocator, texts[0]))) return false;
+        if (try differ(self.allocator, few, self.all, texts, self.clang()) != null) return false;
+        return precompiled.compile(self.allocator, self.command, try common.read(self.allocator, texts[0]), self.environment);
+    }
+
+    fn clang(self: Attempt) Clang {
+        return .{ .allocator = self.allocator, .packs = self.packs, .environment = self.environment };
+    }
+
+    fn beside(self: Attempt, out: []const u8, extension: []const u8) ![]const u8 {
+        return std.mem.concat(self.allocator, u8, &.{ out, extension });
     }
 };
 
@@ -131,7 +162,7 @@ pub fn differ(
 }
 
 /// The command that preprocesses to a file, of one that compiles or preprocesses.
-fn preprocessing(allocator: std.mem.Allocator, command: []const []const u8, out: []const u8) ![][]const u8 {
+pub fn preprocessing(allocator: std.mem.Allocator, command: []const []const u8, out: []const u8) ![][]const u8 {
     const words = try allocator.dupe([]const u8, command);
     const before = try made(command);
     for (words) |*word| {

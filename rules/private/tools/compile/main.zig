@@ -2,7 +2,9 @@
 //!
 //!   compile sources [--lines] [IN OUT]...
 //!   compile name ID.txt [IN OUT]...
-//!   compile guarded PACKS [--scan FILE]... [--full TEXT] [--read OUT] -- COMPILER ARGUMENT...
+//!   compile guarded PACKS [--scan FILE]... [--full TEXT] [--read OUT] [--precompiled HEADER --precompiled-text TEXT]
+//!                   -- COMPILER ARGUMENT...
+//!   compile precompile PACKS --text TEXT -- COMPILER ARGUMENT...
 //!   compile either  --full TEXT --read IN OUT -- COMPILER ARGUMENT...
 //!   compile confined -- COMPILER ARGUMENT...
 //!   compile nvcc    --source NAME --section NAME -- NVCC ARGUMENT...
@@ -28,6 +30,7 @@ const hip = @import("hip.zig");
 const inputs = @import("inputs.zig");
 const nvcc = @import("nvcc.zig");
 const phase = @import("phase.zig");
+const precompiled = @import("precompiled.zig");
 const sources = @import("sources.zig");
 const texts = @import("texts.zig");
 
@@ -36,6 +39,7 @@ fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     if (common.is(verb, "sources")) return sources.run(allocator, arguments);
     if (common.is(verb, "name")) return sources.named(allocator, arguments);
     if (common.is(verb, "guarded")) return inputs.run(allocator, arguments);
+    if (common.is(verb, "precompile")) return precompiled.run(allocator, arguments);
     if (common.is(verb, "either")) return inputs.either(allocator, arguments);
     if (common.is(verb, "confined")) return inputs.confined(allocator, arguments);
     if (common.is(verb, "fallback")) return fallback.run(allocator, arguments);

@@ -8,13 +8,16 @@ const common = @import("common");
 const comparison = @import("comparison.zig");
 const lexer = @import("lexer.zig");
 
-const place = "--needed-headers=";
+pub const place = "--needed-headers=";
 
 /// What a word asks for if it asks for all headers.
 const everything = "-";
 
 /// What a word asks for that names an umbrella header.
 const umbrella = "+";
+
+/// What is told of headers that were precompiled.
+pub const precompiled = "needed\nfrom a precompiled header\n";
 
 /// Why all headers are read where a command fails with fewer.
 pub const failed = "it does not compile with fewer";
@@ -40,10 +43,9 @@ pub fn choose(
     command: []const []const u8,
     files: []const []const u8,
     reader: comparison.Reader,
+    width: Width,
 ) !Choice {
-    const directory = for (command) |word| {
-        if (std.mem.startsWith(u8, word, place)) break word[place.len..];
-    } else return .{ .all = "fewer are not asked for" };
+    const directory = directoryOf(command) orelse return .{ .all = "fewer are not asked for" };
     const words = try allocator.create(Words);
     words.* = Words.init(allocator);
     for (files) |file| try words.read(try common.read(allocator, file));
@@ -52,14 +54,53 @@ pub fn choose(
         .all => |why| return .{ .all = why },
         .few => |names| names,
     };
+    for (command) |word| try words.read(word);
+    const chosen = if (width == .widest) try allMacros(allocator, table) else macros;
+    return .{ .few = .{
+        .command = try reduced(allocator, command, directory, chosen),
+        .spelled = .{ .words = &words.found },
+    } };
+}
+
+/// Which headers of a guess are read: those that words ask for, or all that any word can ask for.
+pub const Width = enum { words, widest };
+
+/// The command with all headers that a word can ask for, but for those that ask for everything.
+pub fn widest(allocator: std.mem.Allocator, command: []const []const u8) ![][]const u8 {
+    const directory = directoryOf(command) orelse return common.fail("no headers are asked for", .{});
+    const table = try common.read(allocator, try std.fs.path.join(allocator, &.{ directory, "words.txt" }));
+    return reduced(allocator, command, directory, try allMacros(allocator, table));
+}
+
+fn directoryOf(command: []const []const u8) ?[]const u8 {
+    for (command) |word| if (std.mem.startsWith(u8, word, place)) return word[place.len..];
+    return null;
+}
+
+/// All macros of a table, sorted.
+fn allMacros(allocator: std.mem.Allocator, table: []const u8) ![]const []const u8 {
+    var found = std.StringHashMap(void).init(allocator);
+    var lines = std.mem.tokenizeScalar(u8, table, '\n');
+    while (lines.next()) |line| {
+        const macro = line[(std.mem.indexOfScalar(u8, line, ' ') orelse return common.fail("no macro in {s}", .{line})) + 1 ..];
+        if (!common.isAny(macro, &.{ everything, umbrella })) try found.put(macro, {});
+    }
+    return sorted(allocator, found);
+}
+
+fn sorted(allocator: std.mem.Allocator, macros: std.StringHashMap(void)) ![]const []const u8 {
+    var names = std.ArrayList([]const u8).init(allocator);
+    var each = macros.keyIterator();
+    while (each.next()) |name| try names.append(name.*);
+    std.mem.sort([]const u8, names.items, {}, earlier);
+    return names.items;
+}
+
+fn reduced(allocator: std.mem.Allocator, command: []const []const u8, directory: []const u8, macros: []const []const u8) ![][]const u8 {
     var flags = std.ArrayList([]const u8).init(allocator);
     try flags.appendSlice(&.{ "-isystem", directory, "-DAT_PER_OPERATOR_HEADERS", "-DTORCH_KERNELS_NEEDED" });
     for (macros) |macro| try flags.append(try std.mem.concat(allocator, u8, &.{ "-D", macro }));
-    for (command) |word| try words.read(word);
-    return .{ .few = .{
-        .command = try replaced(allocator, command, flags.items),
-        .spelled = .{ .words = &words.found },
-    } };
+    return replaced(allocator, command, flags.items);
 }
 
 /// The command with all headers.
@@ -147,11 +188,7 @@ const Words = struct {
             if (common.is(line[blank + 1 ..], umbrella)) gains = true else try chosen.put(line[blank + 1 ..], {});
         }
         if (!gains) return .{ .all = "it includes no umbrella header" };
-        var names = std.ArrayList([]const u8).init(self.allocator);
-        var each = chosen.keyIterator();
-        while (each.next()) |name| try names.append(name.*);
-        std.mem.sort([]const u8, names.items, {}, earlier);
-        return .{ .few = names.items };
+        return .{ .few = try sorted(self.allocator, chosen) };
     }
 };
 

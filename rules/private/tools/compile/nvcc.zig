@@ -129,7 +129,7 @@ pub fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !v
     const call = arguments.items[arguments.at..];
     try work.packs.layOut();
     const full = try needed.full(allocator, call);
-    const why = switch (try needed.choose(allocator, call, scanned.items, .gpu)) {
+    const why = switch (try needed.choose(allocator, call, scanned.items, .gpu, .words)) {
         .all => |why| why,
         .few => |few| if (try attempted(&work, few.command, wanted.items))
             try difference(&work, full, wanted.items, few.spelled)

@@ -73,8 +73,13 @@ def _save(ctx, inputs, output):
 
 
 def _backward(ctx, grad):
-    """The gradients of gate and up, by a kernel. It has no backward itself, so torch refuses second derivatives."""
+    """The gradients of gate and up, by a kernel."""
     return _ops.ops.[[ module ]]_backward(grad, *ctx.saved_tensors)
+
+
+def _no_second(ctx, *grads):
+    """Refuse second derivatives: without a backward of its own torch 2.11 leaves them out, with a warning alone."""
+    raise RuntimeError("[[ module ]]: there is no second derivative")
 
 
 # Not by torch.library.custom_op: its first call loads all of torch.compile, which takes seconds. A fake is what
@@ -90,6 +95,7 @@ _OP_BACKWARD = _ops.add_op_namespace_prefix("[[ module ]]_backward")
 torch.library.define(_OP_BACKWARD, "(Tensor grad, Tensor gate, Tensor up) -> (Tensor, Tensor)")
 torch.library.impl(_OP_BACKWARD, "cuda", _gradients)
 torch.library.register_fake(_OP_BACKWARD, lambda grad, gate, up: (_like(gate), _like(up)))
+torch.library.register_autograd(_OP_BACKWARD, _no_second)
 
 
 def [[ module ]](

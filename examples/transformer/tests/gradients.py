@@ -1,0 +1,1 @@
+../../../py_driver/resources/projects/common/tests/gradients.py

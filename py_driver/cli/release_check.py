@@ -1,0 +1,193 @@
+"""`driver release-check`: whether the next release of a kernel keeps what the last one promised, in one table."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from py_driver.cli import add_command, run_command_line
+from py_driver.cli.arguments import add_directory, add_repository, releases_of
+from py_driver.cli.run import check_project
+from py_driver.errors import Code, DriverError, ExitCode, error
+from py_driver.output import counted
+from py_driver.publishing.card_files import BENCHMARKS, TESTS
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator, Sequence
+
+    from py_driver.cli import Subparsers
+    from py_driver.output import Output
+
+
+class Step(NamedTuple):
+    """What came of a step.
+
+    Attributes:
+        name: what was looked at.
+        verdict: in words.
+        code: the exit code that it asks for.
+        seconds: that it took.
+    """
+
+    name: str
+    verdict: str
+    code: int
+    seconds: float
+
+
+def add(subparsers: Subparsers) -> None:
+    """Add the command's parser."""
+    parser = add_command(
+        subparsers,
+        "release-check",
+        "relu --repo-id me/relu",
+        "relu --since v1.0 --torch 2.13 --backend cpu",
+        more="Compares the variants in build/ as `driver diff --breaking` does, and runs the tests, those of the last "
+        "release, and the benchmarks beside it. Exit code 1: something is broken, wrong or slower.",
+    )
+    add_directory(parser)
+    compare = parser.group("compare")
+    earlier = compare.add_mutually_exclusive_group()
+    earlier.add_argument(
+        "--since", metavar="REV", help="the last release is this git commit (default: what the Hub has)"
+    )
+    add_repository(compare, "the last release")
+    run_group = parser.group("run")
+    run_group.add_argument("--torch", metavar="M.N", help="run with this torch release, as in `driver test`")
+    run_group.add_argument("--backend", metavar="NAME", help="run with this backend, as in `driver test`")
+    parser.group("report").add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Check; the exit code.
+
+    Raises:
+        DriverError: USAGE; see `of_commit` and `of_hub`. What fails in a step is in the table.
+    """
+    from py_driver.publishing.earlier import commit_of, of_commit, of_hub
+    from py_driver.publishing.git import checked_out
+
+    directory: Path = args.directory
+    check_project(directory)
+    if args.since is not None and (args.repo_id or args.branch):
+        raise error(Code.USAGE, "--repo-id and --branch are for what the Hub has", help="leave out --since")
+    releases = releases_of(args)
+    chosen = [f"--torch={args.torch}"] if args.torch else []
+    chosen += [f"--backend={args.backend}"] if args.backend else []
+    steps: list[Step] = []
+
+    def step(name: str, look: Callable[[], tuple[str, int]]) -> None:
+        start = time.monotonic()
+        try:
+            with _aside():
+                verdict, code = look()
+        except DriverError as failure:
+            output.fail(failure)
+            verdict, code = f"failed: {failure.diagnostics[0].code.number}", failure.exit_code
+        steps.append(Step(name, verdict, code, time.monotonic() - start))
+
+    def ran(*words: str) -> tuple[str, int]:
+        code = run_command_line(words, output)
+        return ("passed", code) if code == ExitCode.OK else (f"failed: exit code {code}", ExitCode.DIFFERENCE)
+
+    with ExitStack() as stack:
+        if args.since is not None:
+            there = stack.enter_context(of_commit(directory, args.since, releases, output))
+            commit, old = args.since, there
+        else:
+            hub = of_hub(directory, releases, output, repo_id=args.repo_id, branch=args.branch)
+            there = stack.enter_context(hub)
+            commit, old = commit_of(there), there / "build"
+        step("what callers use", lambda: _compared(old, directory, output))
+        if (directory / TESTS).is_dir():
+            step("tests", lambda: ran("test", str(directory), *chosen))
+        else:
+            steps.append(Step("tests", f"there is no {directory / TESTS}", ExitCode.LOAD, 0))
+        if not commit:
+            why = "skipped: the Hub names no commit for the release, or one with changes"
+            steps += [Step(name, why, ExitCode.OK, 0) for name in ("tests of the last release", "benchmarks")]
+        else:
+            source = stack.enter_context(checked_out(directory, commit))
+            step("tests of the last release", lambda: _old_tests(source / TESTS, directory, chosen, ran))
+            step("benchmarks", lambda: _timed(directory, source, commit, chosen, output))
+    code = next((step.code for step in steps if step.code), ExitCode.OK)
+    if args.json:
+        output.json({"last-release": commit, "steps": [step._asdict() for step in steps]})
+    else:
+        output.table(("step", "verdict", "seconds"), [[s.name, s.verdict, f"{s.seconds:.1f}"] for s in steps])
+    return code
+
+
+def _compared(old: Path, new: Path, output: Output) -> tuple[str, int]:
+    """Whether callers break."""
+    code = run_command_line(["diff", str(old), str(new), "--breaking"], output)
+    return ("something breaks callers, without a new major version", code) if code else ("no break", code)
+
+
+def _old_tests(
+    tests: Path, directory: Path, chosen: Sequence[str], ran: Callable[..., tuple[str, int]]
+) -> tuple[str, int]:
+    """What the tests of the last release say of the new build."""
+    if not tests.is_dir():
+        return "skipped: it has none", ExitCode.OK
+    pytest = ["python", "-m", "pytest", "-p", "no:cacheprovider", f"--rootdir={tests.parent}", "-c", os.devnull]
+    return ran("run", str(directory), *chosen, "--", *pytest, str(tests))
+
+
+def _timed(directory: Path, source: Path, commit: str, chosen: Sequence[str], output: Output) -> tuple[str, int]:
+    """Whether a workload is slower than in the last release, twice in a row: a busy machine has slow moments."""
+    from py_driver.publishing.timings import SLOWER, verdict
+
+    if not (directory / BENCHMARKS).is_dir():
+        return "skipped: it has none", ExitCode.OK
+    if _ids(directory) == _ids(source):
+        return "skipped: the same sources make the same build", ExitCode.OK
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder) / "times.json"
+        words = ["bench", str(directory), *chosen, "--against", commit, "--output", str(result)]
+        slower: set[str] | None = None
+        for _ in range(2):
+            if run_command_line(words, output):
+                return "a result is wrong", ExitCode.DIFFERENCE
+            workloads = [found for found in json.loads(result.read_text())["results"] if "base" in found]
+            again = {found["workload"] for found in workloads if verdict(found["times"], found["base"])[1] == SLOWER}
+            slower = again if slower is None else slower & again
+            if not slower:
+                count = counted(len(workloads), "workload")
+                return (f"{count}, none slower" if workloads else "nothing to compare"), ExitCode.OK
+    return f"slower: {', '.join(sorted(slower or ()))}", ExitCode.DIFFERENCE
+
+
+def _ids(directory: Path) -> set[str]:
+    """The unique ids of a project's builds."""
+    from py_driver.matrix.releases import Releases
+    from py_driver.plan.plan import make_plan
+    from py_driver.plan.project import load
+
+    releases = Releases()
+    plan = make_plan(load(directory, releases), releases.matrix)
+    return {
+        identity.unique_id(plan.module, {name: plan.path_of(directory, name).read_bytes() for name in identity.files})
+        for identity in plan.identities
+    }
+
+
+@contextmanager
+def _aside() -> Iterator[None]:
+    """Let what steps print go to stderr, also that of their processes: stdout has the result alone."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)

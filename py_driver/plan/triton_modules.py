@@ -1,0 +1,220 @@
+"""The modules of a Python package that have functions in Triton: their parameters, and what they import."""
+
+from __future__ import annotations
+
+import ast
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from py_driver.errors import Code
+from py_driver.plan.staging import staged
+from py_driver.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from py_driver.manifest.ahead import Compiled
+    from py_driver.manifest.model import Manifest
+    from py_driver.manifest.section import Findings
+
+_SIGNED_BOOLEANS = "3.6"
+"""The release of Triton that calls a bool `i1`."""
+
+_INTEGERS = (("i32", (1 << 31) - 1), ("i64", (1 << 63) - 1))
+"""The types of integers that Triton chooses, with the greatest of each."""
+
+
+class Parameter(NamedTuple):
+    """A parameter of a function.
+
+    Attributes:
+        name: as the source spells it.
+        is_constant: whether it is a `tl.constexpr`.
+        default: a list with its default; empty if it has none that the source says literally.
+        is_optional: whether it has a default, of whatever kind.
+    """
+
+    name: str
+    is_constant: bool
+    default: tuple[Any, ...]
+    is_optional: bool
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the function says the value of a constant that nobody passes."""
+        return self.is_constant and self.is_optional
+
+    def default_type(self, release: str) -> str:
+        """The type of the default of an argument that is no constant; empty if the source does not say one.
+
+        Args:
+            release: of Triton.
+        """
+        if self.is_constant or not self.default:
+            return ""
+        value = self.default[0]
+        if isinstance(value, bool):
+            return "i1" if release == _SIGNED_BOOLEANS else "u1"
+        if isinstance(value, int) and value != 1:
+            bits = next((type_ for type_, most in _INTEGERS if -most - 1 <= value <= most), "u64")
+            return f"{bits}:16" if value % 16 == 0 else bits
+        return {float: "fp32", int: "1", type(None): "None"}.get(type(value), "")
+
+
+class Modules:
+    """The modules of a Python package, each parsed once.
+
+    Args:
+        manifest: the project's build.toml.
+        python: the files of the package.
+        directory: the project's.
+    """
+
+    def __init__(self, manifest: Manifest, python: Sequence[str], directory: Path) -> None:
+        self._package = manifest.module
+        self._root = manifest.python_root
+        self._directory = directory
+        self._files = {
+            name.removeprefix(f"{self._root}/").removesuffix(".py").removesuffix("/__init__").replace("/", "."): name
+            for name in python
+            if name.endswith(".py") and staged(name) == name
+        }
+        self._trees: dict[str, ast.Module] = {}
+
+    def _tree(self, module: str) -> ast.Module:
+        """A module's syntax; empty if Python cannot read it, which the compile says."""
+        if module not in self._trees:
+            try:
+                self._trees[module] = ast.parse((self._directory / self._files[module]).read_bytes())
+            except (SyntaxError, ValueError, RecursionError):
+                self._trees[module] = ast.Module(body=[], type_ignores=[])
+        return self._trees[module]
+
+    def parameters(self, compiled: Compiled, findings: Findings) -> tuple[Parameter, ...]:
+        """The parameters of a function; empty if there is no such function, which is collected."""
+        module, _, name = compiled.function.value.rpartition(".")
+        if module not in self._files:
+            message = f"there is no module `{module}` in {self._root}"
+            label = did_you_mean(module, sorted(self._files))
+            findings.add(Code.FILE_MISSING, message, compiled.function.span, label=label)
+            return ()
+        functions = self._functions(module)
+        if name not in functions:
+            message = f"{self._files[module]} has no function `{name}`"
+            label = did_you_mean(name, sorted(functions))
+            findings.add(Code.BAD_VALUE, message, compiled.function.span, label=label)
+            return ()
+        return tuple(_parameters(functions[name].args))
+
+    def _functions(self, module: str) -> dict[str, ast.FunctionDef]:
+        """The functions of a module."""
+        nodes = [node for node in ast.walk(self._tree(module)) if isinstance(node, ast.FunctionDef)]
+        own = {*_statements(self._tree(module).body)}
+        # A method, or a function in a function, is what the name means if nothing else is.
+        return {node.name: node for node in sorted(nodes, key=lambda node: (node in own, node.lineno))}
+
+    def parameters_of(self, function: str) -> tuple[Parameter, ...]:
+        """The parameters of a function, e.g. `kernels.forward`; empty if there is no such function."""
+        module, _, name = function.rpartition(".")
+        node = self._functions(module).get(name) if module in self._files else None
+        return tuple(_parameters(node.args)) if node else ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The modules, as they are imported from the package."""
+        return tuple(self._files)
+
+    def text(self, module: str) -> bytes:
+        """The content of a module."""
+        return (self._directory / self._files[module]).read_bytes()
+
+    def closure(self, functions: Iterable[str]) -> tuple[str, ...]:
+        """The files of the modules with some functions, and of those of the package that they import."""
+        waiting = sorted({function.rpartition(".")[0] for function in functions})
+        found: dict[str, None] = {}
+        while waiting:
+            module = waiting.pop()
+            if module in found:
+                continue
+            found[module] = None
+            waiting += [name for name in self._imports(module) if name in self._files and name]
+        return tuple(sorted(self._files[module] for module in found))
+
+    def _imports(self, module: str) -> Iterator[str]:
+        """What a module imports of its package, by names in that."""
+        is_package = self._files[module].endswith("/__init__.py")
+        for node in ast.walk(self._tree(module)):
+            if isinstance(node, ast.Import):
+                yield from (
+                    alias.name.removeprefix(f"{self._package}.")
+                    for alias in node.names
+                    if alias.name.startswith(f"{self._package}.")
+                )
+            elif isinstance(node, ast.Call) and (text := _named_module(node)):
+                bare = text.lstrip(".")
+                if text != bare:
+                    own = module.split(".")
+                    yield ".".join([*own[: len(own) - (len(text) - len(bare) - is_package)], bare])
+                elif bare.startswith(f"{self._package}."):
+                    yield bare.removeprefix(f"{self._package}.")
+            elif isinstance(node, ast.ImportFrom):
+                parts = module.split(".")
+                if node.level:
+                    above = node.level - 1 if is_package else node.level
+                    base = parts[: len(parts) - above]
+                elif (node.module or "").split(".")[0] == self._package:
+                    base = []
+                else:
+                    continue
+                named = (node.module or "").split(".") if node.module else []
+                path = ".".join([*base, *(named if node.level else named[1:])])
+                yield path
+                yield from (f"{path}.{alias.name}" if path else alias.name for alias in node.names)
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a module, also those in `if`, `try` and `with`."""
+    for statement in body:
+        yield statement
+        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for field in ("body", "orelse", "finalbody"):
+                yield from _statements(getattr(statement, field, []))
+            for handler in getattr(statement, "handlers", []):
+                yield from _statements(handler.body)
+
+
+def _named_module(call: ast.Call) -> str:
+    """What `importlib.import_module` imports, with its dots; empty if it is another call, or its name no plain text."""
+    function = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    first = call.args[0] if call.args else None
+    named = first.value if isinstance(first, ast.Constant) else None
+    return named if function == "import_module" and isinstance(named, str) else ""
+
+
+def _parameters(arguments: ast.arguments) -> Iterator[Parameter]:
+    """The parameters of a function."""
+    plain = [*arguments.posonlyargs, *arguments.args]
+    defaults: list[ast.expr | None] = [None] * (len(plain) - len(arguments.defaults))
+    pairs = [
+        *zip(plain, [*defaults, *arguments.defaults], strict=True),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    for argument, default in pairs:
+        annotation = ast.unparse(argument.annotation) if argument.annotation else ""
+        yield Parameter(
+            name=argument.arg,
+            is_constant="constexpr" in annotation,
+            default=_literal(default),
+            is_optional=default is not None,
+        )
+
+
+def _literal(default: ast.expr | None) -> tuple[Any, ...]:
+    """A default that is a plain value; empty for others."""
+    try:
+        value = ast.literal_eval(default) if default is not None else None
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return ()
+    return () if default is None else (value,)

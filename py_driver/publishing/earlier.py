@@ -1,0 +1,117 @@
+"""An earlier release of a project, with the variants that its `build/` has now: from the Hub, or built of a commit."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from py_driver.bazel.invocation import Choices
+from py_driver.building.build import Options, build
+from py_driver.building.variant_dir import BUILD, present
+from py_driver.errors import Code, error
+from py_driver.plan.plan import make_plan
+from py_driver.plan.project import load
+from py_driver.publishing.git import checked_out
+from py_driver.publishing.provenance import Sources, read_statement, statement_path
+from py_driver.publishing.rebuild import Chosen, choices_of
+from py_driver.publishing.release import target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from py_driver.matrix.releases import Releases
+    from py_driver.output import Output
+    from py_driver.plan.plan import Variant
+
+_VERSION: Final = re.compile(r"v(\d+)")
+
+
+@contextmanager
+def of_commit(directory: Path, revision: str, releases: Releases, output: Output) -> Iterator[Path]:
+    """The project as a commit has it, with the variants that are in `build/`, built as those were.
+
+    A variant that the project did not have is left out, so it counts as new.
+
+    Args:
+        directory: of the project, within a git repository.
+        revision: a commit.
+        releases: to build for.
+        output: where progress is shown.
+
+    Raises:
+        DriverError: FILE_MISSING if nothing is built, or the commit has none of its variants; see `checked_out` and
+            `build`.
+    """
+    _, here = _built(directory, releases)
+    with checked_out(directory, revision) as there:
+        known = {variant.name for variant in make_plan(load(there, releases), releases.matrix).variants}
+        shared = [variant for variant in here if variant.name in known]
+        if not shared:
+            message = f"the commit `{revision}` of {directory} has none of the variants in {directory / BUILD}"
+            raise error(Code.FILE_MISSING, message, help="name a commit in which the project has them")
+        for how, variants in choices_of(directory, shared, Chosen()).items():
+            choices = Choices(cxx=how.cxx, compress=how.compress)
+            build(there, [variant.name for variant in variants], releases, output, Options(choices=choices))
+        yield there
+
+
+@contextmanager
+def of_hub(
+    directory: Path, releases: Releases, output: Output, *, repo_id: str = "", branch: str = ""
+) -> Iterator[Path]:
+    """What the Hub has of a project, in a directory with a `build/` of those variants that are here, too.
+
+    Args:
+        directory: of the project.
+        releases: to build for.
+        output: where progress is shown.
+        repo_id: the repository; what build.toml says if empty.
+        branch: of it; if empty, what build.toml says, or `v<version>`, or the branch of the newest version before that.
+
+    Raises:
+        DriverError: FILE_MISSING if nothing is built, or nothing published that could be compared with it; see
+            `target` and `Hub`.
+    """
+    from py_driver.publishing.hub import Hub  # noqa: PLC0415  (half a second, and only this needs it)
+
+    version, here = _built(directory, releases)
+    manifest = load(directory, releases).manifest
+    where, wanted = target(manifest, repo_id, branch)
+    hub = Hub(where)
+    heads = hub.heads()
+    found = wanted if wanted in heads or branch or manifest.hub.branch else _newest(heads, version)
+    if found not in heads:
+        advice = "publish it first, or name another with --branch or --repo-id"
+        raise error(Code.FILE_MISSING, f"{hub.address} has no branch {wanted}", help=advice)
+    names = {path.path.split("/")[1] for path in hub.files(heads[found]) if path.path.startswith(f"{BUILD}/")}
+    if not (shared := [variant.name for variant in here if variant.name in names]):
+        message = f"{hub.address} has none of the variants in {directory / BUILD} on its branch {found}"
+        raise error(Code.FILE_MISSING, message, help="build one of those: driver build --variant ...")
+    if left := names - set(shared):
+        output.warn(f"{len(left)} of the {len(names)} published variants are not built here, and not compared")
+    with tempfile.TemporaryDirectory() as folder, output.task(f"downloading {where} of {found}") as task:
+        hub.download(heads[found], [*(f"{BUILD}/{name}/*" for name in shared), statement_path("*")], Path(folder))
+        task.done(f"commit {heads[found]}")
+        yield Path(folder)
+
+
+def commit_of(published: Path) -> str:
+    """The commit that what `of_hub` brought was built from; nothing if that is not stated, or not the whole truth."""
+    stated = {read_statement(path.read_bytes()).sources for path in sorted(published.glob(statement_path("*")))}
+    [source] = stated if len(stated) == 1 else [Sources()]
+    return "" if source.dirty else source.commit
+
+
+def _built(directory: Path, releases: Releases) -> tuple[int, list[Variant]]:
+    """The version of a project, and the variants of it that are built."""
+    project = load(directory, releases)
+    return project.manifest.version, present(directory, make_plan(project, releases.matrix), ())
+
+
+def _newest(branches: Iterable[str], version: int) -> str:
+    """The branch of the newest version before one; nothing if there is none."""
+    found = [int(name[1]) for branch in branches if (name := _VERSION.fullmatch(branch))]
+    return f"v{max(before)}" if (before := [number for number in found if number < version]) else ""

@@ -1,0 +1,73 @@
+"""Attention beside torch's: `driver bench`, or `kernels benchmark`."""
+
+import torch
+from kernels.benchmark import Benchmark
+
+
+class _Attention:
+    seed = 0
+    dtype = torch.bfloat16
+    causal = False
+    batch, heads, kv_heads, rows, width = 1, 16, 16, 16384, 128
+
+    def setup(self):
+        rows = max(1, self.rows >> 6) if self.device == "cpu" else self.rows
+        made = {"device": self.device, "dtype": torch.float32 if self.device == "cpu" else self.dtype}
+        self.q = torch.randn(self.batch, self.heads, rows, self.width, **made)
+        self.k, self.v = (torch.randn(self.batch, self.kv_heads, rows, self.width, **made) for _ in range(2))
+
+    def flops(self):
+        return 4 * self.q.numel() * self.q.shape[2] // (2 if self.causal else 1)
+
+
+class _Forward(_Attention):
+    def benchmark_forward(self):
+        self.out = self.kernel.[[ module ]](self.q, self.k, self.v, self.causal)
+
+    def verify_forward(self):
+        return torch.nn.functional.scaled_dot_product_attention(
+            self.q, self.k, self.v, is_causal=self.causal, enable_gqa=self.heads != self.kv_heads
+        )
+
+    def flops_forward(self):
+        return self.flops()
+
+
+class Tokens16k(_Forward, Benchmark):
+    pass
+
+
+class Tokens16kCausal(_Forward, Benchmark):
+    causal = True
+
+
+class Tokens4kCausalGrouped(_Forward, Benchmark):
+    batch, heads, kv_heads, rows, causal = 4, 32, 8, 4096, True
+
+
+class Width64(_Forward, Benchmark):
+    heads, kv_heads, width = 32, 32, 64
+
+
+class Width256(_Forward, Benchmark):
+    heads, kv_heads, width = 8, 8, 256
+
+
+class Gradients(_Attention, Benchmark):
+    def setup(self):
+        super().setup()
+        self.grad = torch.randn_like(self.q)
+        self.scale = self.width**-0.5
+        self.result, self.lse = self.kernel.[[ module ]](self.q, self.k, self.v, self.causal, return_lse=True)
+        self.leaves = [tensor.clone().requires_grad_() for tensor in (self.q, self.k, self.v)]
+        self.expected = torch.nn.functional.scaled_dot_product_attention(*self.leaves, is_causal=self.causal)
+
+    def benchmark_gradients(self):
+        given = (self.grad, self.q, self.k, self.v, self.result, self.lse, self.causal, self.scale)
+        self.out, _, _ = self.kernel._ops.ops.[[ module ]]_backward(*given)
+
+    def verify_gradients(self):
+        return torch.autograd.grad(self.expected, self.leaves, self.grad, retain_graph=True)[0]
+
+    def flops_gradients(self):
+        return self.flops() * 5 // 2

@@ -1,0 +1,79 @@
+// On the host: what TMA needs to know of a tensor.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "[[ module ]].h"
+
+namespace [[ module ]]_impl {
+[% raw %]
+
+using Encode = decltype(&cuTensorMapEncodeTiled);
+
+// A function of the driver: the runtime knows where, so that nothing links against libcuda.
+inline Encode find_encode() {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
+  cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result);
+#else
+  cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &result);
+#endif
+  return result == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(found) : nullptr;
+}
+
+// A map of a tensor of which `box` rows of a head are loaded at a time: in parts of 64 elements. False if TMA cannot
+// read it.
+inline bool encode(CUtensorMap& map, Type type, const View& view, std::int64_t batch, std::int64_t heads,
+                   std::int64_t rows, std::int64_t width, int box) {
+  static const Encode function = find_encode();
+  constexpr cuuint32_t kPart = 64;
+  constexpr std::int64_t kSize = 2;
+  const auto stride = [](std::int64_t count, std::int64_t elements) {
+    // Without a second one, its distance means nothing.
+    return static_cast<cuuint64_t>(count == 1 ? kPart * kSize : elements * kSize);
+  };
+  const cuuint64_t sizes[] = {kPart, static_cast<cuuint64_t>(rows), static_cast<cuuint64_t>(width / kPart),
+                              static_cast<cuuint64_t>(heads), static_cast<cuuint64_t>(batch)};
+  const cuuint64_t strides[] = {stride(rows, view.row), kPart * kSize, stride(heads, view.head),
+                                stride(batch, view.batch)};
+  const cuuint32_t boxes[] = {kPart, static_cast<cuuint32_t>(box), static_cast<cuuint32_t>(width / kPart), 1, 1};
+  const cuuint32_t steps[] = {1, 1, 1, 1, 1};
+  const auto kind = type == Type::float16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  return function != nullptr &&
+         function(&map, kind, 5, view.at, sizes, strides, boxes, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+// Whether the rows of a tensor can be stored and loaded four bytes at a time.
+inline bool has_pairs(const View& view) {
+  return reinterpret_cast<std::uintptr_t>(view.at) % 4 == 0 && view.batch % 2 == 0 && view.head % 2 == 0 &&
+         view.row % 2 == 0;
+}
+
+struct Device {
+  int major = 0;
+  int processors = 0;
+
+  // That which is current.
+  Device() {
+    int device = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  }
+};
+
+// How many (batch, head) pairs run side by side, so that what all blocks of a head read stays in the L2 cache.
+inline int side_by_side(std::int64_t pairs, std::int64_t bytes_of_head) {
+  constexpr std::int64_t kCache = 8 << 20;
+  const std::int64_t fit = kCache / (bytes_of_head > 0 ? bytes_of_head : 1);
+  return static_cast<int>(fit < 1 ? 1 : fit < pairs ? fit : pairs);
+}
+[% endraw %]
+
+}  // namespace [[ module ]]_impl

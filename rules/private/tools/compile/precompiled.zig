@@ -1,0 +1,308 @@
+//! torch's headers as clang has parsed them once: a precompiled header, and the text that it was made of.
+//!
+//! Both sides are preprocessed texts, which have no macros. A source whose text begins, behind nothing but line markers,
+//! with the text of the precompiled header is compiled with that in its place, if the options that reach the compiler behind
+//! the preprocessor are the same too. So nothing that a define, an include guard or a directory of headers changes can be
+//! missed. What the source gets besides is compiled as it is. A source that opens a namespace of the headers could have
+//! meant another function in a template that the precompiled header has instantiated already: it is compiled without.
+//!
+//! The file beside a precompiled header has the options in its first line, and then the text. clang writes absolute
+//! names of files into a precompiled header; so it reads the text from stdin, in the root directory.
+const std = @import("std");
+const common = @import("common");
+const dryrun = @import("dryrun.zig");
+const inputs = @import("inputs.zig");
+const lexer = @import("lexer.zig");
+const needed = @import("needed.zig");
+const Packs = @import("packs.zig").Packs;
+
+/// What clang is told besides where it compiles a text; `compile_cxx` says the same of other texts.
+const of_text = [_][]const u8{ "-Wno-unused-command-line-argument", "-Wno-gnu-line-marker" };
+
+const parse = [_][]const u8{ "-x", "c++-cpp-output", "-Xclang", "-emit-pch" };
+
+/// The precompiled header has no time in it, and the templates that the headers use.
+const reproducible = [_][]const u8{ "-Xclang", "-fno-pch-timestamp", "-Xclang", "-fpch-instantiate-templates" };
+
+/// Options whose next word belongs to them, and which only the preprocessor reads.
+const of_preprocessor = [_][]const u8{ "-D", "-U", "-I", "-isystem", "-iquote", "-include" };
+
+/// Makes a precompiled header of all but what nobody needs of a source's headers: `[PACKS] --text TEXT -- COMPILER
+/// ARGUMENT...`.
+pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
+    var kept: []const u8 = "";
+    var packs = Packs.init(allocator);
+    while (arguments.next()) |flag| {
+        if (common.is(flag, "--")) break;
+        const value = try arguments.value(flag);
+        if (try packs.takes(flag, value)) continue;
+        if (!common.is(flag, "--text")) return common.fail("precompile: no such flag: {s}", .{flag});
+        kept = value;
+    }
+    const command = arguments.items[arguments.at..];
+    const out = try inputs.made(command);
+    const environment = try dryrun.environmentHere(allocator);
+    try packs.layOut();
+    const preprocess = try inputs.preprocessing(allocator, try needed.widest(allocator, command), kept);
+    _ = try packs.run(try inputs.listing(allocator, preprocess, kept), &environment, true);
+    try inputs.check(allocator, kept, &packs);
+    const text = try common.read(allocator, kept);
+    const start = headersStart(text) orelse return common.fail("{s} includes nothing first", .{kept});
+    const end = if (std.mem.lastIndexOf(u8, text, "\n# ")) |found| found + 1 else 0;
+    if (end <= start or !leaves(text[end..])) return common.fail("{s} has more than headers", .{kept});
+    const headers = text[start..end];
+
+    const compile = (try Words.of(allocator, command)) orelse return common.fail("no command for {s}", .{out});
+    const path = try std.mem.concat(allocator, u8, &.{ out, ".ii" });
+    try common.write(path, headers);
+    defer std.fs.cwd().deleteFile(path) catch {};
+    try common.write(kept, try std.mem.concat(allocator, u8, &.{ compile.key, "\n", headers }));
+    var words = std.ArrayList([]const u8).init(allocator);
+    try words.append(try dryrun.absolute(allocator, command[0]));
+    try words.appendSlice(compile.words[1..]);
+    inline for (.{ &of_text, &parse, &reproducible }) |more| try words.appendSlice(more);
+    try words.appendSlice(&.{ "-c", "-", "-o", "-" });
+    // A child gets the descriptors of this process.
+    try redirect(try std.fs.cwd().openFile(path, .{}), std.posix.STDIN_FILENO);
+    try redirect(try std.fs.cwd().createFile(out, .{}), std.posix.STDOUT_FILENO);
+    const code = try dryrun.redirected("/", allocator, words.items, &environment);
+    if (code != 0) std.process.exit(code);
+}
+
+fn redirect(file: std.fs.File, number: std.posix.fd_t) !void {
+    try std.posix.dup2(file.handle, number);
+    file.close();
+}
+
+/// A precompiled header that an action got.
+pub const Precompiled = struct {
+    header: []const u8,
+    text: []const u8,
+
+    /// Compiles a text with it, if that begins as it does and clang says nothing; whether that was done.
+    pub fn compile(
+        self: Precompiled,
+        allocator: std.mem.Allocator,
+        command: []const []const u8,
+        text: []const u8,
+        environment: *const std.process.EnvMap,
+    ) !bool {
+        const words = (try Words.of(allocator, command)) orelse return false;
+        const rest = (try self.without(allocator, words.key, text)) orelse return false;
+        const out = try inputs.made(command);
+        const path = try std.mem.concat(allocator, u8, &.{ out, ".rest.ii" });
+        try common.write(path, rest);
+        defer std.fs.cwd().deleteFile(path) catch {};
+        const whole = try std.mem.concat(allocator, []const u8, &.{
+            words.words, &of_text, &.{ "-Xclang", "-include-pch", "-Xclang", self.header, "-c", path, "-o", out },
+        });
+        const ended = try dryrun.tried(null, allocator, whole, environment);
+        if (ended.code == 0 and ended.said.len == 0) return true;
+        std.fs.cwd().deleteFile(out) catch {};
+        return false;
+    }
+
+    /// Whether a text begins as it does, and is compiled with the same options.
+    pub fn fits(self: Precompiled, allocator: std.mem.Allocator, command: []const []const u8, text: []const u8) !bool {
+        const words = (try Words.of(allocator, command)) orelse return false;
+        return try self.without(allocator, words.key, text) != null;
+    }
+
+    /// A text less the headers that were precompiled; null if they are not what it begins with, or the options differ.
+    fn without(self: Precompiled, allocator: std.mem.Allocator, key: []const u8, text: []const u8) !?[]const u8 {
+        const kept = try common.read(allocator, self.text);
+        const line = std.mem.indexOfScalar(u8, kept, '\n') orelse return null;
+        if (!common.is(kept[0..line], key)) return null;
+        const headers = kept[line + 1 ..];
+        const start = headersStart(text) orelse return null;
+        if (!std.mem.startsWith(u8, text[start..], headers)) return null;
+        const marker = text[start + headers.len ..];
+        if (!leaves(marker)) return null;
+        const length = std.mem.indexOfScalar(u8, marker, '\n') orelse return null;
+        const after = marker[length..];
+        if (try reopens(allocator, after, headers)) return null;
+        const back = std.mem.trimRight(u8, marker[0..length], " 23");
+        return try std.mem.concat(allocator, u8, &.{ text[0..start], back, after });
+    }
+};
+
+/// Where the first header begins that a text reads; null if anything but line markers stands before it.
+fn headersStart(text: []const u8) ?usize {
+    var at: usize = 0;
+    while (at < text.len) {
+        const end = std.mem.indexOfScalarPos(u8, text, at, '\n') orelse return null;
+        const line = text[at..end];
+        if (line.len > 0) {
+            const name = named(line) orelse return null;
+            if (name.len > 0 and name[0] != '<' and std.mem.indexOf(u8, line, "\" 1") != null) return at;
+        }
+        at = end + 1;
+    }
+    return null;
+}
+
+/// The name of the file in a line marker, `# 12 "name" 1`; null for another line.
+fn named(line: []const u8) ?[]const u8 {
+    if (line.len < 4 or !std.mem.startsWith(u8, line, "# ") or !std.ascii.isDigit(line[2])) return null;
+    const open = std.mem.indexOfScalar(u8, line, '"') orelse return null;
+    const close = std.mem.lastIndexOfScalar(u8, line, '"').?;
+    return if (close > open) line[open + 1 .. close] else null;
+}
+
+/// Whether a text begins with a marker by which a file returns to the one that includes it.
+fn leaves(text: []const u8) bool {
+    const line = text[0 .. std.mem.indexOfScalar(u8, text, '\n') orelse text.len];
+    return named(line) != null and std.mem.endsWith(u8, line, "\" 2");
+}
+
+/// Whether a text may change what templates of the headers mean that are instantiated already: it opens a namespace that the
+/// headers open too, or completes a type of one, specialises or instantiates a template, or has a pragma of a file.
+fn reopens(allocator: std.mem.Allocator, text: []const u8, headers: []const u8) !bool {
+    var known = std.StringHashMap(void).init(allocator);
+    var all = lexer.Lexer{ .text = text };
+    var before: []const u8 = "";
+    while (all.next()) |token| {
+        if (token.kind == .comment) continue;
+        if (token.kind == .directive) {
+            if (named(token.text) == null and !isLocalPragma(token.text)) return true;
+            continue;
+        }
+        if (token.kind == .name and common.isAny(before, &.{ "namespace", "struct", "class", "union", "enum" })) {
+            if (known.count() == 0) try namespaces(headers, &known);
+            if (common.is(token.text, "inline") or known.contains(token.text)) return true;
+        }
+        if (common.is(before, "template")) {
+            if (!token.isMark('<')) return true;
+            var ahead = all;
+            if (ahead.next()) |next| if (next.isMark('>')) return true;
+        }
+        before = token.text;
+    }
+    return false;
+}
+
+/// Whether a directive of a preprocessed text is a pragma about messages or about the statement that follows.
+fn isLocalPragma(line: []const u8) bool {
+    const directive = std.mem.trimLeft(u8, line[1..], " \t");
+    if (!std.mem.startsWith(u8, directive, "pragma ")) return false;
+    const words = std.mem.trimLeft(u8, directive["pragma ".len..], " \t");
+    for ([_][]const u8{ "GCC diagnostic", "clang diagnostic", "GCC unroll", "clang loop", "unroll", "nounroll", "once" }) |start|
+        if (std.mem.startsWith(u8, words, start)) return true;
+    return false;
+}
+
+/// The names of the namespaces that a text opens.
+fn namespaces(text: []const u8, into: *std.StringHashMap(void)) !void {
+    const word = "namespace ";
+    var at: usize = 0;
+    while (std.mem.indexOfPos(u8, text, at, word)) |found| {
+        at = found + word.len;
+        var end = at;
+        while (end < text.len and (std.ascii.isAlphanumeric(text[end]) or text[end] == '_')) end += 1;
+        if (end > at) try into.put(text[at..end], {});
+    }
+}
+
+/// The command of a compile of a text, of one that compiles a source.
+const Words = struct {
+    /// All but what only the preprocessor reads, the source and what is made.
+    words: []const []const u8,
+    /// Those that say what the code is like, in one line: not the compiler's place, nor what warns or names files.
+    key: []const u8,
+
+    /// Null for a command that has more than one source.
+    fn of(allocator: std.mem.Allocator, command: []const []const u8) !?Words {
+        var words = std.ArrayList([]const u8).init(allocator);
+        var key = std.ArrayList([]const u8).init(allocator);
+        if (command.len < 2) return null;
+        try words.appendSlice(command[0..2]);
+        var sources: usize = 0;
+        // Of these the last counts.
+        var chosen = [_]?[]const u8{ null, null };
+        var i: usize = 2;
+        while (i < command.len) : (i += 1) {
+            const word = command[i];
+            if (common.isAny(word, &of_preprocessor) or common.is(word, "-o")) {
+                i += 1;
+            } else if (word.len == 0 or word[0] != '-') {
+                sources += 1;
+            } else if (!common.isAny(word, &.{ "-c", "-E" }) and !forPreprocessor(word)) {
+                try words.append(word);
+                if (aboutMessages(word)) continue;
+                for ([_][]const u8{ "-O", "-std=" }, &chosen) |start, *choice| {
+                    if (!std.mem.startsWith(u8, word, start)) continue;
+                    choice.* = word;
+                    break;
+                } else try key.append(word);
+            }
+        }
+        if (sources != 1) return null;
+        for (chosen) |choice| if (choice) |word| try key.append(word);
+        return .{ .words = words.items, .key = try std.mem.join(allocator, " ", key.items) };
+    }
+
+    fn forPreprocessor(word: []const u8) bool {
+        for ([_][]const u8{ "-D", "-U", "-I", needed.place }) |start| if (std.mem.startsWith(u8, word, start)) return true;
+        return false;
+    }
+
+    fn aboutMessages(word: []const u8) bool {
+        for ([_][]const u8{ "-ffile-prefix-map=", "-fdebug-compilation-dir=" }) |start| if (std.mem.startsWith(u8, word, start)) return true;
+        const warns = common.is(word, "-w") or std.mem.startsWith(u8, word, "-W");
+        return warns and std.mem.indexOfAny(u8, word, ",") == null and std.mem.indexOf(u8, word, "system-headers") == null;
+    }
+};
+
+test "a text that begins with precompiled headers" {
+    var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
+    defer arena.deinit();
+    const a = arena.allocator();
+    var place = std.testing.tmpDir(.{});
+    defer place.cleanup();
+    const headers = "# 1 \"external/t/a.h\" 1 3\nnamespace at { struct T { }; }\n";
+    try place.dir.writeFile(.{ .sub_path = "kept", .data = "-O3\n" ++ headers });
+    const precompiled = Precompiled{ .header = "", .text = try place.dir.realpathAlloc(a, "kept") };
+    const begin = "# 1 \"m.cpp\"\n# 1 \"<built-in>\" 1\n# 1 \"<command line>\" 1\n# 1 \"<built-in>\" 2\n# 1 \"m.cpp\" 2\n\n";
+    const found = (try precompiled.without(a, "-O3", begin ++ headers ++ "# 3 \"m.cpp\" 2\nint x;\n")).?;
+    try std.testing.expectEqualStrings(begin ++ "# 3 \"m.cpp\"\nint x;\n", found);
+    const cases = [_][]const u8{
+        begin ++ "int y;\n" ++ headers ++ "# 3 \"m.cpp\" 2\nint x;\n",
+        begin ++ "#pragma once\n" ++ headers ++ "# 3 \"m.cpp\" 2\nint x;\n",
+        begin ++ headers ++ "int y;\n# 3 \"m.cpp\" 2\nint x;\n",
+        begin ++ "# 1 \"external/t/b.h\" 1 3\n\n" ++ headers ++ "# 3 \"m.cpp\" 2\nint x;\n",
+        begin ++ headers ++ "# 3 \"m.cpp\" 2\nnamespace at { int x; }\n",
+        begin ++ headers ++ "# 3 \"m.cpp\" 2\nnamespace mine::b { } inline namespace at { }\n",
+        begin ++ headers ++ "# 3 \"m.cpp\" 2\ntemplate <> struct A<at::T> { };\n",
+        begin ++ headers ++ "# 3 \"m.cpp\" 2\nextern template struct A<at::T>;\n",
+        begin ++ headers ++ "# 3 \"m.cpp\" 2\nstruct at::T { };\n",
+        begin ++ headers ++ "# 3 \"m.cpp\" 2\n#pragma GCC visibility push(default)\n",
+        begin ++ headers,
+        "",
+    };
+    for (cases) |text| try std.testing.expectEqual(null, try precompiled.without(a, "-O3", text));
+    try std.testing.expectEqual(null, try precompiled.without(a, "-O2", begin ++ headers ++ "# 3 \"m.cpp\" 2\nint x;\n"));
+    const own = "namespace mine { template <class T> struct A { }; }\n#pragma unroll\n# 9 \"m.cpp\"\nstruct B { };\n";
+    try std.testing.expect(try precompiled.without(a, "-O3", begin ++ headers ++ "# 3 \"m.cpp\" 2\n" ++ own) != null);
+}
+
+test "words of a compile of a text" {
+    var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
+    defer arena.deinit();
+    const a = arena.allocator();
+    const plain = [_][]const u8{ "zig", "clang", "-O3", "-fPIC", "-c", "a.cpp", "-o", "a.o" };
+    const same = [_][]const u8{
+        "zig",                "clang", "-O2",                  "-O3", "-DA=1", "-UB",   "-isystem", "c",   "-Id", "-include", "e.h", "-Wall",
+        "--needed-headers=f", "-fPIC", "-ffile-prefix-map=g=", "-w",  "-c",    "h.cpp", "-o",       "h.o",
+    };
+    try std.testing.expectEqualStrings("-fPIC -O3", (try Words.of(a, &plain)).?.key);
+    const found = (try Words.of(a, &same)).?;
+    try std.testing.expectEqualStrings("-fPIC -O3", found.key);
+    const kept = try std.mem.join(a, " ", found.words);
+    try std.testing.expectEqualStrings("zig clang -O2 -O3 -Wall -fPIC -ffile-prefix-map=g= -w", kept);
+    for ([_][]const u8{ "-g", "-O2", "-march=native", "-Wa,x", "-Wsystem-headers", "-std=c++17" }) |word| {
+        const other = try std.mem.concat(a, []const u8, &.{ &plain, &.{word} });
+        try std.testing.expect(!common.is((try Words.of(a, other)).?.key, "-fPIC -O3"));
+    }
+    const two = try std.mem.concat(a, []const u8, &.{ &plain, &.{ "-Xclang", "b" } });
+    try std.testing.expectEqual(null, try Words.of(a, two));
+}

@@ -1,0 +1,3 @@
+#include <torch/extension.h>
+
+int one() { return 1; }
