@@ -28,12 +28,16 @@ def add(subparsers: Subparsers) -> None:
         subparsers,
         "stable",
         "relu",
-        "relu/torch-ext/torch_binding.cpp --json",
-        more="Sources are read as text and not compiled: the sources of a build.toml or of a setup.py alike.",
+        "relu --fix",
+        more="Sources are read as text and not compiled: the sources of a build.toml or of a setup.py alike.\n"
+        "With --fix, the exit code is 1 if something is left to do by hand.",
     )
     parser.add_argument(
         "paths", metavar="PATH", nargs="*", type=Path, default=[Path()], help="a source or a directory (default: .)"
     )
+    fix = parser.group("run")
+    fix.add_argument("--fix", action="store_true", help="rewrite in place what is mechanical, and list what is left")
+    fix.add_argument("--force", action="store_true", help="with --fix: also write files with uncommitted changes")
     report = parser.group("report")
     report.add_argument("--annotations", action="store_const", const="github", help="also print annotations for GitHub")
     report.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -43,8 +47,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Show the uses; the exit code.
 
     Raises:
-        DriverError: FILE_MISSING if a path does not exist or has no source; PERMISSION if a source cannot be read.
+        DriverError: FILE_MISSING if a path does not exist or has no source; PERMISSION if a source cannot be read;
+            DIRTY_TREE if a file to write has uncommitted changes.
     """
+    return _fix(args, output) if args.fix else _show(args, output)
+
+
+def _show(args: argparse.Namespace, output: Output) -> int:
+    """Show the uses."""
     from py_driver.inspecting.stable_uses import stable_uses
 
     uses: list[Use] = []
@@ -67,12 +77,73 @@ def run(args: argparse.Namespace, output: Output) -> int:
     rows = [[f"{use.span.file}:{use.span.line}", use.name, *_cells(use)] for use in uses]
     if rows:
         output.table(("source", "use", "stable equivalent", "since torch"), rows)
+    for name, advice in {use.name: use.instead for use in missing if use.instead}.items():
+        output.data(f"{name}: {advice}")
     if not uses:
         output.data("no use of torch's C++ API outside of its stable ABI was found")
         return ExitCode.OK
     verdict = f"{len(missing)} of {len(uses)} uses have no known equivalent in the stable ABI"
     output.data(f"{verdict}; the others have one from torch {since} on" if since else verdict)
     return ExitCode.OK
+
+
+def _fix(args: argparse.Namespace, output: Output) -> int:
+    """Rewrite sources, and show what is left; the exit code is that of a finding if something is."""
+    from py_driver.inspecting.stable_project import fix_project
+
+    projects = [
+        fix_project(
+            _sources(path), next(iter(path.glob("build.toml")), None) if path.is_dir() else None, force=args.force
+        )
+        for path in args.paths
+    ]
+    files = {path: fixed for project in projects for path, fixed in project.files.items()}
+    left = [use for fixed in files.values() for use in fixed.left]
+    refused = {path: fixed.refused for path, fixed in files.items() if fixed.refused}
+    written = [path for project in projects for path in project.written]
+    since = max((project.since for project in projects if project.since), key=_numbers, default="")
+    code = ExitCode.DIFFERENCE if left or refused else ExitCode.OK
+    if args.json:
+        output.json(
+            {
+                "uses": sum(fixed.uses for fixed in files.values()),
+                "since": since,
+                "written": [str(path) for path in written],
+                "refused": {str(path): reason for path, reason in refused.items()},
+                "left": [
+                    {
+                        "file": use.span.file,
+                        "line": use.span.line,
+                        "column": use.span.column,
+                        "use": use.name,
+                        "reason": use.reason,
+                        "instead": use.instead,
+                    }
+                    for use in left
+                ],
+            }
+        )
+        return code
+    if args.annotations:
+        for use in left:
+            output.data(annotation("warning", f"`{use.name}`: {use.reason}", use.span, "stable ABI"))
+    rows = [(f"{use.span.file}:{use.span.line}", use.name, use.reason, use.instead or "-") for use in left]
+    if rows:
+        output.table(("source", "left", "why", "what people do instead"), rows)
+    for path in written:
+        output.data(f"written: {path}")
+    for path, reason in refused.items():
+        output.data(f"not written: {path}: {reason}")
+    for project in projects:
+        if project.note:
+            output.data(f"build.toml: {project.note}")
+    if not files:
+        output.data("no use of torch's C++ API outside of its stable ABI was found")
+        return code
+    total = sum(fixed.uses for fixed in files.values())
+    verdict = f"{len(left)} of {total} uses are left to do by hand"
+    output.data(f"{verdict}; the others have an equivalent from torch {since} on" if since else verdict)
+    return code
 
 
 def _sources(path: Path) -> Sequence[Path]:
@@ -110,7 +181,7 @@ def _as_json(use: Use) -> dict[str, object]:
     """A use as a value for JSON."""
     span = use.span
     known = {"file": span.file, "line": span.line, "column": span.column, "use": use.name}
-    return {**known, "equivalent": use.equivalent and use.equivalent._asdict()}
+    return {**known, "equivalent": use.equivalent and use.equivalent._asdict(), "instead": use.instead}
 
 
 def _numbers(version: str) -> tuple[int, ...]:

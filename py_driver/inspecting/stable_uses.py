@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import tomli
 
 from py_driver.errors import Span
+from py_driver.inspecting.cpp_text import masked
 from py_driver.resources import resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_SKIPPED: Final = re.compile(
-    r"//[^\n]*|/\*.*?\*/|R\"(?P<mark>[^\s()\\\"]{0,16})\(.*?\)(?P=mark)\"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)+'",
-    re.DOTALL,
-)
 _NAME: Final = re.compile(r"(?<![\w:])(?:::\s*)?((?:at|c10|torch)(?:\s*::\s*\w+)+)")
 _MACRO: Final = re.compile(
-    r"\b(TORCH_CHECK\w*|TORCH_INTERNAL_ASSERT\w*|TORCH_WARN\w*|TORCH_LIBRARY(?:_\w+)?|AT_DISPATCH_\w+|(?:AT|C10)_CUDA_\w+|PYBIND11_MODULE)\b"
+    r"\b(TORCH_CHECK\w*|TORCH_INTERNAL_ASSERT\w*|TORCH_WARN\w*|AT_ASSERTM?|TORCH_LIBRARY(?:_\w+)?|AT_DISPATCH_\w+|(?:AT|C10)_CUDA_\w+|PYBIND11_MODULE)\b"
 )
 _TEMPLATE: Final = r"<(?:[^<>;()]|<(?:[^<>;()]|<[^<>;()]*>)*>)*>"
 _METHOD: Final = re.compile(rf"(?:\.|->)\s*(?:template\s+)?(\w+)\s*({_TEMPLATE})?\s*\(\s*(\)?)")
@@ -44,6 +41,7 @@ class Equivalent(NamedTuple):
         since: the first torch that has it, `2.10`; empty if no release has.
         fix: whether one name for the other is enough.
         arguments: `none` or `some` if it stands for calls of a method with no or with some arguments alone; or empty.
+        calls: how it is called with 0, 1, 2... arguments; an empty one is not called in the same way.
     """
 
     name: str
@@ -52,6 +50,7 @@ class Equivalent(NamedTuple):
     since: str
     fix: bool
     arguments: str = ""
+    calls: tuple[str, ...] = ()
 
 
 class Use(NamedTuple):
@@ -67,12 +66,36 @@ class Use(NamedTuple):
     span: Span
     equivalent: Equivalent | None
 
+    @property
+    def instead(self) -> str:
+        """What people do without an equivalent; empty if that is not known."""
+        name = self.name
+        beginnings = [
+            start for start in alternatives() if name == start or (start[-1] in ".:_" and name.startswith(start))
+        ]
+        parts = name.split("::")
+        beginnings += [start for end in range(1, len(parts)) if (start := "::".join(parts[:end])) in alternatives()]
+        return alternatives()[max(beginnings, key=len)] if beginnings else ""
+
+
+@cache
+def alternatives() -> Mapping[str, str]:
+    """What people do instead of names that have no equivalent, by the beginnings of the names."""
+    rows = tomli.loads(resource("stable_abi.toml"))["none"]
+    return {name: row["instead"] for row in rows for name in row["names"]}
+
 
 @cache
 def equivalents() -> Mapping[str, Equivalent]:
     """The equivalents that are known, by the names of the uses."""
     rows = tomli.loads(resource("stable_abi.toml"))["use"]
-    return {row["name"]: Equivalent(**{key: value for key, value in row.items() if key != "check"}) for row in rows}
+    return {
+        row["name"]: Equivalent(
+            **{key: value for key, value in row.items() if key not in {"check", "calls"}},
+            calls=tuple(row.get("calls", ())),
+        )
+        for row in rows
+    }
 
 
 @cache
@@ -82,7 +105,7 @@ def tensor_methods() -> frozenset[str]:
     return frozenset(line for line in lines if line and not line.startswith("#"))
 
 
-def stable_uses(text: str, file: str) -> Iterator[Use]:
+def stable_uses(text: str, file: str, *, ported: bool = False) -> Iterator[Use]:
     """The uses of torch's C++ API in a source, in its order, those of the stable ABI left out.
 
     Names count also where `using` or an alias of a namespace of this source shortens them. Of `using namespace` the
@@ -92,17 +115,18 @@ def stable_uses(text: str, file: str) -> Iterator[Use]:
     Args:
         text: of the source.
         file: its path, as users know it.
+        ported: whether methods of the stable ABI's tensors count as well, those left out that these have.
     """
-    plain = _SKIPPED.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    plain = masked(text)
     lines = text.split("\n")
-    for at, length, name, row in sorted(_found(plain), key=lambda use: use[0]):
+    for at, length, name, row in sorted(_found(plain, ported=ported), key=lambda use: use[0]):
         line = plain.count("\n", 0, at)
         column = at - (plain.rfind("\n", 0, at) + 1) + 1
         span = Span(file, line + 1, column, length, lines[line])
         yield Use(name, span, row if row and row.since else None)
 
 
-def _found(plain: str) -> Iterator[tuple[int, int, str, Equivalent | None]]:
+def _found(plain: str, *, ported: bool) -> Iterator[tuple[int, int, str, Equivalent | None]]:
     """The uses in a source without comments and texts: where, how long, the name, and what stands for it."""
     known = equivalents()
     for match in (*_NAME.finditer(plain), *_MACRO.finditer(plain)):
@@ -114,9 +138,12 @@ def _found(plain: str) -> Iterator[tuple[int, int, str, Equivalent | None]]:
             yield match.start(), len(match[0]), f"using namespace {name}", None
     yield from _shortened(plain)
     own = _stable_names(plain)
-    if _TENSORS.search(re.sub(r"\btorch\s*::\s*(?:stable|headeronly)\b[\w\s:]*", " ", _without(plain, own))):
+    foreign = re.sub(r"\btorch\s*::\s*(?:stable|headeronly)\b[\w\s:]*", " ", _without(plain, own))
+    if _TENSORS.search(foreign) or (ported and any(space in plain for space in _STABLE)):
         methods = tensor_methods()
         for match in _METHOD.finditer(plain):
+            if _of_shape(plain, match.start()):
+                continue
             name = f".{match[1]}<>" if match[2] and f".{match[1]}<>" in known else f".{match[1]}"
             row = known.get(name)
             if row and row.arguments and row.arguments != ("none" if match[3] else "some"):
@@ -178,3 +205,8 @@ def _without(plain: str, names: list[str]) -> str:
 def _joined(name: str) -> str:
     """A name without the blanks that may stand at its colons."""
     return re.sub(r"\s+", "", name)
+
+
+def _of_shape(plain: str, index: int) -> bool:
+    """Whether a method is called of the sizes, strides or device of a tensor."""
+    return plain[:index].rstrip().endswith(("sizes()", "strides()", "device()"))

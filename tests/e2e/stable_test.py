@@ -23,7 +23,9 @@ def test_rows_compile_from_the_release_on_that_they_name(
 ) -> None:
     monkeypatch.syspath_prepend(ROOT / "rules" / "private" / "policy")
     stable: Any = importlib.import_module("stable")
-    rows = tomli.loads(resource("stable_abi.toml"))["use"]
+    table = tomli.loads(resource("stable_abi.toml"))
+    # What people do instead compiles with both, where it is code.
+    rows = [*table["use"], *({**row, "since": "2.10"} for row in table["none"] if "check" in row)]
     include = stable.headers_of(Releases().lock.parts["torch"][version], tmp_path / "tree")
     numbers = tuple(map(int, version.split(".")))
     wanted = {

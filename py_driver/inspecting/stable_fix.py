@@ -1,0 +1,329 @@
+"""A source rewritten for torch's stable ABI, as far as that is mechanical."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from py_driver.errors import Span
+from py_driver.inspecting.cpp_text import (
+    arguments,
+    closing,
+    line_of,
+    masked,
+    operand_end,
+    operand_start,
+)
+from py_driver.inspecting.stable_dispatch import rewrite_dispatch
+from py_driver.inspecting.stable_includes import HELPER_LINES, foreign_includes, rewrite_includes, used_equivalents
+from py_driver.inspecting.stable_registration import left_registrations, rewrite_registrations
+from py_driver.inspecting.stable_uses import equivalents, stable_uses
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from py_driver.inspecting.stable_uses import Equivalent
+
+_NAMESPACE: Final = re.compile(
+    r"\busing\s+namespace\s+(?:::)?(?:at|c10|torch)\b|\bnamespace\s+(?:\w+\s*=\s*)?(?:at|c10|torch)\b"
+)
+_PASTING: Final = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n\\]|\\\r?\n|\\)*##(?:[^\n\\]|\\\r?\n|\\)*", re.MULTILINE)
+_OF_TORCH: Final = re.compile(r"\b(?:at|c10|torch)::|\b(?:TORCH|AT|C10)_[A-Z]")
+_CONTINUED: Final = re.compile(r"//[^\n]*\\\r?\n")
+_TEMPLATE: Final = r"\s*(<[\w:\s]*>)?\s*\("
+_GUARD: Final = re.compile(r"\b(?:at|c10)::cuda::(?:Optional)?CUDAGuard\s+\w+\s*[({]")
+_GUARD_NAME: Final = "torch::stable::accelerator::DeviceGuard"
+_STREAM: Final = re.compile(r"(?<![\w:])(?:::)?(?:at|c10)::cuda::getCurrentCUDAStream\s*\(")
+_CURRENT: Final = "torch::stable::accelerator::getCurrentDeviceIndex()"
+_LIKE: Final = re.compile(r"(?<![\w:])(?:::)?(?:at|torch)::empty_like\s*\(")
+_NEW: Final = re.compile(r"(?<![\w:])(?:::)?(?:at|torch)::(empty|zeros)\s*\(")
+_CONTIGUOUS: Final = re.compile(r"(?:(?:at|c10|torch)::MemoryFormat|torch::headeronly::MemoryFormat)::Contiguous")
+_OPTIONS: Final = re.compile(r"(.+?)\s*\.\s*options\(\)(?:\s*\.\s*dtype\((.+)\))?", re.DOTALL)
+_CHECK: Final = re.compile(r"(?<!\w)(?:(?:STD_)?TORCH_CHECK|TORCH_INTERNAL_ASSERT|AT_ASSERTM?)\s*\(")
+_SIZES: Final = re.compile(r"(?:\.|->)\s*(?:sizes|strides)\(\)\s*([=!]=)")
+_SHOWN: Final = re.compile(r".*(?:\.|->)(?:sizes|strides|device)\(\)", re.DOTALL)
+_USING: Final = re.compile(r"\busing\s+\Z")
+_NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d*)?f?")
+
+
+class LeftUse(NamedTuple):
+    """A use that stays as it is.
+
+    Attributes:
+        name: of the use, as in the table.
+        span: where, in the rewritten source.
+        reason: why.
+        instead: what people do instead; empty if the table does not have it.
+    """
+
+    name: str
+    span: Span
+    reason: str
+    instead: str
+
+
+class Fixed(NamedTuple):
+    """A source after the rewriting.
+
+    Attributes:
+        text: the new text.
+        uses: how many uses the old one had.
+        left: what stays as it is, in the order of the text.
+        since: the releases that first have what the new text uses of the stable ABI; empty without any.
+        refused: why the text cannot be understood; it is then unchanged. Else empty.
+    """
+
+    text: str
+    uses: int
+    left: Sequence[LeftUse]
+    since: frozenset[str]
+    refused: str
+
+
+def fix_source(text: str, file: str) -> Fixed:
+    """A source rewritten for the stable ABI; a source without uses and headers of torch is unchanged.
+
+    Args:
+        text: of the source, with its own ends of lines.
+        file: its path, as users know it.
+    """
+    uses = [*stable_uses(text, file)]
+    if refused := _refusal(text) if uses or foreign_includes(text) else "":
+        return Fixed(text, len(uses), [], frozenset(), refused)
+    if not uses and not foreign_includes(text):
+        return Fixed(text, 0, _left(text, file) if "torch::stable::" in text else [], _since(text), "")
+    new = rewrite_registrations(text)
+    new = _shown(new)
+    for rewrite in (_compared, _guards, _streams, _like, _new, rewrite_dispatch, _functions, _methods, _names):
+        new = rewrite(new)
+    new = rewrite_includes(text, new)
+    return Fixed(new, len(uses), _left(new, file), _since(new), "")
+
+
+def _since(text: str) -> frozenset[str]:
+    """The releases that first have what a text uses of the stable ABI."""
+    kept = (use for use in stable_uses(text, "", ported=True) if use.equivalent and use.equivalent.stable == use.name)
+    methods = {use.equivalent.since for use in kept if use.equivalent}
+    return frozenset(row.since for row in used_equivalents(text)) | methods
+
+
+def _left(new: str, file: str) -> list[LeftUse]:
+    """What is left in a rewritten text."""
+    left = [
+        LeftUse(use.name, use.span, _reason(use.equivalent), use.instead)
+        for use in stable_uses(new, file, ported=True)
+        if (use.equivalent is None or use.equivalent.stable != use.name) and use.span.text not in HELPER_LINES
+    ]
+    lines = new.split("\n")
+    for index, name, reason in left_registrations(new):
+        line, column = line_of(new, index)
+        left.append(LeftUse(name, Span(file, line, column, len(name), lines[line - 1]), reason, ""))
+    return sorted(left, key=lambda use: (use.span.line, use.span.column))
+
+
+def _reason(row: Equivalent | None) -> str:
+    if row is None:
+        return "the stable ABI has no equivalent for it"
+    if row.fix:
+        return f"its name is not written out, or the name of `{row.stable}` differs behind a `using`"
+    return f"these arguments are not those of `{row.stable}`"
+
+
+def _refusal(text: str) -> str:
+    """Why a text cannot be understood; empty if it can."""
+    plain = masked(text)
+    if found := _NAMESPACE.search(plain):
+        return f"line {line_of(text, found.start())[0]}: `{' '.join(found[0].split())}` hides which names are torch's"
+    for found in _PASTING.finditer(text):
+        if _OF_TORCH.search(masked(found[0])):
+            return f"line {line_of(text, found.start())[0]}: a macro pastes names of torch"
+    if found := _CONTINUED.search(text):
+        return f"line {line_of(text, found.start())[0]}: a comment goes on in the next line"
+    for opening, close in (("(", ")"), ("[", "]")):
+        if plain.count(opening) != plain.count(close):
+            return f"`{opening}` and `{close}` are not of the same number"
+    return ""
+
+
+def _calls(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[str], int, list[str]]]:
+    """The calls whose name and bracket a pattern matches, from the last on: with the closing bracket, and arguments."""
+    plain = masked(text)
+    for found in reversed([*pattern.finditer(plain)]):
+        close = closing(plain, found.end() - 1)
+        ranges = arguments(plain, found.end(), close) if close is not None else None
+        if close is not None and ranges is not None:
+            yield found, close, [text[slice(*argument)] for argument in ranges]
+
+
+def _replaced(text: str, pattern: re.Pattern[str], change: Callable[[list[str]], str | None]) -> str:
+    """A text whose calls are changed, the inner ones before those around them."""
+    for found, close, parts in _calls(text, pattern):
+        if (new := change(parts)) is not None:
+            text = text[: found.start()] + new + text[close + 1 :]
+            return _replaced(text, pattern, change)
+    return text
+
+
+def _shown(text: str) -> str:
+    """Shapes and devices in messages, as texts: the stable ABI has no `<<` for them."""
+    plain = masked(text)
+    arrays = re.findall(r"\b(?:at|c10)::IntArrayRef\s+(\w+)", plain)
+    edits = []
+    for found in _CHECK.finditer(plain):
+        close = closing(plain, found.end() - 1)
+        for first, last in (arguments(plain, found.end(), close) or [])[1:] if close is not None else []:
+            part = text[first:last]
+            is_operand = operand_end(plain, first) == last
+            if is_operand and (_SHOWN.fullmatch(part) or part in arrays):
+                edits.append((first, last, f"stable_text({part})"))
+    for first, last, new in sorted(edits, reverse=True):
+        text = text[:first] + new + text[last:]
+    return text
+
+
+def _compared(text: str) -> str:
+    """Shapes compared by a method: the stable ABI has no `==` for them."""
+    while True:
+        plain = masked(text)
+        for found in _SIZES.finditer(plain):
+            start, end = operand_start(plain, found.start()), operand_end(plain, found.end())
+            if start is None or end is None:
+                continue
+            left, right = text[start : found.start(1)].rstrip(), text[found.end() : end].strip()
+            sign = "!" if found[1] == "!=" else ""
+            text = f"{text[:start]}{sign}{left}.equals({right}){text[end:]}"
+            break
+        else:
+            return text
+
+
+def _index(argument: str) -> str | None:
+    """The index of a device that a guard is given."""
+    found = re.fullmatch(r"(.+)(\.|->)device\(\)", argument, re.DOTALL)
+    of_tensor = re.fullmatch(r"(?:at::)?device_of\((\w+)\)", argument)
+    if found:
+        return f"{found[1]}{found[2]}get_device_index()"
+    if of_tensor:
+        return f"{of_tensor[1]}.get_device_index()"
+    return argument if re.fullmatch(r"\d+|\w+(?:\.|->)(?:get_device|device\(\)\.index)\(\)", argument) else None
+
+
+def _guards(text: str) -> str:
+    """Guards of a device."""
+    for found, close, parts in _calls(text, _GUARD):
+        index = _index(parts[0]) if len(parts) == 1 else None
+        if index:
+            name = re.sub(r"\b(?:at|c10)::cuda::(?:Optional)?CUDAGuard", _GUARD_NAME, found[0])
+            name = f"{name[:-1]}("
+            text = f"{text[: found.start()]}{name}{index}){text[close + 1 :]}"
+    return text
+
+
+def _streams(text: str) -> str:
+    """The current stream."""
+    for found, close, parts in _calls(text, _STREAM):
+        if len(parts) <= 1:
+            behind = re.compile(r"\s*\.\s*stream\(\)").match(text, close + 1)
+            device = (_index(parts[0]) or parts[0]) if parts else _CURRENT
+            new = (
+                "[&] { void* stable_stream = nullptr; "
+                f"TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream({device}, &stable_stream)); "
+                "return static_cast<cudaStream_t>(stable_stream); }()"
+            )
+            text = text[: found.start()] + new + text[(behind.end() if behind else close + 1) :]
+    return text
+
+
+def _like(text: str) -> str:
+    """`empty_like` of a tensor alone, or for a dense result."""
+
+    def change(parts: list[str]) -> str | None:
+        if len(parts) == 1:
+            return f"torch::stable::empty_like({parts[0]})"
+        dense = len(parts) == 3 and parts[1] == "{}" and _CONTIGUOUS.fullmatch(parts[2])  # noqa: PLR2004
+        return (
+            f"torch::stable::new_empty({parts[0]}, {parts[0]}.sizes())" if dense and parts[0].isidentifier() else None
+        )
+
+    return _replaced(text, _LIKE, change)
+
+
+def _new(text: str) -> str:
+    """`empty` and `zeros` with the options of a tensor."""
+    for found, close, parts in _calls(text, _NEW):
+        options = _OPTIONS.fullmatch(parts[1]) if len(parts) == 2 else None  # noqa: PLR2004  (sizes, options)
+        if options and operand_end(masked(options[1]), 0) == len(options[1]):
+            dtype = f", {options[2]}" if options[2] else ""
+            new = f"torch::stable::new_{found[1]}({options[1]}, {parts[0]}{dtype})"
+            return _new(text[: found.start()] + new + text[close + 1 :])
+    return text
+
+
+def _functions(text: str) -> str:
+    """Functions of torch whose row says how they are called with so many arguments."""
+    for name, row in equivalents().items():
+        if row.calls and row.since and not name.startswith("."):
+            pattern = re.compile(rf"(?<![\w:])(?:::)?{re.escape(name)}\s*\(")
+            text = _replaced(text, pattern, lambda parts, row=row: _called(row, "", "", parts))  # type: ignore[misc]
+    return text
+
+
+def _methods(text: str) -> str:
+    """Methods of tensors whose row says how they are called with so many arguments."""
+    rows = {name[1:]: row for name, row in equivalents().items() if row.calls and row.since and name.startswith(".")}
+    if not re.search(r"\b(?:at|torch|stable)::Tensor\b", masked(text)):
+        return text
+    names = sorted({name.removesuffix("<>") for name in rows})
+    pattern = re.compile(rf"\s*(\.|->)\s*(template\s+)?({'|'.join(map(re.escape, names))}){_TEMPLATE}")
+    while True:
+        plain = masked(text)
+        for found in pattern.finditer(plain):
+            start, close = operand_start(plain, found.start()), closing(plain, found.end() - 1)
+            ranges = arguments(plain, found.end(), close) if close is not None else None
+            row = rows.get(f"{found[3]}<>" if found[4] else found[3])
+            if start is None or close is None or ranges is None or row is None:
+                continue
+            receiver = text[start : found.start()]
+            receiver = f"*{receiver}" if found[1] == "->" else receiver
+            parts = [text[slice(*argument)] for argument in ranges]
+            new = _called(row, receiver, (found[4] or "").strip(), parts)
+            if new and found[2]:
+                new = new.replace(f"{found[1]}mutable_data_ptr<", f"{found[1]}template mutable_data_ptr<")
+            if new is not None and new != text[start : close + 1]:
+                text = text[:start] + new + text[close + 1 :]
+                break
+        else:
+            return text
+
+
+def _called(row: Equivalent, receiver: str, template: str, parts: list[str]) -> str | None:
+    """A call of an equivalent; None if it is not called with so many arguments."""
+    if len(parts) >= len(row.calls) or not row.calls[len(parts)]:
+        return None
+    call = row.calls[len(parts)]
+    if ("{template}" in call) != bool(template):
+        return None
+    if row.name == ".fill_" and not _NUMBER.fullmatch(parts[0]):
+        return None
+    if receiver.startswith("*"):
+        call = call.replace("{self}.", f"{receiver[1:]}->")
+    for number, part in enumerate(parts):
+        call = call.replace(f"{{{number}}}", part)
+    return call.replace("{self}", receiver).replace("{template}", template)
+
+
+def _names(text: str) -> str:
+    """Names that stand for one another."""
+    rows = sorted((row for row in equivalents().values() if row.fix and row.since), key=lambda row: -len(row.name))
+    for row in rows:
+        if row.name.startswith("TORCH_LIBRARY") or row.name.endswith("::CUDAGuard"):
+            continue  # they have arguments of their own
+        plain = masked(text)
+        # What the other class has under its name is not what the stable one has.
+        end = r"(?!\w|\s*::)" if row.name.endswith("::Tensor") else r"(?!\w)"
+        is_renamed = row.name.split("::")[-1] != row.stable.split("::")[-1]
+        for found in reversed([*re.finditer(rf"(?<![\w:])(?:::)?{re.escape(row.name)}{end}", plain)]):
+            if is_renamed and _USING.search(plain, 0, found.start()):
+                continue  # the short name would be gone
+            text = text[: found.start()] + row.stable + text[found.end() :]
+    return text
