@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _BOUND: Final = frozenset({"pybind", "torch"})
 _SAME: Final = re.compile(r"-D\S+|-U\S+|-w|-W(?![alp],)\S*|-O3|-std=c\+\+\d+")
-"""Flags with which the header is the same: rules/private/compile.bzl says how it is made, and the compile program compares
-the last `-std` with that of torch's release."""
+"""Flags with which the header is the same: rules/private/compile.bzl says how it is made, and the compile program
+compares the last `-std` with that of torch's release."""
 
 _FIRST: Final = re.compile(
     rb"(?:\s|//[^\n]*\n|/\*.*?\*/|#\s*pragma\s+once\b)*#[ \t]*include[ \t]*[<\"]torch/extension\.h[>\"]", re.DOTALL
