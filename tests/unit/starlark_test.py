@@ -58,7 +58,7 @@ def declared(tree: ast.AST) -> set[str]:
 
 
 def attributes_read(tree: ast.AST) -> set[str]:
-    """The attributes that a file reads, besides those of tags, which are `tag.NAME`; also for a default made of them."""
+    """The attributes that a file reads, besides those of tags, which are `tag.NAME`; also those that make a default."""
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
     owners = {node: ast.unparse(node.value).rpartition(".")[2] for node in nodes}
     asked = {ast.literal_eval(call.args[1]) for call in calls(tree, "getattr", "hasattr")}
