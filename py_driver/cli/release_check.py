@@ -114,7 +114,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
             why = "skipped: the Hub names no commit for the release, or one with changes"
             steps += [Step(name, why, ExitCode.OK, 0) for name in ("tests of the last release", "benchmarks")]
         else:
-            source = stack.enter_context(checked_out(directory, commit))
+            source = there if args.since is not None else stack.enter_context(checked_out(directory, commit))
             step("tests of the last release", lambda: _old_tests(source / TESTS, directory, chosen, ran))
             step("benchmarks", lambda: _timed(directory, source, commit, chosen, output))
     code = next((step.code for step in steps if step.code), ExitCode.OK)

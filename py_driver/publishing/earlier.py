@@ -22,6 +22,7 @@ from py_driver.publishing.release import target
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from py_driver.manifest.model import Manifest
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
     from py_driver.plan.plan import Variant
@@ -77,12 +78,11 @@ def of_hub(
     """
     from py_driver.publishing.hub import Hub  # noqa: PLC0415  (half a second, and only this needs it)
 
-    version, here = _built(directory, releases)
-    manifest = load(directory, releases).manifest
+    manifest, here = _built(directory, releases)
     where, wanted = target(manifest, repo_id, branch)
     hub = Hub(where)
     heads = hub.heads()
-    found = wanted if wanted in heads or branch or manifest.hub.branch else _newest(heads, version)
+    found = wanted if wanted in heads or branch or manifest.hub.branch else _newest(heads, manifest.version)
     if found not in heads:
         advice = "publish it first, or name another with --branch or --repo-id"
         raise error(Code.FILE_MISSING, f"{hub.address} has no branch {wanted}", help=advice)
@@ -105,10 +105,10 @@ def commit_of(published: Path) -> str:
     return "" if source.dirty else source.commit
 
 
-def _built(directory: Path, releases: Releases) -> tuple[int, list[Variant]]:
-    """The version of a project, and the variants of it that are built."""
+def _built(directory: Path, releases: Releases) -> tuple[Manifest, list[Variant]]:
+    """The manifest of a project, and the variants of it that are built."""
     project = load(directory, releases)
-    return project.manifest.version, present(directory, make_plan(project, releases.matrix), ())
+    return project.manifest, present(directory, make_plan(project, releases.matrix), ())
 
 
 def _newest(branches: Iterable[str], version: int) -> str:
