@@ -21,6 +21,8 @@ _KEYWORDS: Final = frozenset({"cmdclass", "ext_modules", "name", "packages", "py
 _READ: Final = (".cfg", ".in", ".md", ".rst", ".toml", ".txt", ".py", ".egg-info")
 """What setuptools may read of a project by itself."""
 
+_PYTHON: Final = frozenset({"packages", "py_modules"})
+"""The keywords that put files of the project into its wheel."""
 
 _LICENSES: Final = ("authors", "copying", "licence", "license", "notice")
 """How files begin that setuptools puts into a wheel."""
@@ -70,7 +72,13 @@ def _is_setup(call: ast.expr) -> bool:
         return False
     if call.args or not {keyword.arg for keyword in call.keywords} <= _KEYWORDS:
         return False
-    return all(_is_plain(keyword.value) for keyword in call.keywords)
+    return all(
+        _is_empty(keyword.value) if keyword.arg in _PYTHON else _is_plain(keyword.value) for keyword in call.keywords
+    )
+
+
+def _is_empty(value: ast.expr) -> bool:
+    return isinstance(value, ast.List) and not value.elts
 
 
 def _is_plain(value: ast.expr) -> bool:

@@ -56,7 +56,7 @@ setup(name="thing", version="1", ext_modules=[{call}], cmdclass={{"build_ext": B
 
 
 def test_a_setup_py_is_run_once_for_a_configuration(tmp_path: Path, cache: Path) -> None:
-    directory = project(tmp_path, SETUP)
+    directory = project(tmp_path, SETUP, {"setup.cfg": ""})
     first = record(directory)
     made = (first.directory / "record.json").stat().st_ino
     [wheel] = (first.directory / "wheel").iterdir()
@@ -66,6 +66,26 @@ def test_a_setup_py_is_run_once_for_a_configuration(tmp_path: Path, cache: Path)
     assert len(list((cache / "recordings").glob("*/record.json"))) == 1
     (directory / "b.cu").write_text("// changed\n", encoding="utf-8")
     assert record(directory).directory != first.directory
+
+
+def test_a_setup_py_that_reads_itself_alone_is_run_once_for_all_edits_of_its_sources(tmp_path: Path) -> None:
+    directory = project(tmp_path, SETUP)
+    first = record(directory)
+    (directory / "b.cu").write_text("// changed\n", encoding="utf-8")
+    assert record(directory) == first
+    (directory / "setup.py").write_text((directory / "setup.py").read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    assert record(directory).directory != first.directory
+
+
+def test_a_module_of_python_is_recorded_again_after_an_edit(tmp_path: Path) -> None:
+    setup = SETUP.replace('version="1.0",', 'version="1.0", packages=["thing"],')
+    directory = project(tmp_path, setup, {"thing/__init__.py": "A = 1\n"})
+    first = record(directory)
+    (directory / "thing" / "__init__.py").write_text("A = 2\n", encoding="utf-8")
+    recorded = record(directory)
+    assert recorded.directory != first.directory
+    with zipfile.ZipFile(recorded.directory / "wheel" / recorded.record.wheel) as wheel:
+        assert wheel.read("thing/__init__.py") == b"A = 2\n"
 
 
 def test_two_recordings_have_the_same_bytes(tmp_path: Path, cache: Path) -> None:
@@ -96,6 +116,7 @@ def test_a_wheel_has_an_empty_library_and_the_python_part(tmp_path: Path) -> Non
         script="setup.py",
         line=7,
         sources=("a.cpp", "b.cu"),
+        builder="torch",
     )
     assert (recorded.record.name, recorded.record.version) == ("thing", "1.0")
 
