@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import tomli
@@ -68,6 +69,9 @@ _LIBRARY: Final[Mapping[str, type]] = {
     "include": list,
     "minimum-cuda": str,
 }
+_PAIRED: Final[Mapping[str, type]] = {key: _TORCH[key] for key in ("version", "on-request")}
+"""The keys of a table that names further backends of a torch release."""
+_PAIR: Final = _PAIRED.keys()
 _PLATFORM: Final = "platform"
 _DEFAULT_CPUS: Final = "cpus"
 _MOST: Final = 1000
@@ -120,10 +124,12 @@ class Extension(NamedTuple):
     Attributes:
         tables: its releases and libraries, by kind.
         cpus: those of the variants that are built by default; empty if it does not say.
+        pairs: further backends, on request, of torch releases that the driver's own matrix has.
     """
 
     tables: Mapping[str, list[Table]]
     cpus: tuple[str, ...] = ()
+    pairs: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 def extended(table: Table, extension: Extension, file: str) -> Table:
@@ -147,9 +153,33 @@ def extended(table: Table, extension: Extension, file: str) -> Table:
             release[key]: release for release in own[kind]
         }
         merged[kind] = list(releases.values())
-    if wrong := list(_contradictions(own, merged, file)):
+    merged["torch"] = [_paired(release, extension.pairs) for release in merged["torch"]]
+    if wrong := [*_contradictions(own, merged, file), *_pairs(extension.pairs, merged, file)]:
         raise DriverError(wrong)
     return merged
+
+
+def _paired(release: Table, pairs: Mapping[str, tuple[str, ...]]) -> Table:
+    """A torch release with the backends that it is paired with on request."""
+    more = pairs.get(release["version"], ())
+    return {**release, "on-request": [*dict.fromkeys([*release.get("on-request", ()), *more])]} if more else release
+
+
+def _pairs(pairs: Mapping[str, tuple[str, ...]], merged: Table, file: str) -> Iterator[Diagnostic]:
+    """What is wrong with further backends of torch releases."""
+    releases = {release["version"]: release for release in merged["torch"]}
+    for version in pairs:
+        origin = f"{file}: [[torch]] {version}"
+        if version in releases:
+            yield from _torch(releases[version], merged, origin)
+        else:
+            advice = f"a table with `version` and `on-request` alone is for {', '.join(releases)}"
+            yield Diagnostic(code=Code.MISSING_KEY, message=f"{origin}: `release` is missing", help=advice)
+
+
+def _is_pair(release: Table) -> bool:
+    """Whether a torch table only names further backends of a release."""
+    return release.keys() == _PAIR
 
 
 def key_of(kind: str) -> str:
@@ -184,7 +214,10 @@ def read_extension(path: Path, warn: Callable[[str], None]) -> Extension:
     if wrong := list(_faults(table, str(path))):
         raise DriverError(wrong)
     cpus = tuple(table.get(_PLATFORM, {}).get(_DEFAULT_CPUS, ()))
-    return Extension(tables={kind: table.get(kind, []) for kind in _TABLES}, cpus=cpus)
+    tables = {kind: table.get(kind, []) for kind in _TABLES}
+    pairs = {release["version"]: tuple(release["on-request"]) for release in tables["torch"] if _is_pair(release)}
+    tables["torch"] = [release for release in tables["torch"] if not _is_pair(release)]
+    return Extension(tables=tables, cpus=cpus, pairs=pairs)
 
 
 def _with_new_keys(table: Table, file: str) -> Iterator[str]:
@@ -223,7 +256,7 @@ def _faults(table: Table, file: str) -> Iterator[Diagnostic]:
             continue
         for number, release in enumerate(releases, 1):
             origin = f"{file}: [[{kind}]] {release.get(key_of(kind), f'number {number}')}"
-            yield from _keys(release, keys, origin)
+            yield from _keys(release, _PAIRED if kind == "torch" and _is_pair(release) else keys, origin)
             pattern, words = _VERSIONS.get(kind, (".+", ""))
             if "version" in release and not re.fullmatch(pattern, str(release["version"])):
                 message = f"{origin}: `version` must be a major and a minor number {words}"
