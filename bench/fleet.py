@@ -2,8 +2,8 @@
 """What a repository of many projects costs: python bench/fleet.py write DIR COUNT, then measure DIR ARGUMENT...
 
 `write` makes projects out of the templates of `driver init` and of bench/kernels, each with a name of its own, so that
-no two share an action. `measure` runs `driver build DIR ARGUMENT...` and prints one line of JSON: seconds, CPU seconds and
-memory of the driver, and those of Bazel's server. With `--edit` one source of the first project is changed before.
+no two share an action. `measure` runs `driver build DIR ARGUMENT...` and prints one line of JSON: seconds, CPU seconds
+and memory of the driver, and those of Bazel's server. With `--edit` one source of the first project is changed before.
 """
 
 from __future__ import annotations

@@ -55,6 +55,12 @@ _LIBRARIES: Final = ("cudart", "cublas", "cusparse", "cusolver", "cufft", "curan
 """Those whose libraries are recorded."""
 
 _CUDNN: Final = "nvidia-cudnn-cu13"
+_GLIBC_2_41: Final = "0.14.1"
+"""The first zig that has the headers of glibc 2.41."""
+
+_TRIED: Final = 19
+"""The newest clang that has compiled what nvcc gives to its host compiler; that of a later zig compiles HIP."""
+
 _SECONDS: Final = 60
 _JOBS: Final = 8
 
@@ -88,8 +94,9 @@ def new_cuda(
     neighbour = _neighbour(version, table)
     report(f"nvcc {parts['nvcc']}")
     archs, option = _of_programs(offers, parts["nvcc"])
-    with offers.members(_PARTS["crt"], parts["crt"], [f"{_HEADERS}crt/host_config.h"]) as tree:
+    with offers.members(_PARTS["crt"], parts["crt"], [f"{_HEADERS}crt/"]) as tree:
         newest = max_clang(_only(tree, "host_config.h").read_text(encoding="utf-8", errors="replace"))
+        host = host_of(_only(tree, "math_functions.h").read_text(encoding="utf-8"), newest, table["cc"]["zig"])
     with offers.members(_PARTS["cudart"], parts["cudart"], ["nvidia/cu13/lib/libcudart.so"]) as tree:
         runtime = soname(_only(tree, "libcudart.so*"))
     report("torch")
@@ -102,7 +109,7 @@ def new_cuda(
         "version": version,
         "archs": archs,
         "default-capabilities": defaults,
-        "host": neighbour["host"],
+        "host": host,
         "max-clang": newest,
         "runtime": runtime,
         "compress": neighbour["compress"],
@@ -123,11 +130,11 @@ def new_cuda(
         checked=[
             f"the versions of the archives: what `{_META}` {releases[-1]} asks for",
             f"`archs`: `nvcc --list-gpu-arch` of {parts['nvcc']}; `compress-option`: `fatbinary --help`",
-            "`max-clang`: crt/host_config.h; `runtime`: the SONAME of libcudart",
+            "`max-clang`: crt/host_config.h; `host`: crt/math_functions.h; `runtime`: the SONAME of libcudart",
             f"torch releases whose wheels on the index ask for CUDA {version}: {', '.join(torch) or 'none'}",
         ],
         open=[
-            f"`host`, `compress` and `default-capabilities` are those of CUDA {neighbour['version']}",
+            f"`compress` and `default-capabilities` are those of CUDA {neighbour['version']}",
             *([] if cudnn else [f"cuDNN: no torch on the index says it; {asked} is that of {neighbour['version']}"]),
             *(f"`{arch}` is no capability of `[capabilities]` yet" for arch in archs if arch not in known),
             *_pairing(version, backend, torch, pairs),
@@ -215,6 +222,32 @@ def max_clang(header: str) -> int:
     if not found:
         raise error(Code.BAD_DIGEST, "crt/host_config.h does not say which clang nvcc takes")
     return int(found[0])
+
+
+def host_of(header: str, newest: int, zigs: Mapping[str, int]) -> str:
+    """The zig whose clang nvcc is to call: the last one that it takes, and whose headers do not clash with its own.
+
+    Those of glibc 2.41 and later declare `sinpi` as crt/math_functions.h does, unless that leaves it to them. CUDA 13.0
+    to 13.2 do so for every clang (`__GNUC_PREREQ(2,41)`), later ones for the glibc that is built for
+    (`__GLIBC_PREREQ`), which is an older one here.
+
+    Args:
+        header: the text of crt/math_functions.h.
+        newest: the newest clang that nvcc takes.
+        zigs: those of the matrix, with their clang.
+
+    Raises:
+        DriverError: BAD_VALUE if no zig will do.
+    """
+    clashes = "__GNUC_PREREQ(2,41)" not in header
+    fitting = [
+        zig
+        for zig, clang in zigs.items()
+        if clang <= newest and clang <= _TRIED and not (clashes and order(zig) >= order(_GLIBC_2_41))
+    ]
+    if not fitting:
+        raise error(Code.BAD_VALUE, "no zig of `[cc]` is for this nvcc", help="add one to the matrix")
+    return max(fitting, key=order)
 
 
 def _only(tree: Path, pattern: str) -> Path:

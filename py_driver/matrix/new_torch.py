@@ -20,8 +20,6 @@ _FIRST: Final = (2, 9)
 """The first release with pybind11 3; earlier ones need `pybind-abi`, which no small part of a wheel says."""
 
 _STANDARD: Final = "torch/utils/cpp_extension.py"
-_CONFIG: Final = "torch/share/cmake/Torch/TorchConfig.cmake"
-_ABIS: Final = {"0": "cxx98", "1": "cxx11"}
 
 
 def new_torch(
@@ -52,9 +50,8 @@ def new_torch(
     pythons = offers.pythons("torch", release)
     tag = f"cp{next(python for python in reversed(pythons) if 't' not in python).replace('.', '')}"
     asked = cuda_of(offers.requirements("torch", release, python_tag=tag))
-    with offers.members("torch", release, [_STANDARD, _CONFIG], python_tag=tag) as tree:
+    with offers.members("torch", release, [_STANDARD], python_tag=tag) as tree:
         standard = _number(tree / _STANDARD, r"-std=c\+\+(\d+)")
-        abi = _ABIS[_number(tree / _CONFIG, r"_GLIBCXX_USE_CXX11_ABI=([01])")]
     known = {cuda["version"] for cuda in table["cuda"]}
     backend = f"cu{asked.replace('.', '')}"
     backends = ["cpu", *([backend] if asked in known else [])]
@@ -68,7 +65,7 @@ def new_torch(
             "version": version,
             "release": release,
             "cxx-standard": int(standard),
-            "abis": [abi],
+            "abis": ["cxx11"],
             "backends": backends,
             **({"cross": {"aarch64": compiled}} if arm else {}),
             "pythons": pythons,
@@ -76,7 +73,7 @@ def new_torch(
         },
         checked=[
             f"`release`: the last {version} on the index; `pythons`: the wheels that it has",
-            f"`cxx-standard`: {_STANDARD}; `abis`: {_CONFIG}",
+            f"`cxx-standard`: {_STANDARD}",
             f"`backends`: the CPU, and CUDA {asked or '(none)'}, which its wheels ask for",
             *(["`cross`: there is a wheel for aarch64 too"] if arm else []),
         ],
@@ -88,6 +85,7 @@ def new_torch(
             ),
             "`backends`: torch is published for other CUDA and ROCm releases too, on indexes of its own; RELEASE.md of "
             f"pytorch names them (torch {newest['version']} has {', '.join(newest['backends'])} here)",
+            "`abis`: every torch since 2.7 has this one alone",
             "`default`: whether it is built without `--variant`",
             *([] if own else ["`driver gen` of the examples, the expected outputs, and the tests"]),
         ],

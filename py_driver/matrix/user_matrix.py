@@ -12,6 +12,7 @@ from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.backends import BUILT, TOOLKITS, backend_of
 from py_driver.matrix.configurations import CPUS, USUAL_CPU
 from py_driver.matrix.toolkits import numbers
+from py_driver.matrix.user_sources import PACKAGE, cutlass_faults, library_faults
 from py_driver.spelling import did_you_mean, near_path
 
 if TYPE_CHECKING:
@@ -100,15 +101,10 @@ _TABLES: Final[Mapping[str, Mapping[str, type]]] = {
     "library": _LIBRARY,
 }
 _BRACES: Final = re.compile(r"\{(component|stem|release)\}")
-_PACKAGE: Final = re.compile("[^=]+==[^=]+")
-_PINS: Final = {"wheel": _PACKAGE, "sdist": _PACKAGE, "sha256": re.compile("[0-9a-f]{64}")}
-_TAKEN: Final = {"cpython", "openmp", "python", "sycl_tla", "torch", "tvm_ffi"}
 _OF_PYTHON: Final = {
     "pythons": (re.compile(r"3\.[1-9][0-9]?t?"), "3.13"),
     "pybind-abi": (re.compile(r"_cxxabi[0-9]{4}"), "_cxxabi1016"),
 }
-_NAME: Final = re.compile("[a-z][a-z0-9_]*")
-_ROOT: Final = re.compile(r"(?!\.\.?(/|$))[\w.+-]+(/(?!\.\.?(/|$))[\w.+-]+)*")
 _ARCHIVES: Final = {
     "wheel": {"wheel"},
     "deb": {"deb", "suite", "component"},
@@ -316,45 +312,9 @@ def _contradictions(own: Mapping[str, list[Table]], merged: Table, file: str) ->
                 yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: {problem}", help=advice)
             yield from _toolkit(release, merged, origin)
     for release in own["cutlass"]:
-        yield from _cutlass(release, f"{file}: [[cutlass]] {release['version']}")
+        yield from cutlass_faults(release, f"{file}: [[cutlass]] {release['version']}")
     for library in own["library"]:
-        yield from _library(library, f"{file}: [[library]] {library['name']}")
-
-
-def _cutlass(release: Table, origin: str) -> Iterator[Diagnostic]:
-    """What is wrong with a CUTLASS release."""
-    pins = [key for key in _PINS if key in release]
-    if len(pins) != 1 or not _PINS[pins[0]].fullmatch(release[pins[0]]):
-        message = f"{origin} must have one of `wheel`, `sdist` and `sha256`"
-        advice = '`wheel = "nvidia-cutlass==3.6.0.0"`, or the SHA-256 of the archive of its git tag, 64 hex digits'
-        yield Diagnostic(code=Code.BAD_VALUE, message=message, help=advice)
-    elif "root" not in release:
-        if pins == ["sdist"]:
-            advice = 'the directory with `include` in the archive: `root = "flash_attn-2.8.3/csrc/cutlass"`'
-            yield Diagnostic(code=Code.MISSING_KEY, message=f"{origin}: `root` is missing", help=advice)
-    elif pins == ["sha256"]:
-        advice = "remove it: the archive of a git tag has its own"
-        yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: `root` goes with `wheel` and `sdist`", help=advice)
-    elif not _ROOT.fullmatch(release["root"]):
-        yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: `root` must be a directory in the archive")
-
-
-def _library(library: Table, origin: str) -> Iterator[Diagnostic]:
-    """What is wrong with a library of headers."""
-    if not _NAME.fullmatch(library["name"]) or library["name"] in _TAKEN or library["name"].startswith("cutlass_"):
-        advice = "lower-case letters, digits and `_`, and none of the names that `depends` has already"
-        yield Diagnostic(code=Code.BAD_NAME, message=f"{origin}: a library cannot have this name", help=advice)
-    if not re.fullmatch(r"https://\S+\.(tar(\.\w+)?|tgz)", library["url"]):
-        message = f"{origin}: `url` must be the https address of a tar archive"
-        yield Diagnostic(code=Code.BAD_VALUE, message=message)
-    if not _PINS["sha256"].fullmatch(library["sha256"]):
-        yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: `sha256` must be 64 lower-case hexadecimal digits")
-    for key, paths in (("root", [library["root"]]), ("include", library["include"])):
-        if wrong := [path for path in paths if not _ROOT.fullmatch(path) and (key, path) != ("include", ".")]:
-            message = f"{origin}: `{wrong[0]}` in `{key}` is no directory in the archive"
-            yield Diagnostic(code=Code.BAD_VALUE, message=message)
-    if not re.fullmatch(r"[1-9][0-9]\.[0-9]{1,2}", library.get("minimum-cuda", "12.3")):
-        yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: `minimum-cuda` must be a major and a minor number")
+        yield from library_faults(library, f"{file}: [[library]] {library['name']}")
 
 
 def _toolkit(release: Table, merged: Table, origin: str) -> Iterator[Diagnostic]:
@@ -416,7 +376,7 @@ def _archive(archive: object, more: Collection[str], merged: Table, origin: str)
         yield Diagnostic(code=Code.WRONG_TYPE, message=message)
         return
     missing = _ARCHIVES[kind].union(more) - archive.keys()
-    pinned = kind == "deb" or _PACKAGE.fullmatch(archive[kind]) is not None
+    pinned = kind == "deb" or PACKAGE.fullmatch(archive[kind]) is not None
     if missing or not pinned:
         lack = f"`{min(missing)}`" if missing else "a name, `==` and a version"
         yield Diagnostic(code=Code.MISSING_KEY, message=f"{origin}: the archive `{archive[kind]}` lacks {lack}")
