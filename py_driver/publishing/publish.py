@@ -25,6 +25,7 @@ from py_driver.publishing.git import sources
 from py_driver.publishing.hub import Hub
 from py_driver.publishing.provenance import documents
 from py_driver.publishing.release import Changes, changes, make_file, read_to_ship, target
+from py_driver.publishing.shipped_statements import shipped_statements
 from py_driver.publishing.slices import INDEX, make_index, read_slices
 
 if TYPE_CHECKING:
@@ -162,7 +163,9 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
                     hub.create(name, private=options.private)
             heads = hub.heads()
             index = make_index(_known_index(hub, heads, branch), branch, built, parts) if parts else b""
-            more = [*scripts, make_file(INDEX, index)] if parts else scripts
+            stated, unfit = shipped_statements(directory, built)
+            notes += unfit
+            more = [*scripts, *stated, *([make_file(INDEX, index)] if parts else [])]
             # The index is last: what it names is there.
             own.append(release(branch, pairs, counted(len(built), "variant"), more))
             if refused := _no_card(hub, heads, branch, f"v{manifest.version}"):

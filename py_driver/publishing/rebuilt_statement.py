@@ -7,6 +7,8 @@ rebuilt.
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from py_driver import __version__
@@ -79,3 +81,16 @@ def statement_file(variant: str, builder: str) -> str:
         builder: the fingerprint of its key.
     """
     return f"{variant}/{builder[:16]}{SUFFIX}"
+
+
+def files_stated(bundle: bytes) -> dict[str, str]:
+    """The SHA-256 of each file that a signed statement is about; empty if it is none. Its signature is not looked at.
+
+    Args:
+        bundle: what a file of a directory of statements has.
+    """
+    try:
+        subjects = json.loads(base64.b64decode(json.loads(bundle)["dsseEnvelope"]["payload"]))["subject"]
+        return {str(subject["name"]): str(subject["digest"]["sha256"]) for subject in subjects}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {}

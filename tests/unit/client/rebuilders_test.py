@@ -15,7 +15,7 @@ from rules_torch_kernels.policies import PolicyError, read_policy
 from rules_torch_kernels.rebuilders import Verdict, Wanted, judge, statements_below
 from rules_torch_kernels.statements import SUFFIX, StatementError, read_bundle, sign
 from securesystemslib.dsse import Envelope
-from securesystemslib.signer import SSlibKey
+from securesystemslib.signer._key import SSlibKey
 
 from py_driver.publishing import rebuilt_statement
 
