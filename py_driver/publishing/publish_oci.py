@@ -186,6 +186,7 @@ def _send(
     if not there:
         registry.send(manifest, tag)
     # These are sent again, too: the answer says whether the registry lists them by itself.
-    if not all(registry.send(document) for _, document in more):
+    listed = [registry.send(document) for _, document in more]
+    if not all(listed):
         registry.list_referrers(manifest, more)
     return sent, same
