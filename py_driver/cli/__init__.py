@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     ArgumentGroup = argparse._ArgumentGroup  # noqa: SLF001  (argparse names no public type)
     Subparsers = argparse._SubParsersAction["Parser"]  # noqa: SLF001
 
-Title = Literal["select", "compile", "schedule", "run", "measure", "show", "compare", "upload", "report"]
+Title = Literal["select", "compile", "schedule", "run", "measure", "show", "compare", "sign", "upload", "report"]
 """The title of a group of options: what they are about."""
 
 GROUPS: Final = {
