@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from py_driver.errors import Code, error
 from py_driver.recording.facts import facts
 from py_driver.recording.git_copy import GIT, Entry, repository_entries, size_of
+from py_driver.recording.git_index import INDEX, index_digest
 from py_driver.system.files import contains, reading
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ _BLOCK: Final = 1 << 20
 _FILE: Final = 0o644
 _PROGRAM: Final = 0o755
 
-_OF_GIT: Final = ("HEAD", "packed-refs", "refs", "shallow", "config")
-"""What of a `.git` decides the version of a project; the rest changes whenever somebody looks at it."""
+_OF_GIT: Final = ("HEAD", "packed-refs", "refs", "shallow", "config", INDEX)
+"""What of a `.git` decides the version and the files of a project; the rest changes whenever somebody looks at it."""
 
 _MADE: Final = (
     *("build/bdist.*", "build/lib*", "build/temp*", "*.egg-info", "*.dist-info", "dist", GIT),
@@ -64,10 +65,16 @@ def digest(found: list[Entry]) -> str:
         if parts[0] == GIT and (len(parts) == 1 or parts[1] not in _OF_GIT):
             continue
         with reading(entry.source):
-            value = entry.link or content_digest(entry.source)
+            value = entry.link or _value(entry)
             mode = 0 if entry.link else entry.source.stat().st_mode & stat.S_IXUSR
         total.update(f"{entry.path}\0{mode}\0{value}\0".encode(errors="surrogateescape"))
     return total.hexdigest()
+
+
+def _value(entry: Entry) -> str:
+    """What a file counts with: its content; of the index of git, what is tracked."""
+    is_index = entry.path == f"{GIT}/{INDEX}"
+    return index_digest(entry.source.read_bytes()) if is_index else content_digest(entry.source)
 
 
 def copy(found: list[Entry], target: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -145,11 +146,48 @@ def test_a_digest_is_that_of_names_contents_and_modes(tmp_path: Path) -> None:
 def test_what_looks_at_a_repository_does_not_change_the_digest(tmp_path: Path) -> None:
     put(tmp_path, ".git/HEAD", "ref: refs/heads/main")
     first = digest(entries(tmp_path))
-    put(tmp_path, ".git/index", "x")
     put(tmp_path, ".git/logs/HEAD", "x")
     assert digest(entries(tmp_path)) == first
     put(tmp_path, ".git/refs/tags/v1", "x")
     assert digest(entries(tmp_path)) != first
+
+
+@pytest.mark.parametrize("options", [(), ("--object-format=sha256",)], ids=["sha1", "sha256"])
+def test_a_file_that_git_tracks_from_now_on_changes_the_digest(tmp_path: Path, options: tuple[str, ...]) -> None:
+    def git(*words: str) -> str:
+        subprocess.run(["git", "-C", tmp_path, *words], check=True, capture_output=True)
+        return digest(entries(tmp_path))
+
+    setup = put(tmp_path, "setup.py", "1")
+    put(tmp_path, "package/data.txt")
+    git("init", "--quiet", *options)
+    first = git("add", "setup.py")
+    os.utime(setup, (1, 1))
+    index = (tmp_path / ".git/index").read_bytes()
+    assert git("status") == first
+    assert (tmp_path / ".git/index").read_bytes() != index
+    added = git("add", "package")
+    assert added != first
+    assert git("update-index", "--chmod=+x", "package/data.txt") != added
+    put(tmp_path, "setup.py", "2")
+    edited = digest(entries(tmp_path))
+    assert git("add", "setup.py") != edited
+    put(tmp_path, "setup.py", "1")
+    assert git("reset", "--quiet", "--", "package") != edited
+
+
+def test_an_index_that_is_not_understood_counts_with_its_bytes(tmp_path: Path) -> None:
+    put(tmp_path, "setup.py")
+    digests = set()
+    for text in ("", "x", "DIRC"):
+        put(tmp_path, ".git/index", text)
+        digests.add(digest(entries(tmp_path)))
+    subprocess.run(["git", "-C", tmp_path, "init", "--quiet"], check=True)
+    (tmp_path / ".git/index").unlink()
+    for option in ("--index-version=4", "--split-index"):
+        subprocess.run(["git", "-C", tmp_path, "update-index", option, "--add", "setup.py"], check=True)
+        digests.add(digest(entries(tmp_path)))
+    assert len(digests) == 5
 
 
 def test_a_repository_that_is_not_the_projects_is_not_copied(tmp_path: Path) -> None:
