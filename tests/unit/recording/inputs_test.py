@@ -105,8 +105,42 @@ def test_variables_are_those_that_scripts_name(tmp_path: Path) -> None:
     put(tmp_path, "setup.py", "os.getenv('MY_OPTION'); os.environ[\"MY_TOKEN\"]; 'HOME' in os.environ; 'X_FORCE_BUILD'")
     put(tmp_path, "helper.py", "get('OTHER')")
     environ = {"MY_OPTION": "1", "MY_TOKEN": "hush", "HOME": "/h", "UNNAMED": "2", "OTHER": "3"}
-    assert passed(tmp_path, environ) == {"MY_OPTION": "1", "OTHER": "3"}
+    assert passed(tmp_path, (), environ) == {"MY_OPTION": "1", "OTHER": "3"}
     assert forced(tmp_path) == {"X_FORCE_BUILD": "TRUE"}
+
+
+def test_variables_are_also_those_of_what_scripts_import(tmp_path: Path) -> None:
+    put(tmp_path, "setup.py", "from tools.setup_helpers import extension\nimport unknown, os")
+    put(tmp_path, "tools/setup_helpers/__init__.py", "from .flags import *\nfrom ... import outside\nfrom ..b import c")
+    put(tmp_path, "tools/setup_helpers/extension.py", "os.environ.get('WITH_A'")
+    put(tmp_path, "tools/setup_helpers/flags.py", "os.environ.get('WITH_B')")
+    put(tmp_path, "tools/b/c.py", "import setup; os.environ.get('WITH_C')")
+    put(tmp_path, "package/__init__.py", "os.environ.get('WITH_D')")
+    put(tmp_path, "cmake/options.cmake", "if(DEFINED ENV{WITH_E})\n")
+    put(tmp_path, "CMakeLists.txt", "set(F $ENV{WITH_F})\n")
+    environ = {f"WITH_{letter}": "1" for letter in "ABCDEF"}
+    assert "".join(name[-1] for name in passed(tmp_path, (), environ)) == "ABCEF"
+
+
+@pytest.mark.parametrize(
+    ("requires", "script", "expected"),
+    [
+        (["setuptools_scm[toml]>=8"], "", ["SETUPTOOLS_SCM_PRETEND_VERSION", "SETUPTOOLS_SCM_PRETEND_VERSION_FOR_A"]),
+        (
+            [],
+            "setup_requires=['setuptools_scm>=6']",
+            ["SETUPTOOLS_SCM_PRETEND_VERSION", "SETUPTOOLS_SCM_PRETEND_VERSION_FOR_A"],
+        ),
+        (["scikit-build-core"], "", ["CMAKE_ARGS"]),
+        (["setuptools"], "", []),
+    ],
+)
+def test_variables_are_also_those_of_build_tools(
+    tmp_path: Path, requires: list[str], script: str, expected: list[str]
+) -> None:
+    put(tmp_path, "setup.py", script)
+    names = ("CMAKE_ARGS", "SETUPTOOLS_SCM_PRETEND_VERSION", "SETUPTOOLS_SCM_PRETEND_VERSION_FOR_A", "SETUPTOOLS_SCM_X")
+    assert list(passed(tmp_path, requires, dict.fromkeys(names, "1"))) == expected
 
 
 def test_a_copy_has_the_files_and_can_be_written(tmp_path: Path) -> None:
