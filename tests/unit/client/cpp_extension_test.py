@@ -45,6 +45,20 @@ def test_a_file_that_two_directories_have_is_copied_from_both(tmp_path: Path) ->
     assert set(found) == {copied(tmp_path / name) for name in ("main.cpp", "one/x.h", "two/x.h")}
 
 
+def test_a_file_behind_a_link_is_the_one_that_a_compiler_reads(tmp_path: Path) -> None:
+    _written(
+        tmp_path, {"real/csrc/main.cpp": '#include "../x.h"\n', "real/x.h": '#include "y.h"\n', "real/y.h": "real"}
+    )
+    (tmp_path / "link").symlink_to("real/csrc")
+    source = tmp_path / "link" / "main.cpp"
+    found = copies({source: source.read_bytes()}, [])
+    assert found[copied(tmp_path / "y.h")] == b"real"
+    assert set(found) == {copied(tmp_path / name) for name in ("link/main.cpp", "x.h", "y.h")}
+    _written(tmp_path, {"x.h": "another", "link/main.cpp": '#include "../x.h"\n#include <x.h>\n'})
+    with pytest.raises(ValueError, match="is behind a link"):
+        copies({source: source.read_bytes()}, [tmp_path])
+
+
 def _inline(**changed: Any) -> Inline:  # noqa: ANN401
     fields: dict[str, Any] = {"name": "m", "texts": {"main.cpp": b"1", "a.h": b"2"}, "sources": ["main.cpp"]}
     return Inline(**{**fields, **changed})
