@@ -242,6 +242,27 @@ def test_a_link_within_the_repository_is_copied_as_a_file(tmp_path: Path) -> Non
     assert found["csrc/a.h"].link is None
 
 
+def test_a_link_to_what_is_not_copied_is_copied_as_a_file(tmp_path: Path) -> None:
+    put(tmp_path, "setup.py")
+    put(tmp_path, "dist/model.txt", "a")
+    put(tmp_path, "web/node_modules/x/x.js", "b")
+    put(tmp_path, "package/own.txt")
+    (tmp_path / "package" / "model.txt").symlink_to("../dist/model.txt")
+    (tmp_path / "package" / "assets").symlink_to("../web/node_modules/x")
+    (tmp_path / "package" / "link.txt").symlink_to("own.txt")
+    found = entries(tmp_path)
+    links = {entry.path: entry.link for entry in found if entry.path.startswith("package/")}
+    assert links == {
+        "package/assets/x.js": None,
+        "package/link.txt": "own.txt",
+        "package/model.txt": None,
+        "package/own.txt": None,
+    }
+    before = digest(found)
+    put(tmp_path, "dist/model.txt", "b")
+    assert digest(entries(tmp_path)) != before
+
+
 def test_a_link_around_the_project_is_refused(tmp_path: Path) -> None:
     put(tmp_path, ".git/HEAD")
     put(tmp_path, "python/setup.py")
