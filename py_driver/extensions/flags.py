@@ -39,6 +39,9 @@ _TARGET: Final = re.compile(r"-DTORCH_TARGET_VERSION=\w+")
 _AFTER: Final = ("-isystem", "-system-include", "--system-include")
 """The flags for directories that compilers search after those of `-I`."""
 
+_QUOTED: Final = re.compile(r"""\A(['"])(-[^'"\s]+)\1\Z""")
+"""A flag in quotes, as `'-fPIC'` after `--compiler-options`: nvcc lets a shell read it."""
+
 _ASSERTS: Final = "-UNDEBUG"
 """The rules define NDEBUG. So do the flags of Python, which setuptools gives to compilers of C and C++; nvcc and hipcc
 do not get them from torch's BuildExtension, nor any compiler from CMake, whose build types have their own."""
@@ -168,7 +171,8 @@ def read_flags(module: Module, family: str, standard: int, span: Span, findings:
     own_family = family_of(module, family)
     kinds = {is_device(source, own_family) for source in module.sources}
     cxx_includes, cxx_flags = _take_includes(module.cxx_flags if False in kinds else ())
-    cuda_includes, nvcc_flags = _take_includes(module.nvcc_flags if True in kinds else ())
+    device_flags = [_QUOTED.sub(r"\2", flag) for flag in module.nvcc_flags]
+    cuda_includes, nvcc_flags = _take_includes(device_flags if True in kinds else ())
     cxx_targets, cxx_flags = _take_targets([*macros, *cxx_flags])
     cuda_targets, cuda_macros = _take_targets(macros)
     nvcc_targets, nvcc_flags = _take_targets(nvcc_flags)

@@ -147,7 +147,7 @@ def test_the_rules_own_macros_are_undefined_and_the_authors_flags_come_last(tmp_
                 define_macros=(("WITH_CUDA", None), ("VERSION", "3")),
                 undef_macros=("NDEBUG",),
                 cxx_flags=("-O2",),
-                nvcc_flags=("-U__CUDA_NO_HALF_OPERATORS__", "--use_fast_math"),
+                nvcc_flags=("--compiler-options", "'-fPIC'", "-U__CUDA_NO_HALF_OPERATORS__", "--use_fast_math"),
             ),
         ),
     )
@@ -158,6 +158,7 @@ def test_the_rules_own_macros_are_undefined_and_the_authors_flags_come_last(tmp_
         *("-DWITH_CUDA", "-DVERSION=3", "-UNDEBUG", "-O2"),
     )
     flags = cuda.cuda_flags
+    assert "'-fPIC'" not in flags
     assert flags.index("-D__CUDA_NO_HALF_OPERATORS__") < flags.index("-U__CUDA_NO_HALF_OPERATORS__")
     assert flags[-1] == "--use_fast_math"
 
