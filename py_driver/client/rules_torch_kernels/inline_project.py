@@ -26,6 +26,9 @@ COPIED = "sources"
 
 _CACHE, _ROOT = "RULES_TORCH_KERNELS_CACHE", "inline"
 _MADE = "made.json"
+_PARTS = ("py_driver", "rules", "toolchains")
+"""The directories of a checkout of the driver that decide what it builds."""
+
 _SETUP = """# Written by rules_torch_kernels.cpp_extension.
 from setuptools import setup
 from torch.utils.cpp_extension import BuildExtension, {kind}
@@ -84,6 +87,7 @@ class Inline:
             self.flags,
             [sys.implementation.cache_tag, sys.prefix, _version("torch"), _version("rules-torch-kernels")],
             [os.environ.get(name, "") for name in (*ARCH_LISTS, DRIVER)],
+            _checkout(),
         ]
         return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
@@ -188,6 +192,15 @@ def _version(distribution: str) -> str:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return ""
+
+
+def _checkout() -> list[tuple[str, int, int]]:
+    """The state of the driver's files, if DRIVER is that of a checkout, whose version says nothing; else empty."""
+    root = Path(os.environ.get(DRIVER, "")).absolute().parent
+    if not (root / "py_driver" / "__main__.py").is_file():
+        return []
+    paths = sorted(path for part in _PARTS for path in (root / part).rglob("*") if "__pycache__" not in path.parts)
+    return [(str(path), status.st_size, status.st_mtime_ns) for path in paths if (status := path.lstat())]
 
 
 def _cache() -> Path:

@@ -92,6 +92,16 @@ def test_architectures_and_the_driver_are_in_the_key(monkeypatch: pytest.MonkeyP
     assert len(keys) == 4
 
 
+def test_a_change_of_a_checkout_of_the_driver_is_another_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _written(tmp_path, {"driver": "", "py_driver/__main__.py": "", "rules/defs.bzl": "", "docs/index.md": ""})
+    monkeypatch.setenv("RULES_TORCH_KERNELS_DRIVER", str(tmp_path / "driver"))
+    first = _inline().key()
+    _written(tmp_path, {"docs/index.md": "changed", "py_driver/__pycache__/a.pyc": ""})
+    assert _inline().key() == first
+    _written(tmp_path, {"rules/defs.bzl": "changed"})
+    assert _inline().key() != first
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
