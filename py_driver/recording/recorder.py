@@ -165,6 +165,7 @@ class _Run:
             repr(self._system),
             chosen(self._system.requires),
             sorted(self._named.items()),
+            variables.day(self._directory),
             sandbox.isolation(),
         ]
         self.key = sha256(json.dumps(facts_of_run).encode())[:24]

@@ -1,4 +1,4 @@
-"""The variables of the environment that a build sees: what the configuration needs, and what the build itself names."""
+"""The variables of the environment that a build sees: those that it names itself; and the date, if it asks for it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import fnmatch
 import os
 import re
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,9 @@ _NAMED: Final = re.compile(r"""(["'])([A-Z][A-Z0-9_]{2,})\1""")
 _FORCE_BUILD: Final = re.compile(r"""(["'])([A-Z][A-Z0-9_]*_FORCE_BUILD)\1""")
 _OF_CMAKE: Final = re.compile(r"\bENV\{([A-Z][A-Z0-9_]{2,})\}")
 _CMAKE_FILES: Final = ("CMakeLists.txt", "*.cmake", "cmake/**/*.cmake")
+_TIME: Final = re.compile(r"\b(?:datetime|strftime|gmtime|localtime|time\.time(?:_ns)?\(\))")
+"""How Python asks for the time; a version may have the date."""
+
 _MOST_BYTES: Final = 4 << 20
 
 
@@ -84,6 +88,18 @@ def passed(directory: Path, requires: Iterable[str] = (), environ: Mapping[str, 
 def forced(directory: Path) -> dict[str, str]:
     """The variables by which a project is told not to look for a wheel that somebody has built, sorted."""
     return dict.fromkeys(sorted({name for _, name in _FORCE_BUILD.findall(_text(directory))}), "TRUE")
+
+
+def day(directory: Path, now: float | None = None) -> str:
+    """The date, here and in UTC, if the scripts of a project ask for the time; else empty.
+
+    Args:
+        directory: of the project.
+        now: the time in seconds since 1970; that of the system if None.
+    """
+    if not _TIME.search(_text(directory)):
+        return ""
+    return " ".join(time.strftime("%Y-%m-%d", split(now)) for split in (time.localtime, time.gmtime))
 
 
 def _text(directory: Path) -> str:

@@ -12,7 +12,7 @@ from py_driver.errors import Code, DriverError
 from py_driver.recording.build_requirements import check, chosen, is_stand_in, normalized
 from py_driver.recording.build_system import LEGACY, BuildSystem, read_build_system
 from py_driver.recording.project_copy import changed, copy, digest, entries, states
-from py_driver.recording.variables import forced, passed
+from py_driver.recording.variables import day, forced, passed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,6 +141,22 @@ def test_variables_are_also_those_of_build_tools(
     put(tmp_path, "setup.py", script)
     names = ("CMAKE_ARGS", "SETUPTOOLS_SCM_PRETEND_VERSION", "SETUPTOOLS_SCM_PRETEND_VERSION_FOR_A", "SETUPTOOLS_SCM_X")
     assert list(passed(tmp_path, requires, dict.fromkeys(names, "1"))) == expected
+
+
+@pytest.mark.parametrize(
+    ("script", "dated"),
+    [
+        ("from datetime import date\nversion = f'1.0.{date.today():%Y%m%d}'", True),
+        ("version = time.strftime('1.%Y%m%d')", True),
+        ("version = '1.%d' % time.time()", True),
+        ("runtime = sometimes(timeout=1)", False),
+    ],
+)
+def test_the_date_counts_where_scripts_ask_for_the_time(tmp_path: Path, script: str, dated: bool) -> None:  # noqa: FBT001
+    put(tmp_path, "setup.py", script)
+    days = {day(tmp_path, now) for now in (0.0, 1.0, 3 * 86400.0)}
+    assert len(days) == (2 if dated else 1)
+    assert all(days) == dated
 
 
 def test_a_copy_has_the_files_and_can_be_written(tmp_path: Path) -> None:
