@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from py_driver.matrix.releases import Releases
     from py_driver.matrix.select import Words
     from py_driver.output import Output
+    from py_driver.plan.for_pythons import Pythons
     from py_driver.plan.plan import Plan, Variant
 
 
@@ -58,6 +59,8 @@ class Options:
         local: whether it is for use on this machine alone; then it does not go into `build/`, see `dev_directory`.
         into: a directory beside the others for use on this machine, where it goes instead of one for its id.
         slices: whether to build slices besides, see `py_driver.plan.slices`.
+        pythons: those of a configuration, if projects are bound by pybind11; see `py_driver.plan.for_pythons`.
+        destination: the directory that variants go into, if it is none of the project's.
         change: what to make of the plan, if it is not to be built as it is; see `py_driver.plan.overrides`.
         checked: the server that has looked whether files of toolchains have changed, in a build just before this one.
         choices: how.
@@ -70,6 +73,8 @@ class Options:
     local: bool = False
     into: str = ""
     slices: bool = False
+    pythons: Pythons | None = None
+    destination: Path | None = None
     change: Callable[[Plan], Plan] | None = None
     checked: str = ""
     choices: Choices = field(default_factory=Choices)
@@ -146,6 +151,8 @@ class Prepared:
         """
         if variant.slice:
             return self.directory / SLICES / variant.slice.name
+        if self.destination is not None and variant.python and not variant.module:
+            return self.destination / variant.python.tag
         if self.destination is not None:
             return self.destination
         if not self.local:
@@ -217,7 +224,7 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
     if options.report is not None:
         check_page(options.report)
     check_user_lock(releases)
-    plan = plan_directory(directory, releases, strict_archs=options.strict_archs)
+    plan = plan_directory(directory, releases, strict_archs=options.strict_archs, pythons=options.pythons)
     if options.archs:
         every, plan = len(plan.variants), narrowed(plan, options.archs)
         if (fewer := every - len(plan.variants)) and not options.local:
@@ -241,6 +248,7 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
         report=options.report,
         local=options.local,
         into=options.into,
+        destination=options.destination,
     )
 
 
