@@ -27,6 +27,7 @@ from py_driver.errors import DriverError
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.matrix.select import ANY
 from py_driver.output import counted
+from py_driver.plan.for_pythons import for_pythons
 from py_driver.plan.narrow import narrowed
 from py_driver.plan.plan import plan_directory
 from py_driver.plan.slices import sliced
@@ -224,7 +225,7 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
     if options.report is not None:
         check_page(options.report)
     check_user_lock(releases)
-    plan = plan_directory(directory, releases, strict_archs=options.strict_archs, pythons=options.pythons)
+    plan = plan_directory(directory, releases, strict_archs=options.strict_archs, pybind=options.pythons is not None)
     if options.archs:
         every, plan = len(plan.variants), narrowed(plan, options.archs)
         if (fewer := every - len(plan.variants)) and not options.local:
@@ -234,6 +235,9 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
     plan = options.change(plan) if options.change else plan
     output.notes(plan.notes)
     chosen = choose(plan, patterns, options.words)
+    if options.pythons is not None:
+        plan = for_pythons(plan, chosen, releases.matrix, options.pythons)
+        chosen = list(plan.variants)
     if options.slices:
         check_split(chosen, releases.matrix, options.choices)
         plan = sliced(plan, chosen)

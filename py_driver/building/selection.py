@@ -63,7 +63,7 @@ def choose(plan: Plan, patterns: Sequence[str], words: Words = ANY) -> list[Vari
         names = [*select(patterns, names, more, *rest)]
     elif words.torch or words.backends:
         names += more
-    return [variant for variant in plan.variants if spell(variant.configuration) in names]
+    return [variant for variant in plan.variants if variant.name in names]
 
 
 def unsplit(chosen: Iterable[Variant], matrix: Matrix) -> tuple[str, ...]:

@@ -69,7 +69,9 @@ def check_no_bindings(args: argparse.Namespace) -> None:
         DriverError: USAGE.
     """
     if args.binding == PYBIND:
-        message = "`--binding pybind`: the Hub takes one library for every Python (abi3), and pybind11 makes one for each"
+        message = (
+            "`--binding pybind`: the Hub takes one library for every Python (abi3), and pybind11 makes one for each"
+        )
         advice = "make wheels: `driver wheel --binding pybind`; or register ops, see docs/build-toml.md"
         raise error(Code.USAGE, message, help=advice)
     pythons_of_build_toml(args)

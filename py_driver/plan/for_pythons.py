@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from py_driver.errors import Code, error
-from py_driver.manifest.model import TVM_FFI
 from py_driver.matrix.configurations import Configuration
 from py_driver.matrix.matrix import CPYTHON_PART
 from py_driver.matrix.pythons import Python, check_torch
 
 if TYPE_CHECKING:
-    from py_driver.manifest.model import Manifest
+    from collections.abc import Sequence
+
     from py_driver.matrix.matrix import Matrix
     from py_driver.plan.groups import Group
     from py_driver.plan.plan import Plan, Variant
@@ -28,23 +28,23 @@ _PYTHON: Final = "python"
 """What sources depend on that include Python's headers; see `py_driver.plan.header_checks`."""
 
 
-def for_pythons(plan: Plan, manifest: Manifest, matrix: Matrix, pythons: Pythons) -> Plan:
-    """A plan whose variants with an extension are each for one Python.
+def for_pythons(plan: Plan, chosen: Sequence[Variant], matrix: Matrix, pythons: Pythons) -> Plan:
+    """A plan of some variants alone, of which those with an extension are each for one Python.
 
     Args:
         plan: of a project with PYBIND11_MODULE.
-        manifest: of the project.
+        chosen: variants of it.
         matrix: the releases to build for.
-        pythons: to build for. They are asked for as far as variants need them.
+        pythons: to build for.
 
     Raises:
         DriverError: UNSUPPORTED for what pybind11 cannot bind: torch's stable ABI, tvm-ffi, Python files alone; or for
             a torch that has no wheel for a Python.
     """
-    _check(plan, manifest)
+    _check(plan, chosen)
     variants = tuple(
         own
-        for variant in plan.variants
+        for variant in chosen
         for own in (
             [_for_python(variant, python, matrix) for python in pythons(variant.configuration)]
             if variant.groups
@@ -54,20 +54,19 @@ def for_pythons(plan: Plan, manifest: Manifest, matrix: Matrix, pythons: Pythons
     return plan._replace(groups=tuple(map(_with_cpython, plan.groups)), variants=variants, is_changed=True)
 
 
-def _check(plan: Plan, manifest: Manifest) -> None:
-    """See that pybind11 can bind a project.
+def _check(plan: Plan, chosen: Sequence[Variant]) -> None:
+    """See that pybind11 can bind some variants of a project.
 
     Raises:
         DriverError: UNSUPPORTED if it cannot.
     """
-    framework = manifest.framework
-    if framework.table == TVM_FFI:
-        message, advice = f"`{manifest.name.value}` is bound with tvm-ffi, and not by pybind11", "leave out `--binding`"
-    elif framework.stable_abi:
+    if any(variant.configuration.tvm_ffi for variant in chosen):
+        message, advice = f"`{plan.name}` is bound with tvm-ffi, and not by pybind11", "leave out `--binding`"
+    elif any(variant.configuration.stable for variant in chosen):
         message = "pybind11 needs torch's own headers, and `stable-abi` is for kernels that do without these"
         advice = "remove `stable-abi` from [torch]"
-    elif not any(variant.groups for variant in plan.variants):
-        message, advice = f"`{manifest.name.value}` has Python files alone: nothing to bind", "leave out `--binding`"
+    elif not any(variant.groups for variant in chosen):
+        message, advice = f"`{plan.name}` has Python files alone: nothing to bind", "leave out `--binding`"
     else:
         return
     raise error(Code.UNSUPPORTED, message, help=advice)

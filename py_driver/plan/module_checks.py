@@ -34,30 +34,33 @@ def check_module(
             REGISTER_EXTENSION stands beside it, which makes the same function.
     """
     macros = {
-        found["macro"] for paths in by_backend.values() for path in paths for found in DIRECTIVE.finditer(files.text(path))
+        found["macro"]
+        for paths in by_backend.values()
+        for path in paths
+        for found in DIRECTIVE.finditer(files.text(path))
     }
     for backend, paths in by_backend.items():
-        modules = [path for path in paths if _certain(files, path, PYBIND11, backend) is not None]
+        modules = {path: start for path in paths if (start := _seen(files, path, PYBIND11, backend)) is not None}
         if not modules:
             message = f"no source for {backend} has {PYBIND11}(TORCH_EXTENSION_NAME, m), so pybind11 binds nothing"
             advice = "bind the functions with it, or leave out `--binding pybind`: ops are for every Python"
             findings.add(Code.OP_REGISTRATION, message, span, advice=advice)
-        for path in modules:
-            start = _certain(files, path, PYBIND11, backend) or 0
+            continue
+        for path, start in modules.items():
             name = _NAME.match(files.text(path), start)
             is_macro = name is not None and (name["name"].isupper() or name["name"] in macros)
             if name and not is_macro and files.complains(path, name.start("name"), error=True):
                 message = f"Python imports TORCH_EXTENSION_NAME, not `{name['name']}`; write the macro's name here"
                 findings.add(Code.OP_REGISTRATION, message, files.place(path, *name.span("name")))
         for path in paths:
-            start = _certain(files, path, _EXTENSION, backend, always=True)
-            if modules and start is not None and files.complains(path, start, error=True):
-                message = f"{_EXTENSION} makes the function that {PYBIND11} of {modules[0]} makes"
-                place = files.place(path, start, start + len(_EXTENSION))
+            also = _seen(files, path, _EXTENSION, backend, always=True)
+            if also is not None and files.complains(path, also, error=True):
+                message = f"{_EXTENSION} makes the function that {PYBIND11} of {next(iter(modules))} makes"
+                place = files.place(path, also, also + len(_EXTENSION))
                 findings.add(Code.OP_REGISTRATION, message, place, advice="remove it, or hide it by an `#if`")
 
 
-def _certain(files: ProjectFiles, path: str, macro: str, backend: str, *, always: bool = False) -> int | None:
+def _seen(files: ProjectFiles, path: str, macro: str, backend: str, *, always: bool = False) -> int | None:
     """Where a file first uses a macro that the compiler for a backend may see; None if it does not.
 
     Args:

@@ -14,7 +14,6 @@ from py_driver.plan.candidates import Candidate, candidates, describe
 from py_driver.plan.compile_groups import compiles, source_groups
 from py_driver.plan.cpus import sections_for
 from py_driver.plan.device_links import DeviceLink, device_links, mixed
-from py_driver.plan.for_pythons import for_pythons
 from py_driver.plan.groups import Group, chosen_archs, make_group, sections_of
 from py_driver.plan.identity import make_identity
 from py_driver.plan.metadata import make_metadata
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from py_driver.matrix.releases import Releases
     from py_driver.plan.ahead import TritonTarget
     from py_driver.plan.compile_groups import SourceGroup
-    from py_driver.plan.for_pythons import Pythons
     from py_driver.plan.identity import Identity
     from py_driver.plan.project import Project
 
@@ -188,23 +186,19 @@ class Plan(NamedTuple):
         return own_names(self.python_root, self.python)
 
 
-def plan_directory(
-    directory: Path, releases: Releases, *, strict_archs: bool = False, pythons: Pythons | None = None
-) -> Plan:
+def plan_directory(directory: Path, releases: Releases, *, strict_archs: bool = False, pybind: bool = False) -> Plan:
     """What is built of the project in a directory.
 
     Args:
         directory: of the project.
         releases: to build for.
         strict_archs: as in `make_plan`.
-        pythons: those of a configuration, if the project is bound by pybind11; None for one library for all.
+        pybind: as in `load`.
 
     Raises:
-        DriverError: all that `load`, `make_plan` and `for_pythons` raise.
+        DriverError: all that `load` and `make_plan` raise.
     """
-    project = load(directory, releases, pybind=pythons is not None)
-    plan = make_plan(project, releases.matrix, strict_archs=strict_archs)
-    return for_pythons(plan, project.manifest, releases.matrix, pythons) if pythons else plan
+    return make_plan(load(directory, releases, pybind=pybind), releases.matrix, strict_archs=strict_archs)
 
 
 def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -> Plan:
