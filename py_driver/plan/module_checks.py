@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _EXTENSION: Final = "REGISTER_EXTENSION"
 _NAME: Final = re.compile(rf"{PYBIND11}\s*\(\s*(?P<name>\w+)")
 
+_MACRO: Final = re.compile(r"[A-Z][A-Z0-9_]+")
+"""What macros are called that flags define; `_C` is what people call modules."""
+
 
 def check_module(
     files: ProjectFiles, by_backend: Mapping[str, Collection[str]], span: Span, findings: Findings
@@ -48,7 +51,7 @@ def check_module(
             continue
         for path, start in modules.items():
             name = _NAME.match(files.text(path), start)
-            is_macro = name is not None and (name["name"].isupper() or name["name"] in macros)
+            is_macro = name is not None and (name["name"] in macros or _MACRO.fullmatch(name["name"]) is not None)
             if name and not is_macro and files.complains(path, name.start("name"), error=True):
                 message = f"Python imports TORCH_EXTENSION_NAME, not `{name['name']}`; write the macro's name here"
                 findings.add(Code.OP_REGISTRATION, message, files.place(path, *name.span("name")))
