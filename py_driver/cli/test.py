@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
-from py_driver.cli.bindings import add_binding, check_no_bindings
+from py_driver.cli.bindings import add_binding, pythons_of_build_toml
 from py_driver.cli.run import add_local, add_under, check_project, local_archs, local_choices, machine_of, ran
 from py_driver.errors import Code, error
 from py_driver.plan.projects import is_extension
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return extension.test(
             args, output, extension.Local(lambda: machine_of(args), local_choices(args), local_archs(args))
         )
-    check_no_bindings(args)
+    pythons_of_build_toml(args)
     check_project(args.directory)
     tests = args.directory / TESTS
     if not tests.is_dir():
