@@ -6,18 +6,12 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.errors import Span
-from py_driver.inspecting.cpp_text import (
-    arguments,
-    closing,
-    line_of,
-    masked,
-    operand_end,
-    operand_start,
-)
+from py_driver.inspecting.cpp_operands import operand_end, operand_start
 from py_driver.inspecting.stable_dispatch import rewrite_dispatch
 from py_driver.inspecting.stable_includes import HELPER_LINES, foreign_includes, rewrite_includes, used_equivalents
 from py_driver.inspecting.stable_registration import left_registrations, rewrite_registrations
 from py_driver.inspecting.stable_uses import equivalents, stable_uses
+from py_driver.plan.cpp_text import arguments, closing, line_of, masked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

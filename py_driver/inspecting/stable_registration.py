@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from py_driver.inspecting.cpp_text import arguments, closing, masked, without_comments
+from py_driver.plan.cpp_text import arguments, blanked, closing, masked
 
 _BLOCK: Final = re.compile(r"(?<!\w)TORCH_LIBRARY(_IMPL|_FRAGMENT)?(_EXPAND)?\s*\(")
 _STABLE_BLOCK: Final = re.compile(r"(?<!\w)STABLE_TORCH_LIBRARY(_IMPL|_FRAGMENT)?(_EXPAND)?\s*\(")
@@ -156,7 +156,7 @@ def _no_directives(plain: str) -> str:
 
 
 def _boxed(text: str) -> str | None:
-    found = _FUNCTION.fullmatch(without_comments(text))
+    found = _FUNCTION.fullmatch(blanked(text, "comment").strip())
     return f"TORCH_BOX(&{found[1] or found[2]})" if found else None
 
 

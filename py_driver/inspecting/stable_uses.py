@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import tomli
 
 from py_driver.errors import Span
-from py_driver.inspecting.cpp_text import masked
+from py_driver.plan.cpp_text import masked
 from py_driver.resources import resource
 
 if TYPE_CHECKING:
