@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from py_driver.inspecting.stable_uses import Use
     from py_driver.output import Output
 
-_SOURCES: Final = (".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hpp", ".hip")
+_SOURCES: Final = (
+    *(".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hh", ".hip", ".hpp", ".hxx"),
+    *(".inc", ".inl", ".ipp", ".tcc", ".tpp"),
+)
+"""As in rules/private/tools/compile/sources.zig."""
+
 _HIDDEN: Final = "."
 _BUILT: Final = "build"
 

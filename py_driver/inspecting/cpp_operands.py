@@ -1,11 +1,14 @@
-"""Postfix expressions in C++ text: where the operand of a method begins, and where an operand ends."""
+"""Calls and operands in C++ text: where the operand of a method begins, where one ends, and the arguments of calls."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from py_driver.plan.cpp_text import closing, opening
+from py_driver.plan.cpp_text import arguments, closing, masked, opening
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _IDENTIFIER_END: Final = re.compile(r"(?:::)?(?:\b[A-Za-z_]\w*\s*::\s*)*\b[A-Za-z_]\w*\Z")
 _ENDED: Final = re.compile(r"(?:[>}]|\b(?:if|while|for|switch))$")
@@ -68,6 +71,16 @@ def operand_end(plain: str, start: int) -> int | None:
         if not found:
             return None if re.match(r"\s*[<{(+*/%-]", plain[end:]) else end
     return None
+
+
+def calls(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[str], int, list[str]]]:
+    """The calls whose name and bracket a pattern matches, from the last on: with the closing bracket, and arguments."""
+    plain = masked(text)
+    for found in reversed([*pattern.finditer(plain)]):
+        close = closing(plain, found.end() - 1)
+        ranges = arguments(plain, found.end(), close) if close is not None else None
+        if close is not None and ranges is not None:
+            yield found, close, [text[slice(*argument)] for argument in ranges]
 
 
 def _is_word(before: str) -> bool:
