@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from py_driver.cli import add_command, run_command_line
+from py_driver.cli import add_command, aside, run_command_line
 from py_driver.cli.arguments import add_directory, add_repository, releases_of
 from py_driver.cli.run import check_project
 from py_driver.errors import Code, DriverError, ExitCode, error
@@ -20,7 +19,7 @@ from py_driver.publishing.card_files import BENCHMARKS, TESTS
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from py_driver.cli import Subparsers
     from py_driver.output import Output
@@ -86,7 +85,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     def step(name: str, look: Callable[[], tuple[str, int]]) -> None:
         start = time.monotonic()
         try:
-            with _aside():
+            with aside():
                 verdict, code = look()
         except DriverError as failure:
             output.fail(failure)
@@ -177,17 +176,3 @@ def _ids(directory: Path) -> set[str]:
         identity.unique_id(plan.module, {name: plan.path_of(directory, name).read_bytes() for name in identity.files})
         for identity in plan.identities
     }
-
-
-@contextmanager
-def _aside() -> Iterator[None]:
-    """Let what steps print go to stderr, also that of their processes: stdout has the result alone."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)

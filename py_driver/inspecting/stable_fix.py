@@ -10,6 +10,7 @@ from py_driver.inspecting.cpp_operands import calls, operand_end, operand_start
 from py_driver.inspecting.stable_device import rewrite_guards, rewrite_streams
 from py_driver.inspecting.stable_dispatch import rewrite_dispatch
 from py_driver.inspecting.stable_includes import HELPER_LINES, foreign_includes, rewrite_includes, used_equivalents
+from py_driver.inspecting.stable_ops import difference, ops_of
 from py_driver.inspecting.stable_refusal import refusal
 from py_driver.inspecting.stable_registration import left_registrations, rewrite_registrations
 from py_driver.inspecting.stable_uses import alternatives, equivalents, stable_uses
@@ -64,7 +65,8 @@ class Fixed(NamedTuple):
         uses: how many uses the old one had.
         left: what stays as it is, in the order of the text.
         since: the releases that first have what the new text uses of the stable ABI; empty without any.
-        refused: why the text cannot be understood; it is then unchanged. Else empty.
+        refused: why the text cannot be understood, or what ops it would no longer register; it is then unchanged. Else
+            empty.
     """
 
     text: str
@@ -101,6 +103,8 @@ def fix_source(text: str, file: str) -> Fixed:
     ):
         new = rewrite(new)
     new = rewrite_includes(text, _names(new))
+    if lost := difference(ops_of(text), ops_of(new)):
+        return Fixed(text, len(uses), [], frozenset(), f"its registrations are not understood: {lost}")
     left = [*_left(new, file), *(_overloaded(new, file) if foreign_includes(text) else [])]
     return Fixed(new, len(uses), sorted(left, key=_place), _since(new), "")
 
