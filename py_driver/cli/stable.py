@@ -54,6 +54,7 @@ def add(subparsers: Subparsers) -> None:
         help="with --fix: build for the CPU before and after, compare ops, functions and exports, run the tests, and "
         "undo if something differs or fails",
     )
+    fix.add_argument("--torch", metavar="M.N", help="with --build: run with this torch release, as in `driver test`")
     report = parser.group("report")
     report.add_argument("--annotations", action="store_const", const="github", help="also print annotations for GitHub")
     report.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -210,7 +211,7 @@ def _built(args: argparse.Namespace, output: Output) -> dict[Path, ReleaseFacts]
     from py_driver.inspecting.stable_build import cpu_facts
 
     releases = releases_of(args)
-    return {path: cpu_facts(path, releases, output) for path in args.paths}
+    return {path: cpu_facts(path, args.torch, releases, output) for path in args.paths}
 
 
 def _changed(path: Path, project: FixedProject, before: ReleaseFacts, args: argparse.Namespace, output: Output) -> str:
@@ -220,10 +221,12 @@ def _changed(path: Path, project: FixedProject, before: ReleaseFacts, args: argp
     if not project.done or not project.written:
         return ""
     try:
-        why = "; ".join(differences(before, cpu_facts(path, releases_of(args), output)))
+        why = "; ".join(differences(before, cpu_facts(path, args.torch, releases_of(args), output)))
         if not why and (path / TESTS).is_dir():
             with aside():
-                code = run_command_line(["test", str(path), "--backend", "cpu"], output)
+                code = run_command_line(
+                    ["test", str(path), "--backend", "cpu", *([f"--torch={args.torch}"] if args.torch else [])], output
+                )
             why = f"its tests fail: exit code {code}" if code else ""
     except DriverError as failure:
         output.fail(failure)

@@ -24,18 +24,19 @@ _OF_TORCH: Final = re.compile(r": _Z.*(?:2at|3c10|5torch|6caffe2)")
 """Exports that are inline functions of torch's headers, or have a type of torch in their names."""
 
 
-def cpu_facts(directory: Path, releases: Releases, output: Output) -> ReleaseFacts:
+def cpu_facts(directory: Path, torch: str | None, releases: Releases, output: Output) -> ReleaseFacts:
     """What the variant offers that this machine's CPU runs, built now.
 
     Args:
         directory: of the project.
+        torch: the release to build for, `2.13`; None for the installed one.
         releases: to build for.
         output: where progress is shown.
 
     Raises:
         DriverError: see `dev_build`.
     """
-    build = dev_build(directory, this_machine("", "cpu"), releases, output, Choices())
+    build = dev_build(directory, this_machine(torch or "", "cpu"), releases, output, Choices())
     return release_facts(build.path, Recorded(releases))
 
 
