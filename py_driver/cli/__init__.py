@@ -10,6 +10,8 @@ import argparse
 import importlib
 import itertools
 import os
+import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, cast
 
 from py_driver import __version__
@@ -18,7 +20,7 @@ from py_driver.output import terminal_width
 from py_driver.spelling import did_you_mean, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from py_driver.output import Output
 
@@ -298,3 +300,17 @@ def run_command_line(arguments: Sequence[str], output: Output) -> int:
     take_variables(name, args, output)
     output.annotates = getattr(args, "annotations", None) is not None
     return load_command(name).run(args, output)
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Let what commands print go to stderr, also that of their processes: stdout has the result of this one alone."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)

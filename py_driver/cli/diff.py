@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     import argparse
 
     from py_driver.cli import Subparsers
+    from py_driver.inspecting.release_facts import ReleaseFacts
     from py_driver.output import Output
 
 _LONGEST: Final = 60
+ROWS: Final = 40
+"""The most rows of changes that are shown unless somebody asks for more."""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -51,7 +54,9 @@ def add(subparsers: Subparsers) -> None:
         help="show what breaks callers only; exit code 1 if something does and B is no new major version",
     )
     report = parser.group("report")
-    report.add_argument("--rows", metavar="N", type=positive, default=40, help="the most rows to show (default: 40)")
+    report.add_argument(
+        "--rows", metavar="N", type=positive, default=ROWS, help=f"the most rows to show (default: {ROWS})"
+    )
     report.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -61,21 +66,38 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: USAGE; see `of_commit`, `of_hub` and `release_facts`.
     """
-    from py_driver.inspecting.disassembler import demangled
     from py_driver.inspecting.recorded_symbols import Recorded
-    from py_driver.inspecting.release_changes import is_new_major, release_changes
     from py_driver.inspecting.release_facts import release_facts
 
     recorded = Recorded(releases_of(args))
     with ExitStack() as stack:
         old = release_facts(_earlier(args, output, stack), recorded)
     new = release_facts(args.paths[-1], recorded)
+    return show(old, new, output, breaking=args.breaking, count=args.rows, as_json=args.json)
+
+
+def show(  # noqa: PLR0913  (what, where, and how it is shown)
+    old: ReleaseFacts, new: ReleaseFacts, output: Output, *, breaking: bool, count: int = ROWS, as_json: bool = False
+) -> int:
+    """Show what differs between two releases; the exit code.
+
+    Args:
+        old: the release that callers have.
+        new: the release that they are to have.
+        output: where to print.
+        breaking: whether only what breaks callers is shown, and is an exit code of its own.
+        count: the most rows to show.
+        as_json: whether to print JSON.
+    """
+    from py_driver.inspecting.disassembler import demangled
+    from py_driver.inspecting.release_changes import is_new_major, release_changes
+
     changes = release_changes(old, new)
     broken = [change for change in changes if change.breaking]
     major = is_new_major(old.version, new.version)
-    code = ExitCode.DIFFERENCE if args.breaking and broken and not major else ExitCode.OK
-    shown = broken if args.breaking else changes
-    if args.json:
+    code = ExitCode.DIFFERENCE if breaking and broken and not major else ExitCode.OK
+    shown = broken if breaking else changes
+    if as_json:
         output.json(
             {
                 "before": old.version,
@@ -98,7 +120,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if shown:
         rows = [
             [change.kind, named(change.subject), cell(change.before), cell(change.after), change.breaking]
-            for change in shown[: args.rows]
+            for change in shown[:count]
         ]
         output.table(("kind", "of", "before", "after", "breaks callers"), rows)
         if left := len(shown) - len(rows):
