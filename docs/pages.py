@@ -79,13 +79,14 @@ _CHANGES = {
 _ERRORS = """\
 # Errors
 
-Written from `py_driver/resources/codes.toml` by `docs/pages.py`; edit that instead.
+<!-- Written from py_driver/resources/codes.toml by docs/pages.py; edit that instead. -->
+
 `driver explain E003` prints one of them, `driver explain` the table.
 """
 _RULES = """\
 # Rules
 
-Written from the `.bzl` files by `docs/pages.py`; edit those instead.
+<!-- Written from the .bzl files by docs/pages.py; edit those instead. -->
 
 `driver gen` writes calls of these rules; they can be written by hand as well:
 
