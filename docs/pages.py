@@ -72,7 +72,7 @@ _HIP = {"libamdhip64-dev": "Debian", "hip-dev": "AMD"}
 _CHANGES = {
     "cold matrix": "all variants, empty cache",
     "a torch version more": "one more torch release",
-    "an architecture more": "one more GPU architecture",
+    "an architecture more": "one more architecture",
 }
 """Rows of the benchmark, and their names in README and on the first page of the site."""
 
@@ -372,10 +372,10 @@ def figures() -> str:
     benchmark = importlib.import_module("page")
     results = json.loads(benchmark.RESULTS.read_text(encoding="utf-8"))
     columns, machine = results["light_torch"], results["machines"]["light_torch"]
-    lines = ["| CPU seconds | here | best other | |\n|---|---:|---:|---:|\n"]
+    lines = [_row("CPU seconds", "here", "other", "times less"), "|---|---:|---:|---:|\n"]
     for change, name in _CHANGES.items():
         ours, (_, theirs) = columns[benchmark.SPLIT][change]["cpu"], benchmark.best_peer(columns, change)
-        lines.append(_row(name, f"{ours:.0f}", f"{theirs:.0f}", f"**{theirs / ours:.2g} times less**"))
+        lines.append(_row(name, f"{ours:.0f}", f"{theirs:.0f}", f"**{theirs / ours:.2g}**"))
     where = f"{machine['cores']} cores of an {machine['processor']} with {machine['memory-gib']} GiB, {machine['date']}"
     return "".join([*lines, f"\nA kernel with `torch/all.h`, 9 architectures, 2 torch releases; {where}.\n"])
 
