@@ -377,7 +377,7 @@ def figures() -> str:
         ours, (_, theirs) = columns[benchmark.SPLIT][change]["cpu"], benchmark.best_peer(columns, change)
         lines.append(_row(name, f"{ours:.0f}", f"{theirs:.0f}", f"**{theirs / ours:.2g}**"))
     where = f"{machine['cores']} cores of an {machine['processor']} with {machine['memory-gib']} GiB, {machine['date']}"
-    return "".join([*lines, f"\nA kernel with `torch/all.h`, 9 architectures, 2 torch releases; {where}.\n"])
+    return "".join([*lines, f"\nA kernel with `torch/all.h`, 9 architectures, 2 torch releases; {where}."])
 
 
 def written() -> dict[Path, str]:
