@@ -26,7 +26,7 @@ pytestmark = pytest.mark.e2e
 
 LINES = 5
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SECTION = re.compile(r"^## (.+)\n+```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SECTION = re.compile(r"^## ([^\n]+)\n\n(?:[^`#\n]+\n\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS = {title: text for title, _, text in SECTION.findall(README)}
 
 
