@@ -11,7 +11,7 @@ import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scaled import FILES
+from scaled import FILES, SETUP
 
 from py_driver import __main__
 
