@@ -3,7 +3,7 @@
 
 #include "registration.h"
 
-static at::Tensor doubled(const at::Tensor& x) { return x + x; }
+static at::Tensor doubled(const at::Tensor& x) { return x.mul(2); }
 
 TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
   ops.def("doubled(Tensor x) -> Tensor");
