@@ -38,7 +38,7 @@ GROUPS: Final = {
         "adopt": "write a project with a setup.py anew as a kernel with a build.toml",
         "gen": "write BUILD.bazel from build.toml",
         "ide": "write what editors need: compile commands with the pinned headers, settings for clangd and VS Code",
-        "schema": "print the JSON Schema of build.toml, for editors",
+        "schema": "print the JSON Schema of build.toml, or of what a command prints with --json",
     },
     "Build and try": {
         "build": "build variants into build/",
