@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import tomli
 
-from py_driver.manifest.schema import Schema
 from py_driver.resources import resource
+
+if TYPE_CHECKING:
+    from py_driver.manifest.schema import Schema
 
 OPTIONAL: Final = "?"
 """Ends a key that may be absent."""
@@ -46,10 +48,10 @@ def make_result_schema(command: str) -> Schema:
     root = declared()
     results = [name.strip() for name in root["commands"][command].split("|")]
     alternatives = [_typed(result) for result in results]
-    definitions = {name: _object(name) for name in _reachable([*results, "errors"])}
+    definitions = {name: _object(name) for name in reachable([*results, "errors"])}
     if command in root["several"]:
         own = {f"project-{name}": _of_project(definitions[name]) for name in results}
-        definitions |= {**own, **{name: _object(name) for name in _reachable(["failed-project"])}}
+        definitions |= {**own, **{name: _object(name) for name in reachable(["failed-project"])}}
         either = {"anyOf": [_reference(name) for name in (*own, "failed-project")]}
         definitions["projects"] = _closed({"projects": {"type": "array", "items": either}})
         alternatives.append(_reference("projects"))
@@ -76,7 +78,7 @@ def _of_project(result: Schema) -> Schema:
     }
 
 
-def _reachable(types: list[str]) -> list[str]:
+def reachable(types: list[str]) -> list[str]:
     """The names of all objects in some types, directly or not."""
     objects, waiting, found = declared()["objects"], list(types), dict[str, None]()
     while waiting:

@@ -27,7 +27,7 @@ def _asked_for_json(command: str) -> bool:
     while waiting:
         for action in waiting.pop()._actions:  # noqa: SLF001  (argparse lists them nowhere else)
             options |= {*action.option_strings}
-            waiting += [inner for inner in (action.choices or {}).values()] if isinstance(action.choices, dict) else []
+            waiting += action.choices.values() if isinstance(action.choices, dict) else []
     return "--json" in options
 
 
@@ -69,9 +69,8 @@ def test_a_key_that_is_not_described_is_a_fault(capsys: pytest.CaptureFixture[st
     assert faults("variants", result) == []
     assert faults("variants", {"projects": [{"directory": "relu", **result}]}) == []
     result["variants"][1]["sections"][0]["surprise"] = 1
-    assert faults("variants", result) == [
-        "`driver variants`: $.variants[1].sections[0]: Additional properties are not allowed ('surprise' was unexpected)"
-    ]
+    [fault] = faults("variants", result)
+    assert fault.startswith("`driver variants`: $.variants[1].sections[0]: Additional properties are not allowed")
     del result["variants"][1]["sections"][0]["surprise"]
     del result["name"]
     assert faults("variants", result) == ["`driver variants`: $: 'name' is a required property"]
