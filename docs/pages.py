@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
-from py_driver.cli.explain import read_texts, spell  # noqa: E402  (the checkout is no installed package)
+from docs.json_page import json_page  # noqa: E402  (the checkout is no installed package)
+from py_driver.cli.explain import read_texts, spell  # noqa: E402
 from py_driver.errors import Code, ExitCode  # noqa: E402
 from py_driver.manifest.keys import Key, Kind, Table  # noqa: E402
 from py_driver.manifest.model import NEWEST  # noqa: E402
@@ -403,6 +404,7 @@ def written() -> dict[Path, str]:
         _DOCS / "ci" / "kernel.yml": resource("projects/common/.github/workflows/kernel.yml"),
         _DOCS / "build-toml.schema.json": schema(),
         _DOCS / "errors.md": errors(),
+        _DOCS / "json.md": json_page(),
         _DOCS / "rules.md": rules(),
         **benchmark.written(),
     }

@@ -40,7 +40,7 @@ GROUPS: Final = {
         "adopt": "convert a project with a setup.py into a kernel with a build.toml",
         "gen": "write BUILD.bazel from build.toml",
         "ide": "write what editors need: compile commands with the pinned headers, settings for clangd and VS Code",
-        "schema": "print the JSON Schema of build.toml, for editors",
+        "schema": "print the JSON Schema of build.toml, or of what a command prints with --json",
     },
     "Build and try": {
         "build": "build variants into build/",
