@@ -43,7 +43,7 @@ def add(subparsers: Subparsers) -> None:
         "verify",
         "relu --variant '*-cpu-*'",
         "relu --published --repo-id me/relu",
-        more="Wheels that `driver wheel` made of a setup.py are compared, too: DIR is then the file.",
+        more="It also compares wheels that `driver wheel` made of a setup.py: DIR is then the wheel.",
     )
     add_choice(parser, default="all variants in build/", several=True)
     compare = parser.group("compare")

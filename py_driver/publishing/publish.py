@@ -23,6 +23,7 @@ from py_driver.publishing.card_files import benchmarks, texts
 from py_driver.publishing.hub import Hub
 from py_driver.publishing.provenance import documents
 from py_driver.publishing.release import Changes, changes, make_file, read_to_ship, target
+from py_driver.publishing.release_record import recorded_changes
 from py_driver.publishing.shipment import check_libraries, committed
 from py_driver.publishing.shipped_statements import shipped_statements
 from py_driver.publishing.slices import INDEX, make_index, read_slices
@@ -168,7 +169,8 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
                 goals, notes = own, [*notes, refused]
             else:
                 described = _described(hub, heads, branch, built)
-                card = make_card(card_facts(manifest, repo_id, described, texts(project)))
+                record = recorded_changes(directory, described)
+                card = make_card(card_facts(manifest, repo_id, described, texts(project), record))
                 title = f"Card of {manifest.name.value} {manifest.version}"
                 goals = [*own, _Goal(_MAIN, (make_file(CARD, card),), (), title)]
             done = tuple(_bring_all(hub, heads, goals, options))
