@@ -173,6 +173,8 @@ def test_a_copy_has_the_files_and_can_be_written(tmp_path: Path) -> None:
         "a/__pycache__/x.pyc",
         "build/lib/x.py",
         "build/own.txt",
+        "build/torch213-cxx11-cpu-x86_64-linux-cp313/package/a.py",
+        ".dev/installed/a.py",
         "dist/x.whl",
         "v/pyvenv.cfg",
     ):
