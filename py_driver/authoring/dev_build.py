@@ -87,6 +87,7 @@ class DevBuild:
         seconds: from beginning to end.
         kind: as `dev_build` has it.
         server: of Bazel, that built it.
+        others: builds of further kernels that a command with this build finds.
     """
 
     directory: Path
@@ -101,6 +102,7 @@ class DevBuild:
     seconds: float
     kind: str = ""
     server: str = ""
+    others: tuple[DevBuild, ...] = ()
 
     @property
     def pointer(self) -> Path:
@@ -383,7 +385,7 @@ def _made(directory: Path, project: Project, plan: Plan, built: Built, seconds: 
         name=plan.name,
         version=project.manifest.version,
         module=plan.module,
-        repositories=_repositories(project.manifest),
+        repositories=repositories_of(project.manifest),
         variant=built.variant,
         unique_id=str((read_metadata(built.path) or {})["id"]),
         path=built.path,
@@ -398,8 +400,12 @@ def _has_device_code(plan: Plan, variant: Variant) -> bool:
     return bool(variant.triton) or any(groups[name].archs.get(variant.configuration.backend) for name in variant.groups)
 
 
-def _repositories(manifest: Manifest) -> tuple[str, ...]:
-    """The names on the Hub under which a project's tests may ask for it."""
+def repositories_of(manifest: Manifest) -> tuple[str, ...]:
+    """The names on the Hub under which a project's tests may ask for it.
+
+    Args:
+        manifest: of the project.
+    """
     own = manifest.hub.repo_id
     return tuple(dict.fromkeys([*([own] if own else []), f"{_OWNER}/{manifest.name.value}"]))
 

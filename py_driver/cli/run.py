@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.bazel.remote import remote_of
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     import argparse
     import subprocess
     from collections.abc import Sequence
-    from pathlib import Path
 
     from py_driver.authoring.dev_build import DevBuild, Machine
     from py_driver.bazel.invocation import Choices
@@ -82,6 +82,35 @@ def add_under(parser: Parser) -> None:
         action="store_true",
         help="compile CUDA sources for a debugger (-G -g): slow code, under a separate id",
     )
+
+
+def add_further(parser: Parser) -> None:
+    """Add the option of commands that run something with the variant: which other kernels it finds.
+
+    Args:
+        parser: of the command.
+    """
+    parser.group("select").add_argument(
+        "--with",
+        dest="further",
+        metavar="DIR",
+        action="append",
+        type=Path,
+        default=[],
+        help="also build the kernel in DIR, or those below it, for kernel-depends and get_kernel: none then comes from "
+        "the Hub; repeatable",
+    )
+
+
+def check_no_further(args: argparse.Namespace) -> None:
+    """See that no further kernel is named for a project with a setup.py.
+
+    Raises:
+        DriverError: USAGE.
+    """
+    if args.further:
+        message = f"--with: {args.directory} has a setup.py, and finds no kernels"
+        raise error(Code.USAGE, message, help="call it without --with")
 
 
 def check_project(directory: Path) -> None:
@@ -165,10 +194,11 @@ def ran(args: argparse.Namespace, command: Sequence[str], output: Output) -> int
     """Build the variant and run a command with it; its exit code.
 
     Raises:
-        DriverError: USAGE for `--under` without a GPU; see `dev_build`, `requirements_of_command`, `instrumented` and
-            `start`.
+        DriverError: USAGE for `--under` without a GPU; see `dev_build`, `further_kernels`, `requirements_of_command`,
+            `instrumented` and `start`.
     """
     from py_driver.authoring.dev_build import python_of
+    from py_driver.authoring.further_kernels import further_kernels
     from py_driver.authoring.script_requirements import requirements_of_command
     from py_driver.authoring.session import start, wait
     from py_driver.inspecting.instruments import instrumented
@@ -179,7 +209,9 @@ def ran(args: argparse.Namespace, command: Sequence[str], output: Output) -> int
     if args.under and not machine.archs:
         message = f"--under {args.under} needs CUDA code and a GPU usable by torch, and there is none"
         raise error(Code.USAGE, message, help="run it on a machine with an NVIDIA GPU")
+    others = further_kernels(args.directory, args.further, machine, releases)
     build = built(args, args.directory, machine, releases, output)
+    build = replace(build, others=tuple(built(args, path, machine, releases, output) for path in others))
     python = python_of(build, machine, releases, output, more)
     if not args.under:
         return wait(start(command, build, python))
@@ -202,6 +234,7 @@ def add(subparsers: Subparsers) -> None:
     )
     add_under(parser)
     add_local(parser)
+    add_further(parser)
     add_binding(parser)
     command = parser.group("run")
     command.add_argument(
@@ -225,12 +258,16 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if is_extension(args.directory):
         from py_driver.cli import extension
 
+        check_no_further(args)
         return extension.run(
             args, output, extension.Local(lambda: machine_of(args), local_choices(args), local_archs(args))
         )
     pythons_of_build_toml(args)
     if args.under and (args.watch or args.json or not args.command):
         raise error(Code.USAGE, "--under needs a command after `--`, and cannot be combined with --watch or --json")
+    if args.further and (args.watch or args.json):
+        message = "--with needs a command that runs once; it cannot be combined with --watch or --json"
+        raise error(Code.USAGE, message)
     if args.json and (args.watch or args.command):
         raise error(Code.USAGE, "--json builds only; it cannot be combined with --watch or a command")
     if args.json:

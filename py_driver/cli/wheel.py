@@ -52,17 +52,17 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--merge",
         action="store_true",
-        help="with a setup.py: write one wheel of all variants, whose modules load the one that fits the installed "
-        "torch; that of a build.toml always does",
+        help="with a setup.py: write one wheel of all variants, which loads the one that fits the installed torch "
+        "(default: a wheel for each; with a build.toml always one)",
     )
     parser.add_argument(
         "--variants",
         action="store_true",
-        help="write a wheel variant for each variant instead, which an installer chooses by the GPU; with --slice also "
-        "for each slice (experimental: PEP 825, CUDA and CPU)",
+        help="write wheel variants instead, among which an installer chooses by the GPU; with --slice also one for "
+        "each slice (experimental: PEP 825, CUDA and CPU)",
     )
     parser.add_argument(
-        "--index", action="store_true", help="then write a package index of all wheels there, as `driver index` does"
+        "--index", action="store_true", help="then write a package index of the wheels, as `driver index` does"
     )
 
 

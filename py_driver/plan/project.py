@@ -164,6 +164,8 @@ def read_manifest(directory: Path) -> bytes:
 def _in_its_place(directory: Path) -> str:
     """What to do without a build.toml: about a file or a directory that is spelt alike, if there is one."""
     advice = "name the directory of a kernel project, or create one with `driver init`"
+    if (directory / "setup.py").is_file():
+        advice = "`driver check` lists the variants of a setup.py; `driver adopt` makes a build.toml of it"
     if (directory / MANIFEST).is_symlink():
         return f"{directory / MANIFEST} is a symbolic link that leads nowhere; correct it"
     if directory.is_file():
