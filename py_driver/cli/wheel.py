@@ -215,7 +215,7 @@ def _make_for_pythons(  # noqa: PLR0913  (as `_make`)
         raise error(Code.USAGE, message, help=f"call it without {option}")
     pythons = bindings_of(args, releases.matrix, all_pythons).pythons
     options = replace(options_of(args), words=words, pythons=pythons)
-    made = make_python_wheels(directory, args.variant, releases, args.out, taken, options, output)
-    show(made.done, output)
-    taken |= dict.fromkeys(made.paths, directory)
-    return [*made.paths]
+    wheels = make_python_wheels(directory, args.variant, releases, args.out, taken, options, output)
+    show(wheels.done, output)
+    taken |= dict.fromkeys(wheels.paths, directory)
+    return [*wheels.paths]
