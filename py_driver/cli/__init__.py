@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     ArgumentGroup = argparse._ArgumentGroup  # noqa: SLF001  (argparse names no public type)
     Subparsers = argparse._SubParsersAction["Parser"]  # noqa: SLF001
 
-Title = Literal["select", "compile", "schedule", "run", "measure", "show", "compare", "upload", "report"]
+Title = Literal["select", "compile", "schedule", "run", "measure", "show", "compare", "sign", "upload", "report"]
 """The title of a group of options: what they are about."""
 
 GROUPS: Final = {
@@ -37,10 +37,10 @@ GROUPS: Final = {
         "explain": "explain an error and how to correct it",
         "upgrade": "rewrite build.toml for the current edition, keeping comments and order",
         "stable": "show which uses of torch's C++ API have an equivalent in its stable ABI, and since which torch",
-        "adopt": "write a project with a setup.py anew as a kernel with a build.toml",
+        "adopt": "convert a project with a setup.py into a kernel with a build.toml",
         "gen": "write BUILD.bazel from build.toml",
         "ide": "write what editors need: compile commands with the pinned headers, settings for clangd and VS Code",
-        "schema": "print the JSON Schema of build.toml, for editors",
+        "schema": "print the JSON Schema of build.toml, or of what a command prints with --json",
     },
     "Build and try": {
         "build": "build variants into build/",
@@ -51,13 +51,13 @@ GROUPS: Final = {
         "tune": "autotune a kernel and write the best configuration of each case to a header",
         "trace": "record what Triton compiles while a command runs, and list it in aot.toml",
         "demo": "build a project and run its example with the built variants",
-        "clean": "remove the variants that builds of a project have written",
+        "clean": "remove the built variants of a project",
     },
     "Inspect": {
         "variants": "list the variants of a project",
         "asm": "show SASS, PTX and resource usage of kernels (needs no GPU)",
-        "size": "show which kernels, architectures and sections take how many bytes, and what would save some",
-        "diff": "show what differs between two releases, and what of it breaks callers",
+        "size": "show how many bytes kernels, architectures and sections take, and how to save some",
+        "diff": "show what differs between two releases, and what breaks callers",
         "profile": "profile a workload with Nsight Compute and print the key metrics",
         "device": "show the GPU, its capabilities, and the installed tools",
     },
@@ -66,7 +66,7 @@ GROUPS: Final = {
         "abi-check": "check whether built libraries load on every supported system, also beside other kernels",
         "card": "print the card of a kernel's repository, or write its page",
         "wheel": "pack built variants into a Python wheel",
-        "index": "write a package index of wheels, for any web server",
+        "index": "write a package index of wheels, for pip and uv",
         "release-check": "check the next release against the last one: what callers use, tests, benchmarks",
         "publish": "upload built variants to the Hugging Face Hub in one commit",
     },
@@ -90,7 +90,9 @@ ALIASES: Final = {"list": "variants", "new": "init"}
 WORDS: Final = {"help": "--help", "version": "--version"}
 """Options that are also written as words: `driver help build` is `driver build --help`."""
 
-_DESCRIPTION: Final = "Build PyTorch GPU kernels from build.toml with Bazel."
+_DESCRIPTION: Final = (
+    "Build PyTorch kernels for all releases of torch, CUDA and ROCm, from a setup.py or a build.toml, with Bazel."
+)
 
 _EPILOG: Final = """\
 examples:
@@ -115,7 +117,7 @@ def add_command(subparsers: Subparsers, name: str, *examples: str, more: str = "
     """
     summary = COMMANDS[name]
     parser = subparsers.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}. {more}")
-    parser.epilog = "\n".join(["examples:", *(f"  driver {name} {example}" for example in examples)])
+    parser.epilog = "\n".join(["examples:", *(f"  driver {name} {example}".rstrip() for example in examples)])
     return parser
 
 

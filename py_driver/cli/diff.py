@@ -1,4 +1,4 @@
-"""`driver diff`: what differs between two releases of a kernel or package, and what of it breaks callers."""
+"""`driver diff`: what differs between two releases of a kernel or package, and what breaks callers."""
 
 from __future__ import annotations
 
@@ -32,21 +32,20 @@ def add(subparsers: Subparsers) -> None:
         "diff",
         "older/relu relu",
         "relu --published --breaking",
-        more="A and B are projects with built variants, variants, wheels, installed packages or libraries. Nothing of "
-        "them is loaded or run.",
+        more="A and B are projects with built variants, variants, wheels, installed packages or libraries. None of "
+        "them is loaded.",
     )
     parser.add_argument(
         "paths",
         metavar="PATH",
         nargs="+",
         type=Path,
-        help="A, the release that callers have, and B, the release that they are to have; B alone with --since or "
-        "--published",
+        help="A, the earlier release, and B, the later one; B alone with --since or --published",
     )
     compare = parser.group("compare")
     earlier = compare.add_mutually_exclusive_group()
     earlier.add_argument("--since", metavar="REV", help="compare with this git commit of the project, built, e.g. v1.0")
-    earlier.add_argument("--published", action="store_true", help="compare with what the Hub has of the project")
+    earlier.add_argument("--published", action="store_true", help="compare with the release on the Hub")
     add_repository(compare)
     parser.add_argument(
         "--breaking",

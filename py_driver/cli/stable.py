@@ -40,14 +40,14 @@ def add(subparsers: Subparsers) -> None:
         "stable",
         "relu",
         "relu --fix",
-        more="Sources are read as text and not compiled: the sources of a build.toml or of a setup.py alike.\n"
+        more="It reads the sources of a build.toml or of a setup.py as text, and compiles nothing. "
         "With --fix, the exit code is 1 if something is left to do by hand.",
     )
     parser.add_argument(
         "paths", metavar="PATH", nargs="*", type=Path, default=[Path()], help="a source or a directory (default: .)"
     )
     fix = parser.group("run")
-    fix.add_argument("--fix", action="store_true", help="rewrite in place what is mechanical, and list what is left")
+    fix.add_argument("--fix", action="store_true", help="rewrite in place what needs no decision, and list the rest")
     fix.add_argument("--force", action="store_true", help="with --fix: also write files with uncommitted changes")
     fix.add_argument(
         "--build",

@@ -215,6 +215,20 @@ def read_to_ship(directory: Path, plan: Plan, chosen: Sequence[Variant], lock: L
     return built
 
 
+def read_built(path: Path) -> BuiltVariant:
+    """A variant that was built just now, as it is.
+
+    Args:
+        path: its directory, which has the name of its identifier.
+
+    Raises:
+        DriverError: PERMISSION if something cannot be read.
+    """
+    with reading(path):
+        metadata, files = read_metadata(path) or {}, _files(path)
+    return BuiltVariant(name=path.name, metadata=metadata, files=tuple(file for _, file in sorted(files.items())))
+
+
 def unique_ids(directory: Path, plan: Plan) -> dict[str, str]:
     """The unique ids of a project's builds, by the names of the identities.
 

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from py_driver.manifest.model import Manifest
+    from py_driver.matrix.pythons import Python
     from py_driver.publishing.release import BuiltVariant, File
 
 _ANY = "py3-none-any"
-_COMPILED = f"{STABLE_ABI}-{PLATFORM}"
 
 DISTRIBUTIONS = {"tvm-ffi": "apache-tvm-ffi"}
 """What the package index calls the Python packages of `python-depends` that have another name there.
@@ -40,7 +40,14 @@ LOADER = "_rules_torch_kernels"
 """The module that a wheel's package begins with; variants cannot see it."""
 
 
-def wheel_name(manifest: Manifest, variants: Sequence[str], part: str = "", *, labelled: bool = False) -> str:
+def wheel_name(
+    manifest: Manifest,
+    variants: Sequence[str],
+    part: str = "",
+    *,
+    labelled: bool = False,
+    python: Python | None = None,
+) -> str:
     """What the wheel of some variants is called.
 
     One variant is told by the local version, `1.0+torch213.cxx11.cu130`, as torch's own wheels do. Tagged is what the
@@ -52,11 +59,12 @@ def wheel_name(manifest: Manifest, variants: Sequence[str], part: str = "", *, l
         part: the capability of slices, `sm90`, which is told too; empty for variants with all device code.
         labelled: whether the backend and the capability are a label after the tag, and not in the version: a wheel
             variant. There is one variant then.
+        python: the one that the variants are for; None for every Python.
     """
     configurations = [parse(variant) for variant in variants]
     label = f"-{label_of(configurations[0], part)}" if labelled else ""
     version = _version(manifest, configurations, part, labelled=labelled)
-    return f"{manifest.module}-{version}-{_tag(configurations)}{label}.whl"
+    return f"{manifest.module}-{version}-{_tag(configurations, python)}{label}.whl"
 
 
 def _version(manifest: Manifest, configurations: Sequence[Configuration], part: str, *, labelled: bool) -> str:
@@ -68,7 +76,7 @@ def _version(manifest: Manifest, configurations: Sequence[Configuration], part: 
     return f"{manifest.version}.0" + (f"+{'.'.join(labels)}" if labels else "")
 
 
-def _tag(configurations: Sequence[Configuration]) -> str:
+def _tag(configurations: Sequence[Configuration], python: Python | None) -> str:
     """The tag of a wheel.
 
     Raises:
@@ -80,14 +88,21 @@ def _tag(configurations: Sequence[Configuration]) -> str:
     if len(cpus) > 1:
         message = f"a wheel is for one CPU, and these variants are for {' and '.join(cpus)}"
         raise error(Code.UNSUPPORTED, message, help=f"make one for each: --cpu {cpus[0]}, then --cpu {cpus[1]}")
-    return f"{_COMPILED}_{cpus[0]}"
+    return f"{python.wheel_tag if python else STABLE_ABI}-{PLATFORM}_{cpus[0]}"
 
 
 def _compiled(configurations: Sequence[Configuration]) -> bool:
     return any(not configuration.is_noarch for configuration in configurations)
 
 
-def make_wheel(manifest: Manifest, built: Sequence[BuiltVariant], target: Path, *, labelled: bool = False) -> None:
+def make_wheel(
+    manifest: Manifest,
+    built: Sequence[BuiltVariant],
+    target: Path,
+    *,
+    labelled: bool = False,
+    python: Python | None = None,
+) -> None:
     """Write the wheel of some variants; the same ones give the same bytes.
 
     Args:
@@ -95,6 +110,7 @@ def make_wheel(manifest: Manifest, built: Sequence[BuiltVariant], target: Path, 
         built: the variants, or slices of them for one capability.
         target: the file, named as `wheel_name` says.
         labelled: whether it is a wheel variant; see `wheel_name`.
+        python: the one that the variants are for; None for every Python.
 
     Raises:
         DriverError: UNSUPPORTED if a variant loads other kernels, which only the `kernels` client does, or if a wheel
@@ -121,11 +137,14 @@ def make_wheel(manifest: Manifest, built: Sequence[BuiltVariant], target: Path, 
     info = f"{module}-{version}.dist-info"
     texts = {
         f"{module}/__init__.py": _package(
-            [describe(configuration, variant) for configuration, variant in zip(configurations, built, strict=True)]
+            [
+                describe(configuration, variant)._replace(abi3=python is None)
+                for configuration, variant in zip(configurations, built, strict=True)
+            ]
         ),
         f"{module}/{LOADER}.py": Path(wheel_loader.__file__).read_bytes(),
         f"{info}/METADATA": _metadata(manifest, version, configurations),
-        f"{info}/WHEEL": _wheel(_tag(configurations), compiled=_compiled(configurations)),
+        f"{info}/WHEEL": _wheel(_tag(configurations, python), compiled=_compiled(configurations)),
     }
     if labelled:
         properties = properties_of(configurations[0], part, built[0].metadata.get("backend", {}).get("archs", ()))
