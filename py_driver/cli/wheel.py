@@ -102,7 +102,7 @@ def _others(  # noqa: PLR0913  (of what, of which, as which options say, and whe
         output: where it is said that another run builds a project.
 
     Raises:
-        DriverError: USAGE for --slice or --variants, and if nothing depends on one; see `check_depends`, `serving` and
+        DriverError: USAGE if nothing depends on one; see `check_depends`, `serving` and
             what `_make` raises for the project itself.
     """
     from py_driver.actions.workspace import held
@@ -119,10 +119,6 @@ def _others(  # noqa: PLR0913  (of what, of which, as which options say, and whe
 
     if not args.further:
         return ()
-    if args.slice or args.variants:
-        raise error(
-            Code.USAGE, "--with is for a wheel of whole variants; it cannot be combined with --slice or --variants"
-        )
 
     def kernel(path: Path, manifest: Manifest, variants: Sequence[BuiltVariant]) -> Kernel:
         depends = tuple(entry for variant in variants for entry in variant.metadata["kernel-depends"])
@@ -153,7 +149,8 @@ def _pack(args: argparse.Namespace, output: Output) -> int:
     """Make the wheel of each project; the exit code.
 
     Raises:
-        DriverError: see `_make` and `located`; with several projects only what is wrong for all of them.
+        DriverError: USAGE for --with and slices or wheel variants; see `_make` and `located`; with several projects only
+            what is wrong for all of them.
     """
     words = located(args.directories, args.hash, output)
     sources = {word.directory: word for word in words if isinstance(word, Source)}
@@ -164,6 +161,9 @@ def _pack(args: argparse.Namespace, output: Output) -> int:
             args, output, lambda directory: _extension(directory, args, output, sources.get(directory)), _pack
         )
     check_no_bindings(args)
+    if args.further and (args.slice or args.variants):
+        message = "--with is for a wheel of whole variants; it cannot be combined with --slice or --variants"
+        raise error(Code.USAGE, message)
     projects = projects_of(args)
     releases, selection = releases_of(args), words_of(args, several=projects is not None)
     if projects is None:
