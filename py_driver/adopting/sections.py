@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from py_driver.plan.plan import Plan, Variant
     from py_driver.recording.record import Module
 
+_ASSERTING: Final = ("assert", "NDEBUG")
+"""The words of a file for which it matters whether NDEBUG is defined."""
+
 _OWN: Final = ("-DTORCH_API_INCLUDE_EXTENSION_H", "-DTORCH_EXTENSION_NAME=")
 """Macros that setup.py gets from torch, and a kernel from the rules or not at all."""
 
@@ -151,6 +154,8 @@ def _section(
     # Macros of the rules that setup.py does not define: undefined where a file asks for them.
     kept = {f"-U{macro}" for macro in defined if any(mentions(file, macro) for file in files)}
     dropped = {f"-U{macro}" for macro in defined} - kept
+    if not any(mentions(file, word) for file in files for word in _ASSERTING):
+        dropped.add("-UNDEBUG")
     device = bool(group.archs)
 
     def flags(of_group: tuple[str, ...]) -> tuple[str, ...]:

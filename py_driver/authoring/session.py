@@ -19,6 +19,7 @@ from py_driver.building.variant_dir import read_metadata
 from py_driver.errors import Code, error
 from py_driver.matrix.installation import module_root
 from py_driver.resources import resource
+from py_driver.system.client import CLIENT
 from py_driver.system.files import write, writing
 from py_driver.system.interrupts import held
 
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
 
     from py_driver.authoring.dev_build import DevBuild
     from py_driver.errors import DriverError
-
-CLIENT: Final = Path(__file__).resolve().parents[1] / "client"
-"""Where the Python package is that the command can import: `rules_torch_kernels`."""
-
 
 TAKEN: Final = frozenset(
     {*sys.stdlib_module_names, *tomli.loads(resource("load.toml"))["modules"], "rules_torch_kernels"}

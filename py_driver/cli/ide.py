@@ -29,7 +29,7 @@ def add(subparsers: Subparsers) -> None:
         "ide",
         "relu",
         "relu --variant torch213-cu130",
-        more="Files of yours are not overwritten; docs/development.md has a section on editors.",
+        more="It overwrites no file of yours; docs/development.md has a section on editors.",
     )
     add_variants(parser, "the default variant for the newest torch and CUDA")
     add_bindings(parser, OWN)

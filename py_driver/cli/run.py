@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from py_driver.bazel.remote import remote_of
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_directory, add_matrix, release, releases_of
-from py_driver.cli.bindings import add_binding, check_no_bindings
+from py_driver.cli.bindings import PYBIND, add_binding, pythons_of_build_toml
 from py_driver.cli.further import add_further, check_no_further
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted
@@ -138,6 +138,7 @@ def built(  # noqa: PLR0913  (as `dev_build`)
 
     archs = local_archs(args)
     choices = local_choices(args)
+    pybind = getattr(args, "binding", "") == PYBIND
     flags: Sequence[str] = ()
     kind = ""
     if getattr(args, "debug", False):
@@ -156,8 +157,10 @@ def built(  # noqa: PLR0913  (as `dev_build`)
         change=lambda plan: with_cuda_flags(plan, flags),
         kind=kind,
         after=after,
+        pybind=pybind,
     )
-    refresh(directory, releases, output)
+    if not pybind:
+        refresh(directory, releases, output)
     actions = f"{counted(build.ran, 'action')} ran"
     output.say(f"{build.unique_id} for {build.variant.name}: {actions}, {build.seconds:.1f} s")
     return build
@@ -235,7 +238,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return extension.run(
             args, output, extension.Local(lambda: machine_of(args), local_choices(args), local_archs(args))
         )
-    check_no_bindings(args)
+    pythons_of_build_toml(args)
     if args.under and (args.watch or args.json or not args.command):
         raise error(Code.USAGE, "--under needs a command after `--`, and cannot be combined with --watch or --json")
     if args.further and (args.watch or args.json):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
-from py_driver.cli.bindings import add_binding, check_no_bindings
+from py_driver.cli.bindings import add_binding, pythons_of_build_toml
 from py_driver.cli.further import add_further, check_no_further
 from py_driver.cli.run import (
     FURTHER,
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return extension.test(
             args, output, extension.Local(lambda: machine_of(args), local_choices(args), local_archs(args))
         )
-    check_no_bindings(args)
+    pythons_of_build_toml(args)
     check_project(args.directory)
     tests = args.directory / TESTS
     if not tests.is_dir():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_of, words_of
-from py_driver.cli.bindings import EVERY, add_bindings, check_no_bindings
+from py_driver.cli.bindings import EVERY, add_bindings, all_pythons, bindings_of, pythons_of_build_toml
 from py_driver.cli.build import add_arguments, add_report, options_of
 from py_driver.cli.further import add_further, check_no_further
 from py_driver.cli.projects import exit_code, extensions_of, for_each, projects_of, run_extensions, summary
@@ -55,17 +56,17 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--merge",
         action="store_true",
-        help="with a setup.py: write one wheel of all variants, whose modules load the one that fits the installed "
-        "torch; that of a build.toml always does",
+        help="with a setup.py: write one wheel of all variants, which loads the one that fits the installed torch "
+        "(default: a wheel for each; with a build.toml always one)",
     )
     parser.add_argument(
         "--variants",
         action="store_true",
-        help="write a wheel variant for each variant instead, which an installer chooses by the GPU; with --slice also "
-        "for each slice (experimental: PEP 825, CUDA and CPU)",
+        help="write wheel variants instead, among which an installer chooses by the GPU; with --slice also one for "
+        "each slice (experimental: PEP 825, CUDA and CPU)",
     )
     parser.add_argument(
-        "--index", action="store_true", help="then write a package index of all wheels there, as `driver index` does"
+        "--index", action="store_true", help="then write a package index of the wheels, as `driver index` does"
     )
 
 
@@ -149,8 +150,8 @@ def _pack(args: argparse.Namespace, output: Output) -> int:
     """Make the wheel of each project; the exit code.
 
     Raises:
-        DriverError: USAGE for --with and slices or wheel variants; see `_make` and `located`; with several projects only
-            what is wrong for all of them.
+        DriverError: USAGE for --with and slices or wheel variants; see `_make` and `located`; with several projects
+            only what is wrong for all of them.
     """
     words = located(args.directories, args.hash, output)
     sources = {word.directory: word for word in words if isinstance(word, Source)}
@@ -160,18 +161,18 @@ def _pack(args: argparse.Namespace, output: Output) -> int:
         return run_extensions(
             args, output, lambda directory: _extension(directory, args, output, sources.get(directory)), _pack
         )
-    check_no_bindings(args)
     if args.further and (args.slice or args.variants):
         message = "--with is for a wheel of whole variants; it cannot be combined with --slice or --variants"
         raise error(Code.USAGE, message)
+    make = _make_for_pythons if pythons_of_build_toml(args) else _make
     projects = projects_of(args)
     releases, selection = releases_of(args), words_of(args, several=projects is not None)
     if projects is None:
-        for path in _make(args.directories[0], releases, selection, {}, args, output):
+        for path in make(args.directories[0], releases, selection, {}, args, output):
             output.data(str(path))
         return ExitCode.OK
     taken: dict[Path, Path] = {}
-    outcomes = for_each(projects, lambda path: _make(path, releases, selection, taken, args, output), output)
+    outcomes = for_each(projects, lambda path: make(path, releases, selection, taken, args, output), output)
     rows = [
         [printable(str(outcome.directory)), printable(str(path))]
         for outcome in outcomes
@@ -256,3 +257,38 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
             taken[path] = directory
             paths.append(path)
     return paths
+
+
+def _make_for_pythons(  # noqa: PLR0913  (as `_make`)
+    directory: Path,
+    releases: Releases,
+    words: Words,
+    taken: dict[Path, Path],
+    args: argparse.Namespace,
+    output: Output,
+) -> list[Path]:
+    """Build a project that is bound by pybind11, and make its wheel for each Python; their paths.
+
+    Args:
+        directory: as of `_make`.
+        releases: likewise.
+        words: likewise.
+        taken: likewise.
+        args: likewise.
+        output: where progress is shown.
+
+    Raises:
+        DriverError: USAGE for slices, wheel variants and further kernels; see `make_python_wheels`.
+    """
+    from py_driver.cli.build import show
+    from py_driver.publishing.python_wheels import make_python_wheels
+
+    if option := "--slice" if args.slice else "--variants" if args.variants else "--with" if args.further else "":
+        message = f"`{option}` is for wheels that fit every Python, and `--binding pybind` makes one for each"
+        raise error(Code.USAGE, message, help=f"call it without {option}")
+    pythons = bindings_of(args, releases.matrix, all_pythons).pythons
+    options = replace(options_of(args), words=words, pythons=pythons)
+    made = make_python_wheels(directory, args.variant, releases, args.out, taken, options, output)
+    show(made.done, output)
+    taken |= dict.fromkeys(made.paths, directory)
+    return [*made.paths]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import tomli
 
 from py_driver.errors import Span
-from py_driver.inspecting.cpp_text import masked
+from py_driver.plan.cpp_text import masked
 from py_driver.resources import resource
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ _TAKEN: Final = re.compile(r"\busing\s+(?:::)?((?:at|c10|torch)(?:\s*::\s*\w+)*\
 _ALIAS: Final = re.compile(r"\bnamespace\s+(\w+)\s*=\s*(?:::)?((?:at|c10|torch)\b(?:\s*::\s*\w+)*)\s*;")
 _TYPE_ALIAS: Final = re.compile(r"\busing\s+(\w+)\s*=\s*(?:::)?((?:at|c10|torch)(?:\s*::\s*\w+)+)\s*;")
 _WORD: Final = re.compile(r"(?<![\w:.>])[A-Za-z_]\w*(?:\s*::\s*\w+)*(?!\w)")
+_CONDITION: Final = re.compile(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b(?P<asked>(?:[^\n\\]|\\\r?\n|\\)*)", re.MULTILINE)
+_DEFINED: Final = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+_OF_HEADERS: Final = re.compile(r"\b(?:TORCH_VERSION(?!_\d)\w*|(?:AT|C10|CAFFE2)_\w+)")
+_ASKED: Final = "#if "
 _OPAQUE: Final = "::Tensor"
 _STABLE: Final = ("torch::stable", "torch::headeronly")
 
@@ -137,6 +141,7 @@ def _found(plain: str, *, ported: bool) -> Iterator[tuple[int, int, str, Equival
         if (name := _joined(match[1])) in {"at", "c10", "torch"} or not name.startswith(_STABLE):
             yield match.start(), len(match[0]), f"using namespace {name}", None
     yield from _shortened(plain)
+    yield from _asked(plain)
     own = _stable_names(plain)
     foreign = re.sub(r"\btorch\s*::\s*(?:stable|headeronly)\b[\w\s:]*", " ", _without(plain, own))
     if _TENSORS.search(foreign) or (ported and any(space in plain for space in _STABLE)):
@@ -150,6 +155,15 @@ def _found(plain: str, *, ported: bool) -> Iterator[tuple[int, int, str, Equival
                 row = None
             if name in known or match[1] in methods:
                 yield match.start(1), len(match[1]), name, row
+
+
+def _asked(plain: str) -> Iterator[tuple[int, int, str, None]]:
+    """The macros of torch's headers that conditions ask for: without the header they choose the other branch."""
+    own = {match[1] for match in _DEFINED.finditer(plain)}
+    for condition in _CONDITION.finditer(plain):
+        for match in _OF_HEADERS.finditer(plain, *condition.span("asked")):
+            if match[0] not in own:
+                yield match.start(), len(match[0]), f"{_ASKED}{match[0]}", None
 
 
 def _row(name: str) -> tuple[str, Equivalent | None]:

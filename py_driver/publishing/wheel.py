@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from py_driver.manifest.model import Manifest
+    from py_driver.matrix.pythons import Python
     from py_driver.publishing.release import BuiltVariant, File
     from py_driver.publishing.wheel_others import Other
 
 _ANY = "py3-none-any"
-_COMPILED = f"{STABLE_ABI}-{PLATFORM}"
 
 DISTRIBUTIONS = {"tvm-ffi": "apache-tvm-ffi"}
 """What the package index calls the Python packages of `python-depends` that have another name there.
@@ -42,8 +42,14 @@ LOADER = "_rules_torch_kernels"
 """The module that a wheel's package begins with; variants cannot see it."""
 
 
-def wheel_name(
-    manifest: Manifest, variants: Sequence[str], part: str = "", *, labelled: bool = False, others: Sequence[str] = ()
+def wheel_name(  # noqa: PLR0913  (of what, for which Python, and how it is told)
+    manifest: Manifest,
+    variants: Sequence[str],
+    part: str = "",
+    *,
+    labelled: bool = False,
+    python: Python | None = None,
+    others: Sequence[str] = (),
 ) -> str:
     """What the wheel of some variants is called.
 
@@ -57,11 +63,12 @@ def wheel_name(
         labelled: whether the backend and the capability are a label after the tag, and not in the version: a wheel
             variant. There is one variant then.
         others: the variants of further kernels that are in it.
+        python: the one that the variants are for; None for every Python.
     """
     configurations = [parse(variant) for variant in variants]
     label = f"-{label_of(configurations[0], part)}" if labelled else ""
     version = _version(manifest, configurations, part, labelled=labelled)
-    tag = _tag([*configurations, *map(parse, others)])
+    tag = _tag([*configurations, *map(parse, others)], python)
     return f"{manifest.module}-{version}-{tag}{label}.whl"
 
 
@@ -74,7 +81,7 @@ def _version(manifest: Manifest, configurations: Sequence[Configuration], part: 
     return f"{manifest.version}.0" + (f"+{'.'.join(labels)}" if labels else "")
 
 
-def _tag(configurations: Sequence[Configuration]) -> str:
+def _tag(configurations: Sequence[Configuration], python: Python | None) -> str:
     """The tag of a wheel.
 
     Raises:
@@ -86,20 +93,21 @@ def _tag(configurations: Sequence[Configuration]) -> str:
     if len(cpus) > 1:
         message = f"a wheel is for one CPU, and these variants are for {' and '.join(cpus)}"
         raise error(Code.UNSUPPORTED, message, help=f"make one for each: --cpu {cpus[0]}, then --cpu {cpus[1]}")
-    return f"{_COMPILED}_{cpus[0]}"
+    return f"{python.wheel_tag if python else STABLE_ABI}-{PLATFORM}_{cpus[0]}"
 
 
 def _compiled(configurations: Sequence[Configuration]) -> bool:
     return any(not configuration.is_noarch for configuration in configurations)
 
 
-def make_wheel(
+def make_wheel(  # noqa: PLR0913  (as `wheel_name`, with what is in it)
     manifest: Manifest,
     built: Sequence[BuiltVariant],
     target: Path,
     *,
     labelled: bool = False,
     others: Sequence[Other] = (),
+    python: Python | None = None,
 ) -> None:
     """Write the wheel of some variants; the same ones give the same bytes.
 
@@ -109,6 +117,7 @@ def make_wheel(
         target: the file, named as `wheel_name` says.
         labelled: whether it is a wheel variant; see `wheel_name`.
         others: all kernels that the wheel's own and these depend on; the wheel has them too.
+        python: the one that the variants are for; None for every Python.
 
     Raises:
         DriverError: UNSUPPORTED if a variant depends on a kernel that is none of the others, or if a wheel variant is
@@ -133,7 +142,7 @@ def make_wheel(
     files = _variant_files(module, built)
     info = f"{module}-{version}.dist-info"
     modules = {repository: f"{module}.{DEPENDS}.{other.manifest.module}" for repository, other in known.items()}
-    texts = _package_files(module, built, modules)
+    texts = _package_files(module, built, modules, python)
     for other in others:
         inner = f"{module}/{DEPENDS}/{other.manifest.module}"
         texts |= {f"{module}/{DEPENDS}/__init__.py": b"", **_package_files(inner, other.built, modules)}
@@ -141,7 +150,7 @@ def make_wheel(
     every = [*configurations, *(parse(variant.name) for other in others for variant in other.built)]
     texts |= {
         f"{info}/METADATA": _metadata(manifest, version, configurations, others),
-        f"{info}/WHEEL": _wheel(_tag(every), compiled=_compiled(every)),
+        f"{info}/WHEEL": _wheel(_tag(every, python), compiled=_compiled(every)),
     }
     if labelled:
         properties = properties_of(configurations[0], part, built[0].metadata.get("backend", {}).get("archs", ()))
@@ -178,15 +187,18 @@ def _variant_files(place: str, built: Sequence[BuiltVariant]) -> dict[str, File]
     }
 
 
-def _package_files(place: str, built: Sequence[BuiltVariant], modules: Mapping[str, str]) -> dict[str, bytes]:
+def _package_files(
+    place: str, built: Sequence[BuiltVariant], modules: Mapping[str, str], python: Python | None = None
+) -> dict[str, bytes]:
     """The files of a package that becomes one of several variants, by their paths in a wheel.
 
     Args:
         place: of the package.
         built: the variants.
         modules: the packages of further kernels, by the names by which others ask for them.
+        python: the one that the variants are for; None for every Python.
     """
-    variants = [describe(parse(variant.name), variant) for variant in built]
+    variants = [describe(parse(variant.name), variant)._replace(abi3=python is None) for variant in built]
     depends = {repository: modules[repository] for repository in depends_of(built)}
     return {
         f"{place}/__init__.py": _package(variants, depends),

@@ -74,6 +74,7 @@ class Variant(NamedTuple):
         platform: the machine that it is for, `x86_64-linux`, or nothing.
         archs: the GPU architectures that it has code for: `9.0`, `12.0+PTX`, `gfx942`.
         part: the capability that it is a slice for, `sm90`; empty if it has all device code.
+        abi3: whether its extension is for Python's stable ABI; else the wheel's tag says for which Python.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Variant(NamedTuple):
     platform: str = ""
     archs: tuple[str, ...] = ()
     part: str = ""
+    abi3: bool = True
 
 
 class Here(NamedTuple):
@@ -379,7 +381,7 @@ def refusal(variant: Variant, here: Here) -> str:
     family, toolkit = variant.family, variant.toolkit
     newer = family in here.backends and here.backends[family].newer_toolkits
     checks = (
-        (not here.abi3, "for Python's stable ABI, which this free-threaded Python does not have"),
+        (variant.abi3 and not here.abi3, "for Python's stable ABI, which this free-threaded Python does not have"),
         (variant.platform != here.platform, f"for {variant.platform}"),
         (variant.stable and variant.torch > here.torch, f"for torch {_dots(variant.torch)} or later"),
         (not variant.stable and variant.torch != here.torch, f"for torch {_dots(variant.torch)}"),

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from results import validate
+
 from py_driver.matrix.configurations import Configuration
 from py_driver.matrix.releases import Releases
 
@@ -105,6 +107,7 @@ class Driver:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
         assert process.returncode == code, f"exit code {process.returncode}, not {code}:\n{err}\n{out[-4000:]}"
+        validate(args, out)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def build(

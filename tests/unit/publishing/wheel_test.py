@@ -23,6 +23,7 @@ from py_driver import __main__
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Framework, Located, Manifest
 from py_driver.manifest.parts import PYTHON_PACKAGES
+from py_driver.matrix.pythons import Python
 from py_driver.publishing.release import BuiltVariant, make_file
 from py_driver.publishing.wheel import DISTRIBUTIONS, LOADER, make_wheel, wheel_name
 
@@ -150,6 +151,22 @@ def test_names_and_requirements(names: list[str], part: str, wheel: str, require
     assert made.name.startswith(f"relu-{wheel}")
     assert listed(made, "Requires-Dist") == [requires]
     assert listed(made, "Version") == [wheel.partition("-")[0]]
+
+
+def test_a_wheel_for_one_python_says_so_in_its_tag_and_asks_for_no_stable_abi(tmp_path: Path) -> None:
+    span = Source("build.toml", "").span(0, 1)
+    manifest = Manifest(
+        file="", edition=5, name=Located(value="relu", span=span), framework=Framework(span=span), python_root=""
+    )
+    built = [BuiltVariant(_CU130, {"id": "i"}, (make_file(f"build/{_CU130}/__init__.py", b""),))]
+    python = Python("3.13t", "3.13t")
+    made = tmp_path / wheel_name(manifest, [_CU130], python=python)
+    make_wheel(manifest, built, made, python=python)
+    assert made.name == "relu-1.0+torch213.cxx11.cu130-cp313-cp313t-manylinux_2_28_x86_64.whl"
+    with zipfile.ZipFile(made) as archive:
+        [info] = [name for name in archive.namelist() if name.endswith("/WHEEL")]
+        assert b"Tag: cp313-cp313t-manylinux_2_28_x86_64\n" in archive.read(info)
+        assert b"abi3=False" in archive.read("relu/__init__.py")
 
 
 @pytest.mark.parametrize(
