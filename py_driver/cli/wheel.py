@@ -11,6 +11,7 @@ from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_of, words_of
 from py_driver.cli.bindings import EVERY, add_bindings, all_pythons, bindings_of, pythons_of_build_toml
 from py_driver.cli.build import add_arguments, add_report, options_of
+from py_driver.cli.further import add_further, check_no_further
 from py_driver.cli.projects import exit_code, extensions_of, for_each, projects_of, run_extensions, summary
 from py_driver.cli.sources import add_hash, located
 from py_driver.errors import Code, ExitCode, error
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from py_driver.cli import Subparsers
+    from py_driver.manifest.model import Manifest
     from py_driver.matrix.releases import Releases
     from py_driver.matrix.select import Words
     from py_driver.output import Output
     from py_driver.publishing.release import BuiltVariant
+    from py_driver.publishing.wheel_others import Other
 
 
 def add(subparsers: Subparsers) -> None:
@@ -44,6 +47,7 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--out", metavar="DIR", type=Path, default=Path("dist"), help="write the wheels to DIR (default: dist)"
     )
+    add_further(parser, "put its variants in build/ into the wheel, which imports them; needs the `kernels` client")
     parser.add_argument(
         "--slice",
         action="store_true",
@@ -80,11 +84,74 @@ def run(args: argparse.Namespace, output: Output) -> int:
     return code
 
 
+def _others(  # noqa: PLR0913  (of what, of which, as which options say, and where it is shown)
+    directory: Path,
+    manifest: Manifest,
+    built: Sequence[BuiltVariant],
+    releases: Releases,
+    args: argparse.Namespace,
+    output: Output,
+) -> tuple[Other, ...]:
+    """The kernels of the command line that variants depend on, with their variants that fit these.
+
+    Args:
+        directory: of the project.
+        manifest: of it.
+        built: its variants.
+        releases: that it is for.
+        args: the command line.
+        output: where it is said that another run builds a project.
+
+    Raises:
+        DriverError: USAGE if nothing depends on one; see `check_depends`, `serving` and
+            what `_make` raises for the project itself.
+    """
+    from py_driver.actions.workspace import held
+    from py_driver.authoring.dev_build import repositories_of
+    from py_driver.authoring.further_kernels import Kernel, check_depends
+    from py_driver.building.variant_dir import present
+    from py_driver.matrix.configurations import parse
+    from py_driver.plan.plan import make_plan
+    from py_driver.plan.project import load
+    from py_driver.plan.projects import find_projects
+    from py_driver.publishing.release import read_to_ship
+    from py_driver.publishing.wheel import backends, describe
+    from py_driver.publishing.wheel_others import Other, serving
+
+    if not args.further:
+        return ()
+
+    def kernel(path: Path, manifest: Manifest, variants: Sequence[BuiltVariant]) -> Kernel:
+        depends = tuple(entry for variant in variants for entry in variant.metadata["kernel-depends"])
+        return Kernel(path, manifest.name.value, manifest.version, repositories_of(manifest), depends)
+
+    kernels, found = [kernel(directory, manifest, built)], []
+    for path in find_projects([directory, *args.further])[1:]:
+        project = load(path, releases)
+        plan = make_plan(project, releases.matrix, strict_archs=args.strict_archs)
+        with held(path, plan, output):
+            there = read_to_ship(path, plan, present(path, plan, ()), releases.lock)
+        described = [describe(parse(variant.name), variant) for variant in there]
+        own = project.manifest
+        chosen = serving([variant.name for variant in built], own.name.value, described, backends())
+        there = [variant for variant in there if variant.name in chosen]
+        found.append(Other(own, repositories_of(own), there))
+        kernels.append(kernel(path, own, there))
+    check_depends(kernels)
+    asked = {entry["repo-id"] for known in kernels for entry in known.depends}
+    for known in kernels[1:]:
+        if not asked.intersection(known.repositories):
+            message = f"no kernel of this wheel lists {known.directory} in kernel-depends"
+            raise error(Code.USAGE, message, help="leave it out of --with")
+    return tuple(found)
+
+
 def _pack(args: argparse.Namespace, output: Output) -> int:
     """Make the wheel of each project; the exit code.
 
     Raises:
-        DriverError: see `_make` and `located`; with several projects only what is wrong for all of them.
+        DriverError: USAGE for --with and slices or wheel variants; see `_make` and `located`; with several projects
+            only what is wrong for all of them.
     """
     words = located(args.directories, args.hash, output)
     sources = {word.directory: word for word in words if isinstance(word, Source)}
@@ -94,6 +161,9 @@ def _pack(args: argparse.Namespace, output: Output) -> int:
         return run_extensions(
             args, output, lambda directory: _extension(directory, args, output, sources.get(directory)), _pack
         )
+    if args.further and (args.slice or args.variants):
+        message = "--with is for a wheel of whole variants; it cannot be combined with --slice or --variants"
+        raise error(Code.USAGE, message)
     make = _make_for_pythons if pythons_of_build_toml(args) else _make
     projects = projects_of(args)
     releases, selection = releases_of(args), words_of(args, several=projects is not None)
@@ -118,6 +188,7 @@ def _extension(directory: Path, args: argparse.Namespace, output: Output, source
     """Build a project with a setup.py, and write its wheels; the exit code."""
     from py_driver.cli.extension import wheels
 
+    check_no_further(args, directory)
     if args.slice:
         raise error(Code.USAGE, f"--slice: {directory} has a setup.py, and no slices", help="call it without --slice")
     if args.variants:
@@ -171,16 +242,18 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
             contents += [(part.name, part.built) for part in parts]
         if args.variants:
             contents = [(part, [variant]) for part, listed in contents for variant in listed]
+        others = _others(directory, project.manifest, built, releases, args, output)
+        inner = [variant.name for other in others for variant in other.built]
         paths: list[Path] = []
         for part, listed in contents:
             names = [variant.name for variant in listed]
-            path = args.out / wheel_name(project.manifest, names, part, labelled=args.variants)
+            path = args.out / wheel_name(project.manifest, names, part, labelled=args.variants, others=inner)
             if path in taken:
                 message = f"the wheel {path} of {taken[path]} would be overwritten by the wheel of {directory}"
                 raise error(Code.FOREIGN_FILE, message, help="give the projects different names, or use another --out")
             with writing(args.out):
                 args.out.mkdir(parents=True, exist_ok=True)
-                make_wheel(project.manifest, listed, path, labelled=args.variants)
+                make_wheel(project.manifest, listed, path, labelled=args.variants, others=others)
             taken[path] = directory
             paths.append(path)
     return paths
@@ -205,12 +278,12 @@ def _make_for_pythons(  # noqa: PLR0913  (as `_make`)
         output: where progress is shown.
 
     Raises:
-        DriverError: USAGE for slices and wheel variants; see `make_python_wheels`.
+        DriverError: USAGE for slices, wheel variants and further kernels; see `make_python_wheels`.
     """
     from py_driver.cli.build import show
     from py_driver.publishing.python_wheels import make_python_wheels
 
-    if option := "--slice" if args.slice else "--variants" if args.variants else "":
+    if option := "--slice" if args.slice else "--variants" if args.variants else "--with" if args.further else "":
         message = f"`{option}` is for wheels that fit every Python, and `--binding pybind` makes one for each"
         raise error(Code.USAGE, message, help=f"call it without {option}")
     pythons = bindings_of(args, releases.matrix, all_pythons).pythons
