@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_of, words_of
@@ -17,7 +17,7 @@ from py_driver.output import printable
 from py_driver.recording.source_archive import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from py_driver.cli import Subparsers
     from py_driver.matrix.releases import Releases
@@ -39,6 +39,9 @@ def add(subparsers: Subparsers) -> None:
     add_arguments(parser, default="those in build/; with a setup.py all default variants", several=True)
     add_bindings(parser, EVERY)
     add_report(parser)
+    parser.group("report").add_argument(
+        "--json", action="store_true", help="print the wheels of the one project as JSON"
+    )
     add_hash(parser.group("select"))
     parser.add_argument(
         "--out", metavar="DIR", type=Path, default=Path("dist"), help="write the wheels to DIR (default: dist)"
@@ -69,7 +72,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Make the wheel of each project, and the index of all; the exit code.
 
     Raises:
-        DriverError: see `_pack` and `write_index`.
+        DriverError: USAGE for `--json` with several projects; see `_pack` and `write_index`.
     """
     code = _pack(args, output)
     if args.index and args.out.is_dir():
@@ -89,23 +92,27 @@ def _pack(args: argparse.Namespace, output: Output) -> int:
     sources = {word.directory: word for word in words if isinstance(word, Source)}
     directories = [word.directory if isinstance(word, Source) else word for word in words]
     args = argparse.Namespace(**{**vars(args), "directories": directories, "hash": []})
-    if extensions_of(args):
+    if extensions := extensions_of(args):
+        if args.json and len(directories) > 1:
+            raise error(Code.USAGE, "--json is for a single project", help=f"name {extensions[0]} alone")
         return run_extensions(
             args, output, lambda directory: _extension(directory, args, output, sources.get(directory)), _pack
         )
     check_no_bindings(args)
     projects = projects_of(args)
+    if projects is not None and args.json:
+        raise error(Code.USAGE, "--json is for a single project", help="name one directory, without --changed-since")
     releases, selection = releases_of(args), words_of(args, several=projects is not None)
     if projects is None:
-        for path in _make(args.directories[0], releases, selection, {}, args, output):
-            output.data(str(path))
+        made = _make(args.directories[0], releases, selection, {}, args, output)
+        _show([{"file": str(path), "size": path.stat().st_size, **variants} for path, variants in made], args, output)
         return ExitCode.OK
     taken: dict[Path, Path] = {}
     outcomes = for_each(projects, lambda path: _make(path, releases, selection, taken, args, output), output)
     rows = [
         [printable(str(outcome.directory)), printable(str(path))]
         for outcome in outcomes
-        for path in outcome.value or ()
+        for path, _ in outcome.value or ()
     ]
     if rows:
         output.table(("project", "wheel"), rows)
@@ -122,9 +129,17 @@ def _extension(directory: Path, args: argparse.Namespace, output: Output, source
     if args.variants:
         message = f"--variants: {directory} has a setup.py, and its wheels are no wheel variants"
         raise error(Code.USAGE, message, help="call it without --variants")
-    for path in wheels(directory, args, output, options_of(args), source):
-        output.data(str(path))
+    _show(wheels(directory, args, output, options_of(args), source), args, output)
     return ExitCode.OK
+
+
+def _show(wheels: Sequence[Mapping[str, Any]], args: argparse.Namespace, output: Output) -> None:
+    """Print the wheels of a project."""
+    if args.json:
+        output.json({"directory": str(args.out), "wheels": [*wheels]})
+        return
+    for wheel in wheels:
+        output.data(wheel["file"])
 
 
 def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which options say, and where it is shown)
@@ -134,8 +149,8 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
     taken: dict[Path, Path],
     args: argparse.Namespace,
     output: Output,
-) -> list[Path]:
-    """Make the wheel of a project, or those of its slices; their paths.
+) -> list[tuple[Path, dict[str, Any]]]:
+    """Make the wheel of a project, or those of its slices; their paths, and the variants that each has.
 
     Args:
         directory: of the project.
@@ -170,7 +185,7 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
             contents += [(part.name, part.built) for part in parts]
         if args.variants:
             contents = [(part, [variant]) for part, listed in contents for variant in listed]
-        paths: list[Path] = []
+        made: list[tuple[Path, dict[str, Any]]] = []
         for part, listed in contents:
             names = [variant.name for variant in listed]
             path = args.out / wheel_name(project.manifest, names, part, labelled=args.variants)
@@ -181,5 +196,5 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
                 args.out.mkdir(parents=True, exist_ok=True)
                 make_wheel(project.manifest, listed, path, labelled=args.variants)
             taken[path] = directory
-            paths.append(path)
-    return paths
+            made.append((path, {"variants": names}))
+    return made
