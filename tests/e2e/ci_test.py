@@ -152,9 +152,10 @@ LONE = """#include <torch/extension.h>
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("one", [] { return 1; }); }
 """
-WHEEL = re.compile(r"\| (lone_op-1\.0\S*\.whl) \| \d+\.\d\d \| (\d+) run, (\d+) not \| \d+\.\d \| (\w+) \|")
+WHEEL = re.compile(r"\| (lone_op-1\.0\S*\.whl) \| \d+\.\d\d \| (\d+) run, (\d+) reused \| \d+\.\d \| (\w+) \|")
 
 
+@pytest.mark.slow
 def test_jobs_make_wheels_of_a_setup_py_and_their_index(runner: Runner) -> None:
     directory = "kernels/lone"
     project = write_files(
