@@ -104,8 +104,8 @@ def _pack(args: argparse.Namespace, output: Output) -> int:
         raise error(Code.USAGE, "--json is for a single project", help="name one directory, without --changed-since")
     releases, selection = releases_of(args), words_of(args, several=projects is not None)
     if projects is None:
-        made = _make(args.directories[0], releases, selection, {}, args, output)
-        _show([{"file": str(path), "size": path.stat().st_size, **variants} for path, variants in made], args, output)
+        packed = _make(args.directories[0], releases, selection, {}, args, output)
+        _show([{"file": str(path), "size": path.stat().st_size, **variants} for path, variants in packed], args, output)
         return ExitCode.OK
     taken: dict[Path, Path] = {}
     outcomes = for_each(projects, lambda path: _make(path, releases, selection, taken, args, output), output)
@@ -185,7 +185,7 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
             contents += [(part.name, part.built) for part in parts]
         if args.variants:
             contents = [(part, [variant]) for part, listed in contents for variant in listed]
-        made: list[tuple[Path, dict[str, Any]]] = []
+        packed: list[tuple[Path, dict[str, Any]]] = []
         for part, listed in contents:
             names = [variant.name for variant in listed]
             path = args.out / wheel_name(project.manifest, names, part, labelled=args.variants)
@@ -196,5 +196,5 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
                 args.out.mkdir(parents=True, exist_ok=True)
                 make_wheel(project.manifest, listed, path, labelled=args.variants)
             taken[path] = directory
-            made.append((path, {"variants": names}))
-    return made
+            packed.append((path, {"variants": names}))
+    return packed
