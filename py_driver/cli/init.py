@@ -43,6 +43,13 @@ def add(subparsers: Subparsers) -> None:
         help="write it for these backends only, e.g. cpu,cuda (default: all backends of the template)",
     )
     parser.add_argument("--list", action="store_true", help="list the templates; write nothing")
+    parser.add_argument(
+        "--skill",
+        metavar="DIR",
+        type=Path,
+        help="write no project, but the skill for coding assistants into their directory of skills, e.g. "
+        ".agents/skills or ~/.claude/skills",
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     add_matrix(parser)
 
@@ -66,6 +73,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     )
     from py_driver.editor.project import begin
 
+    if args.skill is not None:
+        return _skill(args, output)
     if args.list:
         known = templates().values()
         if args.json:
@@ -96,6 +105,25 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if around.below_root:
         output.say(f"no {CI_FILE}: it belongs at the root of the repository (docs/ci.md)")
     output.say(f"next: driver test {shlex.quote(str(directory))}")
+    return ExitCode.OK
+
+
+def _skill(args: argparse.Namespace, output: Output) -> int:
+    """Write the skill for coding assistants; the exit code.
+
+    Raises:
+        DriverError: USAGE if a project is named, too; see `write_skill`.
+    """
+    from py_driver.authoring.skill import write_skill
+
+    if args.directory or args.name or args.template or args.backends or args.list:
+        raise error(Code.USAGE, "--skill writes no project", help="write `driver init --skill DIR`")
+    files = write_skill(args.skill)
+    if args.json:
+        output.json({"directory": str(args.skill), "files": files, "kept": [], "repository": False})
+        return ExitCode.OK
+    for path in files:
+        output.data(str(args.skill / path))
     return ExitCode.OK
 
 

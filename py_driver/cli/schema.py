@@ -1,11 +1,12 @@
-"""`driver schema`: prints the JSON Schema of build.toml, for editors."""
+"""`driver schema`: prints the JSON Schema of build.toml, or of what a command prints with `--json`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
-from py_driver.errors import ExitCode
+from py_driver.errors import Code, ExitCode, error
+from py_driver.spelling import did_you_mean
 
 if TYPE_CHECKING:
     import argparse
@@ -16,14 +17,33 @@ if TYPE_CHECKING:
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = add_command(subparsers, "schema", "--edition 5", "--edition 6")
+    parser = add_command(subparsers, "schema", "--edition 6", "check")
+    text = "command whose result is described (default: none, build.toml is described)"
+    parser.add_argument("command_name", metavar="COMMAND", nargs="?", help=text)
     text = "the edition of build.toml: 5 or 6 (default: 5)"
-    parser.add_argument("--edition", type=int, choices=(5, 6), default=5, help=text, metavar="N")
+    parser.add_argument("--edition", type=int, choices=(5, 6), help=text, metavar="N")
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Print the schema; the exit code."""
+    """Print the schema; the exit code.
+
+    Raises:
+        DriverError: USAGE if the command has no result as JSON, or has an edition.
+    """
+    from py_driver.cli.results import declared, make_result_schema
+    from py_driver.manifest.model import CURRENT
     from py_driver.manifest.schema import make_schema
 
-    output.json(make_schema(args.edition))
+    name = args.command_name
+    if name is None:
+        output.json(make_schema(args.edition or CURRENT))
+        return ExitCode.OK
+    if args.edition is not None:
+        raise error(Code.USAGE, "--edition is for the schema of build.toml", help=f"write `driver schema {name}`")
+    commands = declared()["commands"]
+    if name not in commands:
+        hint = did_you_mean(name, commands)
+        advice = f"{hint}{' ' if hint else ''}commands with one: {', '.join(commands)}"
+        raise error(Code.USAGE, f"`{name}` is no command that prints JSON", help=advice)
+    output.json(make_result_schema(name))
     return ExitCode.OK

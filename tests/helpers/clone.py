@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cells
+from results import validate
 
 from py_driver.matrix.configurations import Configuration
 from py_driver.matrix.releases import Releases
@@ -107,6 +108,7 @@ class Driver:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
         assert process.returncode == code, f"exit code {process.returncode}, not {code}:\n{err}\n{out[-4000:]}"
+        validate(args, out)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def build(

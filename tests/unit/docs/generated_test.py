@@ -24,6 +24,7 @@ def test_every_kind_of_page_is_written() -> None:
         "docs/build-toml.md",
         "docs/build-toml.schema.json",
         "docs/errors.md",
+        "docs/json.md",
         "docs/images/performance_summary.svg",
         "docs/performance.md",
         "docs/remote.md",

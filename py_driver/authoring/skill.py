@@ -1,0 +1,51 @@
+"""The skill for coding assistants: a directory with a SKILL.md, in the form of https://agentskills.io."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from py_driver.errors import Code, error
+from py_driver.resources import resource, resources_below
+from py_driver.system.files import reading, write, writing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SKILLS: Final = "skills"
+"""Where the data files have it."""
+
+
+def write_skill(directory: Path) -> list[str]:
+    """Write the skill of this version.
+
+    Args:
+        directory: of an assistant's skills; made if it is not there.
+
+    Returns:
+        The written files, relative to it.
+
+    Raises:
+        DriverError: FOREIGN_FILE if another text is there; NO_SPACE or PERMISSION.
+    """
+    texts = {path: resource(f"{SKILLS}/{path}") for path in resources_below(SKILLS)}
+    for path, text in texts.items():
+        file = directory / path
+        if os.path.lexists(file) and not _holds(file, text):
+            message = f"{file} would be overwritten"
+            raise error(Code.FOREIGN_FILE, message, help="remove it if it is of another version of the driver")
+    for path, text in texts.items():
+        with writing(directory / path):
+            (directory / path).parent.mkdir(parents=True, exist_ok=True)
+            write(directory / path, text.encode())
+    return [*texts]
+
+
+def _holds(file: Path, text: str) -> bool:
+    """Whether a file has a text.
+
+    Raises:
+        DriverError: PERMISSION.
+    """
+    with reading(file):
+        return file.is_file() and file.read_bytes() == text.encode()

@@ -1,0 +1,44 @@
+"""Whether what commands print as JSON fits the schemas that `driver schema` prints of them."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from jsonschema import Draft7Validator
+from jsonschema.exceptions import best_match
+
+from py_driver.cli.results import declared, make_result_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@cache
+def _validator(command: str) -> Draft7Validator:
+    return Draft7Validator(make_result_schema(command))
+
+
+def faults(command: str, value: Any) -> list[str]:  # noqa: ANN401  (JSON)
+    """What a result has against the schema of its command."""
+    if command not in declared()["commands"]:
+        return [f"`driver {command}` has no schema in results.toml"]
+    problem = best_match(_validator(command).iter_errors(value))
+    while problem is not None and problem.context:
+        # Of alternatives, the one that fits furthest.
+        problem = max(problem.context, key=lambda inner: len(inner.absolute_path))
+    return [] if problem is None else [f"`driver {command}`: {problem.json_path}: {problem.message[:2000]}"]
+
+
+def validate(words: Sequence[object], text: str) -> None:
+    """Validate what a driver printed, if it was asked for JSON and printed any.
+
+    Args:
+        words: its command line.
+        text: what it wrote to stdout.
+    """
+    own = [str(word) for word in words]
+    own = own[: own.index("--")] if "--" in own else own
+    if "--json" in own and text.strip():
+        assert faults(own[0], json.loads(text)) == []
