@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_of, words_of
@@ -19,7 +19,7 @@ from py_driver.output import printable
 from py_driver.recording.source_archive import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from py_driver.cli import Subparsers
     from py_driver.manifest.model import Manifest
@@ -43,6 +43,9 @@ def add(subparsers: Subparsers) -> None:
     add_arguments(parser, default="those in build/; with a setup.py all default variants", several=True)
     add_bindings(parser, EVERY)
     add_report(parser)
+    parser.group("report").add_argument(
+        "--json", action="store_true", help="print the wheels of the one project as JSON"
+    )
     add_hash(parser.group("select"))
     parser.add_argument(
         "--out", metavar="DIR", type=Path, default=Path("dist"), help="write the wheels to DIR (default: dist)"
@@ -74,7 +77,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Make the wheel of each project, and the index of all; the exit code.
 
     Raises:
-        DriverError: see `_pack` and `write_index`.
+        DriverError: USAGE for `--json` with several projects; see `_pack` and `write_index`.
     """
     code = _pack(args, output)
     if args.index and args.out.is_dir():
@@ -157,7 +160,9 @@ def _pack(args: argparse.Namespace, output: Output) -> int:
     sources = {word.directory: word for word in words if isinstance(word, Source)}
     directories = [word.directory if isinstance(word, Source) else word for word in words]
     args = argparse.Namespace(**{**vars(args), "directories": directories, "hash": []})
-    if extensions_of(args):
+    if extensions := extensions_of(args):
+        if args.json and len(directories) > 1:
+            raise error(Code.USAGE, "--json is for a single project", help=f"name {extensions[0]} alone")
         return run_extensions(
             args, output, lambda directory: _extension(directory, args, output, sources.get(directory)), _pack
         )
@@ -166,17 +171,19 @@ def _pack(args: argparse.Namespace, output: Output) -> int:
         raise error(Code.USAGE, message)
     make = _make_for_pythons if pythons_of_build_toml(args) else _make
     projects = projects_of(args)
+    if projects is not None and args.json:
+        raise error(Code.USAGE, "--json is for a single project", help="name one directory, without --changed-since")
     releases, selection = releases_of(args), words_of(args, several=projects is not None)
     if projects is None:
-        for path in make(args.directories[0], releases, selection, {}, args, output):
-            output.data(str(path))
+        packed = make(args.directories[0], releases, selection, {}, args, output)
+        _show([{"file": str(path), "size": path.stat().st_size, **variants} for path, variants in packed], args, output)
         return ExitCode.OK
     taken: dict[Path, Path] = {}
     outcomes = for_each(projects, lambda path: make(path, releases, selection, taken, args, output), output)
     rows = [
         [printable(str(outcome.directory)), printable(str(path))]
         for outcome in outcomes
-        for path in outcome.value or ()
+        for path, _ in outcome.value or ()
     ]
     if rows:
         output.table(("project", "wheel"), rows)
@@ -194,9 +201,17 @@ def _extension(directory: Path, args: argparse.Namespace, output: Output, source
     if args.variants:
         message = f"--variants: {directory} has a setup.py, and its wheels are no wheel variants"
         raise error(Code.USAGE, message, help="call it without --variants")
-    for path in wheels(directory, args, output, options_of(args), source):
-        output.data(str(path))
+    _show(wheels(directory, args, output, options_of(args), source), args, output)
     return ExitCode.OK
+
+
+def _show(wheels: Sequence[Mapping[str, Any]], args: argparse.Namespace, output: Output) -> None:
+    """Print the wheels of a project."""
+    if args.json:
+        output.json({"directory": str(args.out), "wheels": [*wheels]})
+        return
+    for wheel in wheels:
+        output.data(wheel["file"])
 
 
 def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which options say, and where it is shown)
@@ -206,8 +221,8 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
     taken: dict[Path, Path],
     args: argparse.Namespace,
     output: Output,
-) -> list[Path]:
-    """Make the wheel of a project, or those of its slices; their paths.
+) -> list[tuple[Path, dict[str, Any]]]:
+    """Make the wheel of a project, or those of its slices; their paths, and the variants that each has.
 
     Args:
         directory: of the project.
@@ -244,7 +259,7 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
             contents = [(part, [variant]) for part, listed in contents for variant in listed]
         others = _others(directory, project.manifest, built, releases, args, output)
         inner = [variant.name for other in others for variant in other.built]
-        paths: list[Path] = []
+        packed: list[tuple[Path, dict[str, Any]]] = []
         for part, listed in contents:
             names = [variant.name for variant in listed]
             path = args.out / wheel_name(project.manifest, names, part, labelled=args.variants, others=inner)
@@ -255,8 +270,8 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
                 args.out.mkdir(parents=True, exist_ok=True)
                 make_wheel(project.manifest, listed, path, labelled=args.variants, others=others)
             taken[path] = directory
-            paths.append(path)
-    return paths
+            packed.append((path, {"variants": names}))
+    return packed
 
 
 def _make_for_pythons(  # noqa: PLR0913  (as `_make`)
@@ -266,8 +281,8 @@ def _make_for_pythons(  # noqa: PLR0913  (as `_make`)
     taken: dict[Path, Path],
     args: argparse.Namespace,
     output: Output,
-) -> list[Path]:
-    """Build a project that is bound by pybind11, and make its wheel for each Python; their paths.
+) -> list[tuple[Path, dict[str, Any]]]:
+    """Build a project that is bound by pybind11, and make its wheel for each Python; as `_make`.
 
     Args:
         directory: as of `_make`.
@@ -288,7 +303,7 @@ def _make_for_pythons(  # noqa: PLR0913  (as `_make`)
         raise error(Code.USAGE, message, help=f"call it without {option}")
     pythons = bindings_of(args, releases.matrix, all_pythons).pythons
     options = replace(options_of(args), words=words, pythons=pythons)
-    made = make_python_wheels(directory, args.variant, releases, args.out, taken, options, output)
-    show(made.done, output)
-    taken |= dict.fromkeys(made.paths, directory)
-    return [*made.paths]
+    wheels = make_python_wheels(directory, args.variant, releases, args.out, taken, options, output)
+    show(wheels.done, output)
+    taken |= dict.fromkeys(wheels.contents, directory)
+    return [(path, {"variants": [*names]}) for path, names in wheels.contents.items()]

@@ -116,6 +116,20 @@ def test_wheels_of_several_projects(project: Path, capsys: pytest.CaptureFixture
     assert said.err.splitlines()[-1] == f"4 projects: 2 packed, 2 failed ({twin}, {broken})"
 
 
+def test_the_wheels_as_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = project.parent / "dist"
+    assert __main__.main(["wheel", str(project), f"--out={out}", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    [path] = out.glob("*.whl")
+    variants = ["torch-cpu", "torch-cuda"]
+    assert result == {
+        "directory": str(out),
+        "wheels": [{"file": str(path), "size": path.stat().st_size, "variants": variants}],
+    }
+    assert __main__.main(["wheel", str(project), str(project), f"--out={out}", "--json"]) == 2
+    assert "--json is for a single project" in capsys.readouterr().err
+
+
 def test_changed_variant_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "build" / "torch-cpu" / "__init__.py").write_text("x = 9\n")
     assert __main__.main(["wheel", str(project), f"--out={project.parent / 'dist'}"]) == 2
