@@ -35,6 +35,7 @@ def test_a_project_is_rewritten_built_and_tested(clone: Driver, base: Path) -> N
     assert [*variant.glob("*.so")]
 
 
+@pytest.mark.slow
 def test_what_differs_is_undone(clone: Driver, base: Path) -> None:
     """A test that fails with the rewritten sources alone stands for all that nobody foresees."""
     project = copy_project(PROJECTS / "portable", base / "portable-undone")
