@@ -62,5 +62,5 @@ def _of_macros(text: str, plain: str, own: frozenset[str]) -> Iterator[str]:
     for found in _REDEFINED.finditer(plain):
         if found[1] in equivalents():
             yield f"line {line_of(text, found.start(1))[0]}: `{found[1]}` is defined anew"
-    if found := _IN_MACRO.search(plain):
-        yield f"line {line_of(text, found.start(1))[0]}: a macro has a {found[1]}"
+    if registered := _IN_MACRO.search(plain):
+        yield f"line {line_of(text, registered.start(1))[0]}: a macro has a {registered[1]}"
