@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from clone import Driver
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 _OPTIONS = ("--fix", "--build", "--force", "--torch=2.13", "--json")
 
@@ -35,7 +35,6 @@ def test_a_project_is_rewritten_built_and_tested(clone: Driver, base: Path) -> N
     assert [*variant.glob("*.so")]
 
 
-@pytest.mark.slow
 def test_what_differs_is_undone(clone: Driver, base: Path) -> None:
     """A test that fails with the rewritten sources alone stands for all that nobody foresees."""
     project = copy_project(PROJECTS / "portable", base / "portable-undone")
