@@ -24,6 +24,7 @@ _CMAKE_FILES: Final = ("CMakeLists.txt", "*.cmake", "cmake/**/*.cmake")
 _TIME: Final = re.compile(r"\b(?:datetime|strftime|gmtime|localtime|time\.time(?:_ns)?\(\))")
 """How Python asks for the time; a version may have the date."""
 
+_CMAKE_ARGS: Final = "CMAKE_ARGS"
 _MOST_BYTES: Final = 4 << 20
 
 
@@ -82,7 +83,16 @@ def passed(directory: Path, requires: Iterable[str] = (), environ: Mapping[str, 
     for tool, patterns in facts()["variables"]["of"].items():
         if tool in tools or re.search(rf"""["']{tool.replace("-", "[-_]")}\b""", text):
             named.update(name for name in environ if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns))
-    return {name: environ[name] for name in sorted(named) if name in environ and _may_pass(name)}
+    found = {name: environ[name] for name in sorted(named) if name in environ and _may_pass(name)}
+    return found | ({_CMAKE_ARGS: _portable(found[_CMAKE_ARGS])} if _CMAKE_ARGS in found else {})
+
+
+def _portable(text: str) -> str:
+    """CMAKE_ARGS without what names compilers and directories of this machine."""
+    patterns = facts()["variables"]["cmake-args"]
+    return " ".join(
+        word for word in text.split() if not any(fnmatch.fnmatchcase(word, pattern) for pattern in patterns)
+    )
 
 
 def forced(directory: Path) -> dict[str, str]:

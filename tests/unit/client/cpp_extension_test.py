@@ -180,5 +180,8 @@ def test_directories_among_options(tmp_path: Path) -> None:
 
 def test_docs_are_texts_of_cpp() -> None:
     docs = MappingProxyType({"f": 'a "quoted"\nline, \U0001f600 é'})
-    assert '  m.def("f", &f, "a \\"quoted\\"\\nline, \U0001f600 é");' in cpp_extension.binding(docs).splitlines()
-    assert '  m.def("g", &g, "g");' in cpp_extension.binding("g").splitlines()
+    assert (
+        '  m.def("f", torch::wrap_pybind_function(f), "a \\"quoted\\"\\nline, \U0001f600 é");'
+        in cpp_extension.binding(docs).splitlines()
+    )
+    assert '  m.def("g", torch::wrap_pybind_function(g), "g");' in cpp_extension.binding("g").splitlines()

@@ -143,6 +143,12 @@ def test_variables_are_also_those_of_build_tools(
     assert list(passed(tmp_path, requires, dict.fromkeys(names, "1"))) == expected
 
 
+def test_arguments_for_cmake_name_no_compiler_of_this_machine(tmp_path: Path) -> None:
+    text = "-DCMAKE_AR=/opt/conda/bin/ar -DWITH_X=ON -DCMAKE_CXX_COMPILER_RANLIB=/x -DCMAKE_BUILD_TYPE=Debug"
+    found = passed(tmp_path, ["scikit-build-core"], {"CMAKE_ARGS": text})
+    assert found == {"CMAKE_ARGS": "-DWITH_X=ON -DCMAKE_BUILD_TYPE=Debug"}
+
+
 @pytest.mark.parametrize(
     ("script", "dated"),
     [
@@ -167,6 +173,8 @@ def test_a_copy_has_the_files_and_can_be_written(tmp_path: Path) -> None:
         "a/__pycache__/x.pyc",
         "build/lib/x.py",
         "build/own.txt",
+        "build/torch213-cxx11-cpu-x86_64-linux-cp313/package/a.py",
+        ".dev/installed/a.py",
         "dist/x.whl",
         "v/pyvenv.cfg",
     ):
