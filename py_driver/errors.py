@@ -89,6 +89,7 @@ class Code(Enum):
     NOT_REPRODUCED = ("E403", ExitCode.DIFFERENCE)
     CHANGED_BUILD = ("E404", ExitCode.INPUT)
     DIRTY_TREE = ("E405", ExitCode.INPUT)
+    NOT_CONFIRMED = ("E406", ExitCode.DIFFERENCE)
     LOAD_FAILED = ("E501", ExitCode.LOAD)
     INTERRUPTED = ("E900", ExitCode.INTERRUPT)
 

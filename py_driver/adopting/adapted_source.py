@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.adopting.bound_functions import blocks_of
-from py_driver.adopting.cpp_text import Code
+from py_driver.adopting.cpp_code import Code
 from py_driver.adopting.losses import Loss, line_of
 from py_driver.adopting.op_binding import CONVERSIONS, make_op
 

@@ -9,7 +9,7 @@ import tomli
 
 from py_driver.adopting.adapted_source import Adapted, adapt
 from py_driver.adopting.bound_functions import blocks_of
-from py_driver.adopting.cpp_text import Code
+from py_driver.adopting.cpp_code import Code
 from py_driver.adopting.losses import Loss
 from py_driver.adopting.manifest_text import Head, manifest_text
 from py_driver.adopting.op_binding import CONVERSIONS

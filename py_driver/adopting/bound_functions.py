@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from py_driver.adopting.cpp_text import string_of
+from py_driver.adopting.cpp_code import string_of
 from py_driver.adopting.losses import Loss, line_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from py_driver.adopting.cpp_text import Code
+    from py_driver.adopting.cpp_code import Code
 
 _MODULE: Final = re.compile(r"\bPYBIND11_MODULE\s*\(\s*(?P<name>\w+)\s*,\s*(?P<parameter>\w+)\s*\)\s*(?P<body>\{)")
 _REGISTRY: Final = re.compile(

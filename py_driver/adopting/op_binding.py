@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.adopting.argument_types import read_result, read_type
-from py_driver.adopting.cpp_text import string_of
+from py_driver.adopting.cpp_code import string_of
 from py_driver.adopting.signatures import find_signatures, read_lambda
 from py_driver.plan.op_schema import schema_problem
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from py_driver.adopting.argument_types import ArgumentType
     from py_driver.adopting.bound_functions import Argument, Bound
-    from py_driver.adopting.cpp_text import Code
+    from py_driver.adopting.cpp_code import Code
     from py_driver.adopting.signatures import Signature
 
 CONVERSIONS: Final = "torch_binding"

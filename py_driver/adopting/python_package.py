@@ -7,7 +7,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from py_driver.adopting.cpp_text import string_of
+from py_driver.adopting.cpp_code import string_of
 from py_driver.adopting.losses import Loss
 from py_driver.adopting.op_binding import quoted
 from py_driver.adopting.python_imports import Names, rewrite, tops

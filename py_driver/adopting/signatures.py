@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from py_driver.adopting.cpp_text import Code
+from py_driver.adopting.cpp_code import Code
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,9 +6,9 @@ import json
 import subprocess
 from typing import TYPE_CHECKING, Any, Final
 
-from py_driver.authoring.session import CLIENT
 from py_driver.errors import Code, error
 from py_driver.system.cache import cache_root, storage_errors
+from py_driver.system.client import CLIENT
 from py_driver.system.files import write
 
 if TYPE_CHECKING:

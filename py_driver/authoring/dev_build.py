@@ -8,6 +8,7 @@ import shutil
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.authoring.local_variant import local_variant, usable_archs
@@ -20,6 +21,7 @@ from py_driver.building.session import session
 from py_driver.building.variant_dir import DEV, read_metadata
 from py_driver.errors import Code, DriverError, error
 from py_driver.matrix.configurations import spell
+from py_driver.matrix.installed_python import python_at
 from py_driver.output import counted
 from py_driver.plan.narrow import narrowed, served
 from py_driver.plan.plan import make_plan
@@ -29,13 +31,14 @@ from py_driver.system.gpus import native_archs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from py_driver.bazel.invocation import Choices
     from py_driver.manifest.model import Manifest
     from py_driver.matrix.configurations import Configuration
+    from py_driver.matrix.pythons import Python
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
+    from py_driver.plan.for_pythons import Pythons
     from py_driver.plan.plan import Plan, Variant
     from py_driver.plan.project import Project
 
@@ -84,6 +87,7 @@ class DevBuild:
         seconds: from beginning to end.
         kind: as `dev_build` has it.
         server: of Bazel, that built it.
+        others: builds of further kernels that a command with this build finds.
     """
 
     directory: Path
@@ -98,6 +102,7 @@ class DevBuild:
     seconds: float
     kind: str = ""
     server: str = ""
+    others: tuple[DevBuild, ...] = ()
 
     @property
     def pointer(self) -> Path:
@@ -188,6 +193,7 @@ def dev_build(  # noqa: PLR0913  (what, for whom, how, and where it is shown)
     into: str = "",
     kind: str = "",
     after: DevBuild | None = None,
+    pybind: bool = False,
 ) -> DevBuild:
     """Build the variant that a machine runs.
 
@@ -204,11 +210,12 @@ def dev_build(  # noqa: PLR0913  (what, for whom, how, and where it is shown)
         into: as `Options.into`; such a build is not the newest one for `rules_torch_kernels.live`, and stays.
         kind: in a word, how it differs from the usual build, e.g. `debug`; whoever follows that does not get this.
         after: the build of this process just before: files of toolchains count as unchanged since.
+        pybind: whether the project is bound by pybind11: it is built for the Python that has the torch.
 
     Raises:
         DriverError: NO_SUCH_VARIANT if none fits, and all that `build` raises.
     """
-    project = load(directory, releases)
+    project = load(directory, releases, pybind=pybind)
     plan = make_plan(project, releases.matrix)
     variant = local_variant(plan, machine.torch, archs or machine.archs, machine.family)
     chosen: tuple[str, ...] = ()
@@ -216,7 +223,13 @@ def dev_build(  # noqa: PLR0913  (what, for whom, how, and where it is shown)
         named = archs or _listed(plan, machine, listed or {}, output if after is None else None)
         chosen = tuple(named or machine.archs)
     checked = after.server if after else ""
-    options = Options(archs=chosen, local=True, into=into, change=change, checked=checked, choices=choices)
+    pythons = None
+    if pybind:
+        python = python_at(Path(python_of_torch([variant.configuration], machine, releases, output)), releases.matrix)
+        pythons = _always(python)
+    options = Options(
+        archs=chosen, local=True, into=into, change=change, checked=checked, pythons=pythons, choices=choices
+    )
     done = build(directory, [variant.name], releases, output, options)
     [built] = done.variants
     root = directory / DEV
@@ -228,6 +241,11 @@ def dev_build(  # noqa: PLR0913  (what, for whom, how, and where it is shown)
         write(result.pointer, json.dumps(result.as_json(), indent=2).encode() + b"\n")
         _prune(root, result.path.parent)
     return result
+
+
+def _always(python: Python) -> Pythons:
+    """One Python for every configuration."""
+    return lambda _: (python,)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -367,7 +385,7 @@ def _made(directory: Path, project: Project, plan: Plan, built: Built, seconds: 
         name=plan.name,
         version=project.manifest.version,
         module=plan.module,
-        repositories=_repositories(project.manifest),
+        repositories=repositories_of(project.manifest),
         variant=built.variant,
         unique_id=str((read_metadata(built.path) or {})["id"]),
         path=built.path,
@@ -382,8 +400,12 @@ def _has_device_code(plan: Plan, variant: Variant) -> bool:
     return bool(variant.triton) or any(groups[name].archs.get(variant.configuration.backend) for name in variant.groups)
 
 
-def _repositories(manifest: Manifest) -> tuple[str, ...]:
-    """The names on the Hub under which a project's tests may ask for it."""
+def repositories_of(manifest: Manifest) -> tuple[str, ...]:
+    """The names on the Hub under which a project's tests may ask for it.
+
+    Args:
+        manifest: of the project.
+    """
     own = manifest.hub.repo_id
     return tuple(dict.fromkeys([*([own] if own else []), f"{_OWNER}/{manifest.name.value}"]))
 

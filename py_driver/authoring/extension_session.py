@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.authoring.dev_build import python_of_torch
 from py_driver.authoring.local_variant import local_variant
-from py_driver.authoring.session import BUILDS, CLIENT, launch, python_environment, wait
+from py_driver.authoring.session import BUILDS, launch, python_environment, wait
 from py_driver.building.build import Options
 from py_driver.building.extension import build_extension, candidates, plan_extension
 from py_driver.building.variant_dir import DEV
@@ -22,6 +22,7 @@ from py_driver.matrix.installed_python import python_at
 from py_driver.plan.precompiled import with_precompiled
 from py_driver.publishing.extension_tree import lay_out, pack
 from py_driver.spelling import near_path
+from py_driver.system.client import CLIENT
 from py_driver.system.files import keep_from_git, writing
 
 if TYPE_CHECKING:

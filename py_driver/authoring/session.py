@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import tomli
 
+from py_driver.building.variant_dir import read_metadata
 from py_driver.errors import Code, error
 from py_driver.matrix.installation import module_root
 from py_driver.resources import resource
-from py_driver.system.files import writing
+from py_driver.system.client import CLIENT
+from py_driver.system.files import write, writing
 from py_driver.system.interrupts import held
 
 if TYPE_CHECKING:
@@ -27,14 +29,16 @@ if TYPE_CHECKING:
     from py_driver.authoring.dev_build import DevBuild
     from py_driver.errors import DriverError
 
-CLIENT: Final = Path(__file__).resolve().parents[1] / "client"
-"""Where the Python package is that the command can import: `rules_torch_kernels`."""
-
-
 TAKEN: Final = frozenset(
     {*sys.stdlib_module_names, *tomli.loads(resource("load.toml"))["modules"], "rules_torch_kernels"}
 )
 """Names of Python packages that a command needs; a project of such a name is only to be had from the client."""
+
+_BY_CLIENT: Final = """import rules_torch_kernels.editable
+import rules_torch_kernels.loading
+
+rules_torch_kernels.editable.put_in_place(__name__, rules_torch_kernels.loading.load_variant({variant!r}))
+"""
 
 BUILDS: Final = "RULES_TORCH_KERNELS_BUILDS"
 """Environment variable with the projects that are built for a command, as JSON: pytest's plugin builds only others."""
@@ -56,8 +60,8 @@ def registration(build: DevBuild) -> dict[str, Any]:
 def environment(build: DevBuild, python: str) -> dict[str, str]:
     """The variables of a command that uses a variant.
 
-    `kernels.get_kernel("OWNER/NAME")` and `import NAME` give the variant; `python`, `pip` and `pytest` are those of its
-    environment.
+    `kernels.get_kernel("OWNER/NAME")` and `import NAME` return the variant, and each of its `others`; `python`, `pip`
+    and `pytest` are those of its environment.
 
     Args:
         build: the variant.
@@ -66,19 +70,23 @@ def environment(build: DevBuild, python: str) -> dict[str, str]:
     Raises:
         DriverError: USAGE if the project's path has a colon; PERMISSION or NO_SPACE.
     """
-    if ":" in str(build.path.absolute()):
-        message = f"the path {build.path.parent.absolute()} has a `:`, which separates the paths of a list"
-        raise error(Code.USAGE, message, help="move the project to another directory")
-    local = ":".join(f"{repository}={build.path.parent.absolute()}" for repository in build.repositories)
+    builds = (build, *build.others)
+    for path in (found.path.parent.absolute() for found in builds):
+        if ":" in str(path):
+            message = f"the path {path} has a `:`, which separates the paths of a list"
+            raise error(Code.USAGE, message, help="move the project to another directory")
+    local = ":".join(
+        f"{repository}={found.path.parent.absolute()}" for found in builds for repository in found.repositories
+    )
     theirs = os.environ.get("LOCAL_KERNELS", "")
-    paths = [CLIENT, *([] if build.module in TAKEN else [_importable(build)])]
+    paths = [CLIENT, *(_importable(found) for found in builds if found.module not in TAKEN)]
     return {
         **python_environment(python, paths),
         # The client takes the last of two entries for one repository.
         "LOCAL_KERNELS": ":".join(filter(None, [theirs, local])),
         "RULES_TORCH_KERNELS_LIVE": str(build.pointer.absolute()),
         "RULES_TORCH_KERNELS_DRIVER": shlex.join(_own_command()),
-        BUILDS: json.dumps({str(build.directory.resolve()): registration(build)}),
+        BUILDS: json.dumps({str(found.directory.resolve()): registration(found) for found in builds}),
     }
 
 
@@ -105,7 +113,18 @@ def _own_command() -> list[str]:
 
 
 def _importable(build: DevBuild) -> Path:
-    """A directory from which `import NAME` gives the variant: with a link of that name to it."""
+    """A directory from which `import NAME` gives the variant: with a link of that name to it.
+
+    A kernel that depends on others finds these while the `kernels` client loads it, so there a module of that name
+    asks the client.
+    """
+    if (read_metadata(build.path) or {}).get("kernel-depends"):
+        directory = build.path.parent / "import-by-client"
+        text = _BY_CLIENT.format(variant={"path": str(build.path.absolute()), "backend": build.backend})
+        with writing(directory):
+            directory.mkdir(exist_ok=True)
+            write(directory / f"{build.module}.py", text.encode())
+        return directory.absolute()
     directory = build.path.parent / "import"
     link = directory / build.module
     with writing(directory):

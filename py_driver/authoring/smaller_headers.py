@@ -7,7 +7,8 @@ import tomllib
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from py_driver.plan.includes import code_of, scan
+from py_driver.plan.cpp_text import code_of
+from py_driver.plan.includes import scan
 from py_driver.resources import resource
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from py_driver.errors import DriverError
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.matrix.select import ANY
 from py_driver.output import counted
+from py_driver.plan.for_pythons import for_pythons
 from py_driver.plan.narrow import narrowed
 from py_driver.plan.plan import plan_directory
 from py_driver.plan.slices import sliced
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from py_driver.matrix.releases import Releases
     from py_driver.matrix.select import Words
     from py_driver.output import Output
+    from py_driver.plan.for_pythons import Pythons
     from py_driver.plan.plan import Plan, Variant
 
 
@@ -58,6 +60,8 @@ class Options:
         local: whether it is for use on this machine alone; then it does not go into `build/`, see `dev_directory`.
         into: a directory beside the others for use on this machine, where it goes instead of one for its id.
         slices: whether to build slices besides, see `py_driver.plan.slices`.
+        pythons: those of a configuration, if projects are bound by pybind11; see `py_driver.plan.for_pythons`.
+        destination: the directory that variants go into, if it is none of the project's.
         change: what to make of the plan, if it is not to be built as it is; see `py_driver.plan.overrides`.
         checked: the server that has looked whether files of toolchains have changed, in a build just before this one.
         choices: how.
@@ -70,6 +74,8 @@ class Options:
     local: bool = False
     into: str = ""
     slices: bool = False
+    pythons: Pythons | None = None
+    destination: Path | None = None
     change: Callable[[Plan], Plan] | None = None
     checked: str = ""
     choices: Choices = field(default_factory=Choices)
@@ -146,6 +152,8 @@ class Prepared:
         """
         if variant.slice:
             return self.directory / SLICES / variant.slice.name
+        if self.destination is not None and variant.python and not variant.module:
+            return self.destination / variant.python.tag
         if self.destination is not None:
             return self.destination
         if not self.local:
@@ -217,7 +225,7 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
     if options.report is not None:
         check_page(options.report)
     check_user_lock(releases)
-    plan = plan_directory(directory, releases, strict_archs=options.strict_archs)
+    plan = plan_directory(directory, releases, strict_archs=options.strict_archs, pybind=options.pythons is not None)
     if options.archs:
         every, plan = len(plan.variants), narrowed(plan, options.archs)
         if (fewer := every - len(plan.variants)) and not options.local:
@@ -227,6 +235,9 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
     plan = options.change(plan) if options.change else plan
     output.notes(plan.notes)
     chosen = choose(plan, patterns, options.words)
+    if options.pythons is not None:
+        plan = for_pythons(plan, chosen, releases.matrix, options.pythons)
+        chosen = list(plan.variants)
     if options.slices:
         check_split(chosen, releases.matrix, options.choices)
         plan = sliced(plan, chosen)
@@ -241,6 +252,7 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
         report=options.report,
         local=options.local,
         into=options.into,
+        destination=options.destination,
     )
 
 

@@ -23,6 +23,7 @@ from py_driver.plan.narrow import narrowed
 from py_driver.plan.plan import Plan, Variant
 from py_driver.plan.projects import SCRIPTS
 from py_driver.recording.recorder import record_project
+from py_driver.recording.unseen_repository import unseen_repository
 from py_driver.reporting.report_page import check_page
 from py_driver.system.cache import cache_root
 from py_driver.system.files import is_file, path_digest
@@ -80,7 +81,9 @@ class Extension:
     @property
     def notes(self) -> tuple[Note, ...]:
         """What is worth knowing and no error, each once."""
-        return tuple(dict.fromkeys(note for plan in self.plans for note in plan.notes))
+        asked = [line for part in self.configured for line in part.recording.record.asked]
+        unseen = filter(None, [unseen_repository(self.directory, asked)])
+        return tuple(dict.fromkeys([*unseen, *(note for plan in self.plans for note in plan.notes)]))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -109,9 +109,13 @@ def _fits(torch: Torch, built: Built) -> bool:
 
 
 def _load(built: Built, extension: Path, torch: Torch) -> _Loaded:
-    """Load a variant in a process of its own: its library, and the Python package if it is for the CPU."""
+    """Load a variant in a process of its own: its library, and the Python package if it is for the CPU.
+
+    A package that depends on other kernels is imported by the `kernels` client alone.
+    """
     configuration = built.variant.configuration
-    part = "package" if configuration.family == _CPU else "library"
+    alone = configuration.family == _CPU and not built.variant.metadata.get("kernel-depends")
+    part = "package" if alone else "library"
     command = [torch.python, "-c", resource("load.py"), str(extension.absolute()), part, configuration.abi or ""]
     environment = curated(extra={"PYTHONDONTWRITEBYTECODE": "1", "LD_BIND_NOW": "1", "HF_HUB_OFFLINE": "1"})
     try:

@@ -57,9 +57,14 @@ def was_made_from_others(sha256: str) -> bool:
     return any(line.startswith(sha256) for line in _known())
 
 
-def _line(sha256: str, archives: Iterable[Entry]) -> str:
+def digest_of(archives: Iterable[Entry]) -> str:
+    """The SHA-256, in hexadecimal, of the SHA-256 of all archives, sorted, a line each."""
     pins = "".join(sorted({f"{archive.sha256}\n" for archive in archives}))
-    return f"{sha256} {hashlib.sha256(pins.encode()).hexdigest()}"
+    return hashlib.sha256(pins.encode()).hexdigest()
+
+
+def _line(sha256: str, archives: Iterable[Entry]) -> str:
+    return f"{sha256} {digest_of(archives)}"
 
 
 def _known() -> frozenset[str]:

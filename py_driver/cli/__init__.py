@@ -10,6 +10,8 @@ import argparse
 import importlib
 import itertools
 import os
+import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, cast
 
 from py_driver import __version__
@@ -18,14 +20,14 @@ from py_driver.output import terminal_width
 from py_driver.spelling import did_you_mean, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from py_driver.output import Output
 
     ArgumentGroup = argparse._ArgumentGroup  # noqa: SLF001  (argparse names no public type)
     Subparsers = argparse._SubParsersAction["Parser"]  # noqa: SLF001
 
-Title = Literal["select", "compile", "schedule", "run", "measure", "show", "compare", "upload", "report"]
+Title = Literal["select", "compile", "schedule", "run", "measure", "show", "compare", "sign", "upload", "report"]
 """The title of a group of options: what they are about."""
 
 GROUPS: Final = {
@@ -35,7 +37,7 @@ GROUPS: Final = {
         "explain": "explain an error and how to correct it",
         "upgrade": "rewrite build.toml for the current edition, keeping comments and order",
         "stable": "show which uses of torch's C++ API have an equivalent in its stable ABI, and since which torch",
-        "adopt": "write a project with a setup.py anew as a kernel with a build.toml",
+        "adopt": "convert a project with a setup.py into a kernel with a build.toml",
         "gen": "write BUILD.bazel from build.toml",
         "ide": "write what editors need: compile commands with the pinned headers, settings for clangd and VS Code",
         "schema": "print the JSON Schema of build.toml, or of what a command prints with --json",
@@ -49,13 +51,13 @@ GROUPS: Final = {
         "tune": "autotune a kernel and write the best configuration of each case to a header",
         "trace": "record what Triton compiles while a command runs, and list it in aot.toml",
         "demo": "build a project and run its example with the built variants",
-        "clean": "remove the variants that builds of a project have written",
+        "clean": "remove the built variants of a project",
     },
     "Inspect": {
         "variants": "list the variants of a project",
         "asm": "show SASS, PTX and resource usage of kernels (needs no GPU)",
-        "size": "show which kernels, architectures and sections take how many bytes, and what would save some",
-        "diff": "show what differs between two releases, and what of it breaks callers",
+        "size": "show how many bytes kernels, architectures and sections take, and how to save some",
+        "diff": "show what differs between two releases, and what breaks callers",
         "profile": "profile a workload with Nsight Compute and print the key metrics",
         "device": "show the GPU, its capabilities, and the installed tools",
     },
@@ -64,7 +66,7 @@ GROUPS: Final = {
         "abi-check": "check whether built libraries load on every supported system, also beside other kernels",
         "card": "print the card of a kernel's repository, or write its page",
         "wheel": "pack built variants into a Python wheel",
-        "index": "write a package index of wheels, for any web server",
+        "index": "write a package index of wheels, for pip and uv",
         "release-check": "check the next release against the last one: what callers use, tests, benchmarks",
         "publish": "upload built variants to the Hugging Face Hub in one commit",
     },
@@ -88,7 +90,9 @@ ALIASES: Final = {"list": "variants", "new": "init"}
 WORDS: Final = {"help": "--help", "version": "--version"}
 """Options that are also written as words: `driver help build` is `driver build --help`."""
 
-_DESCRIPTION: Final = "Build PyTorch GPU kernels from build.toml with Bazel."
+_DESCRIPTION: Final = (
+    "Build PyTorch kernels for all releases of torch, CUDA and ROCm, from a setup.py or a build.toml, with Bazel."
+)
 
 _EPILOG: Final = """\
 examples:
@@ -113,7 +117,7 @@ def add_command(subparsers: Subparsers, name: str, *examples: str, more: str = "
     """
     summary = COMMANDS[name]
     parser = subparsers.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}. {more}")
-    parser.epilog = "\n".join(["examples:", *(f"  driver {name} {example}" for example in examples)])
+    parser.epilog = "\n".join(["examples:", *(f"  driver {name} {example}".rstrip() for example in examples)])
     return parser
 
 
@@ -298,3 +302,17 @@ def run_command_line(arguments: Sequence[str], output: Output) -> int:
     take_variables(name, args, output)
     output.annotates = getattr(args, "annotations", None) is not None
     return load_command(name).run(args, output)
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Let what commands print go to stderr, also that of their processes: stdout has the result of this one alone."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)

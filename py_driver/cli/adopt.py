@@ -27,7 +27,7 @@ def add(subparsers: Subparsers) -> None:
         "my-extension",
         "causal-conv1d==1.7.0 --output causal-conv1d",
         more="The kernel is compiled with the flags, macros and architectures of setup.py; functions that it binds "
-        "become ops. What is not carried over is listed; if a function is among it, the exit code is 1.",
+        "become ops. What could not be converted is listed; exit code 1 if that is a function.",
     )
     parser.add_argument(
         "directory", metavar="DIR", type=Path, help="directory with a setup.py, or a release of the package index"

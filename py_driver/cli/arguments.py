@@ -63,8 +63,13 @@ def releases_of(args: argparse.Namespace) -> Releases:
     """The releases that a command works with: ours, and those of the matrix that the user names."""
     from py_driver.matrix.releases import Releases
 
+    return Releases(matrix_of(args), Output().warn)
+
+
+def matrix_of(args: argparse.Namespace) -> Path | None:
+    """The matrix of the user's own that a command line or the environment names; None if neither does."""
     named = getattr(args, "matrix", None) or os.environ.get(MATRIX_VARIABLE)
-    return Releases(Path(named) if named else None, Output().warn)
+    return Path(named) if named else None
 
 
 def add_directory(parser: argparse.ArgumentParser) -> None:

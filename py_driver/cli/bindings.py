@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from py_driver.matrix.matrix import Matrix
     from py_driver.matrix.pythons import Python
 
+PYBIND: Final = "pybind"
+"""The choice of `--binding` for pybind11."""
+
 EVERY: Final = "every locked Python that the torch release has wheels for"
 """What `all_pythons` chooses, in words."""
 
@@ -32,10 +35,11 @@ def add_binding(parser: Parser) -> None:
     """Add the option that says how the modules of a setup.py are bound."""
     parser.group("compile").add_argument(
         "--binding",
-        choices=("pybind", "library"),
+        choices=(PYBIND, "library"),
         default="",
         help="with a setup.py: bind modules by pybind11, once for each Python, or on torch::Library, once for all "
-        "(default: torch::Library, unless the sources use Python objects)",
+        "(default: torch::Library, unless the sources use Python objects); with a build.toml, `pybind` makes wheels of "
+        "a PYBIND11_MODULE",
     )
 
 
@@ -53,21 +57,40 @@ def add_bindings(parser: Parser, default: str) -> None:
         action="extend",
         type=lambda text: [text] if "/" in text else listed(text),
         default=[],
-        help="with a setup.py: build modules that are bound by pybind11 for this Python, e.g. 3.13, or for this "
-        f"interpreter; repeatable (default: {default})",
+        help="build modules that are bound by pybind11 for this Python, e.g. 3.13, or for this interpreter; "
+        f"repeatable (default: {default})",
     )
 
 
 def check_no_bindings(args: argparse.Namespace) -> None:
-    """Fail for these options with a project that has a build.toml: they would mean nothing there.
+    """Fail for these options with a project that has a build.toml and a command that makes no wheels of it.
 
     Raises:
         DriverError: USAGE.
     """
-    option = "--binding" if args.binding else "--python" if getattr(args, "python", None) else ""
+    if args.binding == PYBIND:
+        message = (
+            "`--binding pybind`: the Hub takes one library for every Python (abi3), and pybind11 makes one for each"
+        )
+        advice = "make wheels: `driver wheel --binding pybind`; or register ops, see docs/build-toml.md"
+        raise error(Code.USAGE, message, help=advice)
+    pythons_of_build_toml(args)
+
+
+def pythons_of_build_toml(args: argparse.Namespace) -> bool:
+    """Whether a command line wants a project with a build.toml bound by pybind11, once for each Python.
+
+    Raises:
+        DriverError: USAGE for options that mean nothing with a build.toml.
+    """
+    if args.binding == PYBIND:
+        return True
+    option = "--binding library" if args.binding else "--python" if getattr(args, "python", None) else ""
     if option:
         message = f"`{option}` is for a project with a setup.py: a build.toml makes one library for every Python"
-        raise error(Code.USAGE, message, help="leave it out")
+        advice = "leave it out" if args.binding else f"leave it out, or add `--binding {PYBIND}` for wheels"
+        raise error(Code.USAGE, message, help=advice)
+    return False
 
 
 def bindings_of(
@@ -97,7 +120,7 @@ def named_bindings(
     from py_driver.extensions.binding import Bindings
 
     def pythons(configuration: Configuration) -> tuple[Python, ...]:
-        chosen = _named(words, matrix) if words else default(matrix, configuration.torch or "")
+        chosen = named_pythons(words, matrix) if words else default(matrix, configuration.torch or "")
         if installed := [python for python in chosen if python.key != python.version]:
             _check_cpu(configuration, matrix, installed[0])
         return chosen
@@ -127,8 +150,12 @@ def own_python(matrix: Matrix, torch: str) -> tuple[Python, ...]:
     return tuple(python for python in found if python.version == own) or found[:1]
 
 
-def _named(words: Sequence[str], matrix: Matrix) -> tuple[Python, ...]:
+def named_pythons(words: Sequence[str], matrix: Matrix) -> tuple[Python, ...]:
     """The Pythons of a command line.
+
+    Args:
+        words: as `--python` has them.
+        matrix: with the lock's versions.
 
     Raises:
         DriverError: UNSUPPORTED for a version that is neither locked nor installed; USAGE for two with one ABI; what

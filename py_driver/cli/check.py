@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_format, add_project, releases_of
-from py_driver.cli.bindings import EVERY, add_bindings, check_no_bindings
+from py_driver.cli.bindings import EVERY, add_bindings, all_pythons, bindings_of, pythons_of_build_toml
 from py_driver.cli.projects import exit_code, extensions_of, for_each, projects_of, run_extensions, summary
 from py_driver.errors import Code, DriverError, ExitCode, error
 from py_driver.output import counted, printable
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from py_driver.manifest.model import Manifest
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
+    from py_driver.plan.for_pythons import Pythons
     from py_driver.plan.plan import Variant
 
 
@@ -40,6 +41,20 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument("--fix", action="store_true", help="with --headers, write the smaller headers into the sources")
     add_bindings(parser, EVERY)
     add_format(parser, "print the result as JSON")
+
+
+def _pythons(args: argparse.Namespace, releases: Releases) -> Pythons | None:
+    """The Pythons of a configuration, if projects with a build.toml are to be bound by pybind11.
+
+    Raises:
+        DriverError: USAGE.
+    """
+    if not pythons_of_build_toml(args):
+        return None
+    if args.headers:
+        message = "`--headers` tries smaller headers of torch, and `--binding pybind` needs torch/extension.h"
+        raise error(Code.USAGE, message, help="leave one of them out")
+    return bindings_of(args, releases.matrix, all_pythons).pythons
 
 
 class Checked(NamedTuple):
@@ -74,12 +89,12 @@ def run(args: argparse.Namespace, output: Output) -> int:
         from py_driver.cli import extension
 
         return run_extensions(args, output, lambda directory: extension.check(directory, args, output), run)
-    check_no_bindings(args)
     projects = projects_of(args)
     releases = releases_of(args)
+    pythons = _pythons(args, releases)
 
     def work(directory: Path) -> Checked:
-        checked = check(directory, releases, strict=args.strict, strict_archs=args.strict_archs)
+        checked = check(directory, releases, strict=args.strict, strict_archs=args.strict_archs, pythons=pythons)
         if args.headers and checked.variants:
             checked = checked._replace(headers=_smaller(directory, releases, output, fix=args.fix))
         if not args.json:
@@ -101,20 +116,30 @@ def run(args: argparse.Namespace, output: Output) -> int:
     return exit_code(outcomes)
 
 
-def check(directory: Path, releases: Releases, *, strict: bool, strict_archs: bool) -> Checked:
+def check(
+    directory: Path, releases: Releases, *, strict: bool, strict_archs: bool, pythons: Pythons | None = None
+) -> Checked:
     """Check a project.
+
+    Args:
+        directory: of the project.
+        releases: to build for.
+        strict: whether likely mistakes are errors.
+        strict_archs: as in `make_plan`.
+        pythons: as in `plan_directory`.
 
     Raises:
         DriverError: see `run`.
     """
     from py_driver.errors import Note
+    from py_driver.plan.for_pythons import for_pythons
     from py_driver.plan.gradients import gradient_notes
     from py_driver.plan.jit_notes import jit_notes
     from py_driver.plan.layer_notes import layer_notes
     from py_driver.plan.plan import make_plan
     from py_driver.plan.project import load
 
-    project = load(directory, releases)
+    project = load(directory, releases, pybind=pythons is not None)
     notes = (
         *project.notes,
         *gradient_notes(project),
@@ -125,13 +150,16 @@ def check(directory: Path, releases: Releases, *, strict: bool, strict_archs: bo
     if strict and project.doubts:
         raise DriverError(project.doubts)
     try:
-        variants = make_plan(project, releases.matrix, strict_archs=strict_archs).variants
+        plan = make_plan(project, releases.matrix, strict_archs=strict_archs)
     except DriverError as failure:
         if failure.diagnostics[0].code is not Code.NO_VARIANTS:
             raise
         note = Note(message=failure.diagnostics[0].message, span=project.manifest.framework.span)
         return Checked(manifest=project.manifest, variants=(), notes=(*notes, note))
-    return Checked(manifest=project.manifest, variants=variants, notes=notes)
+    if pythons:
+        chosen = [variant for variant in plan.variants if variant.default] or [*plan.variants]
+        plan = for_pythons(plan, chosen, releases.matrix, pythons)
+    return Checked(manifest=project.manifest, variants=plan.variants, notes=notes)
 
 
 def _stale(directory: Path, manifest: Manifest, releases: Releases) -> list[Note]:

@@ -1,4 +1,4 @@
-"""`driver diff`: what differs between two releases of a kernel or package, and what of it breaks callers."""
+"""`driver diff`: what differs between two releases of a kernel or package, and what breaks callers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     import argparse
 
     from py_driver.cli import Subparsers
+    from py_driver.inspecting.release_facts import ReleaseFacts
     from py_driver.output import Output
 
 _LONGEST: Final = 60
+ROWS: Final = 40
+"""The most rows of changes that are shown unless somebody asks for more."""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -29,21 +32,20 @@ def add(subparsers: Subparsers) -> None:
         "diff",
         "older/relu relu",
         "relu --published --breaking",
-        more="A and B are projects with built variants, variants, wheels, installed packages or libraries. Nothing of "
-        "them is loaded or run.",
+        more="A and B are projects with built variants, variants, wheels, installed packages or libraries. None of "
+        "them is loaded.",
     )
     parser.add_argument(
         "paths",
         metavar="PATH",
         nargs="+",
         type=Path,
-        help="A, the release that callers have, and B, the release that they are to have; B alone with --since or "
-        "--published",
+        help="A, the earlier release, and B, the later one; B alone with --since or --published",
     )
     compare = parser.group("compare")
     earlier = compare.add_mutually_exclusive_group()
     earlier.add_argument("--since", metavar="REV", help="compare with this git commit of the project, built, e.g. v1.0")
-    earlier.add_argument("--published", action="store_true", help="compare with what the Hub has of the project")
+    earlier.add_argument("--published", action="store_true", help="compare with the release on the Hub")
     add_repository(compare)
     parser.add_argument(
         "--breaking",
@@ -51,7 +53,9 @@ def add(subparsers: Subparsers) -> None:
         help="show what breaks callers only; exit code 1 if something does and B is no new major version",
     )
     report = parser.group("report")
-    report.add_argument("--rows", metavar="N", type=positive, default=40, help="the most rows to show (default: 40)")
+    report.add_argument(
+        "--rows", metavar="N", type=positive, default=ROWS, help=f"the most rows to show (default: {ROWS})"
+    )
     report.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -61,21 +65,38 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: USAGE; see `of_commit`, `of_hub` and `release_facts`.
     """
-    from py_driver.inspecting.disassembler import demangled
     from py_driver.inspecting.recorded_symbols import Recorded
-    from py_driver.inspecting.release_changes import is_new_major, release_changes
     from py_driver.inspecting.release_facts import release_facts
 
     recorded = Recorded(releases_of(args))
     with ExitStack() as stack:
         old = release_facts(_earlier(args, output, stack), recorded)
     new = release_facts(args.paths[-1], recorded)
+    return show(old, new, output, breaking=args.breaking, count=args.rows, as_json=args.json)
+
+
+def show(  # noqa: PLR0913  (what, where, and how it is shown)
+    old: ReleaseFacts, new: ReleaseFacts, output: Output, *, breaking: bool, count: int = ROWS, as_json: bool = False
+) -> int:
+    """Show what differs between two releases; the exit code.
+
+    Args:
+        old: the release that callers have.
+        new: the release that they are to have.
+        output: where to print.
+        breaking: whether only what breaks callers is shown, and is an exit code of its own.
+        count: the most rows to show.
+        as_json: whether to print JSON.
+    """
+    from py_driver.inspecting.disassembler import demangled
+    from py_driver.inspecting.release_changes import is_new_major, release_changes
+
     changes = release_changes(old, new)
     broken = [change for change in changes if change.breaking]
     major = is_new_major(old.version, new.version)
-    code = ExitCode.DIFFERENCE if args.breaking and broken and not major else ExitCode.OK
-    shown = broken if args.breaking else changes
-    if args.json:
+    code = ExitCode.DIFFERENCE if breaking and broken and not major else ExitCode.OK
+    shown = broken if breaking else changes
+    if as_json:
         output.json(
             {
                 "before": old.version,
@@ -98,7 +119,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if shown:
         rows = [
             [change.kind, named(change.subject), cell(change.before), cell(change.after), change.breaking]
-            for change in shown[: args.rows]
+            for change in shown[:count]
         ]
         output.table(("kind", "of", "before", "after", "breaks callers"), rows)
         if left := len(shown) - len(rows):

@@ -23,8 +23,8 @@ def add(subparsers: Subparsers) -> None:
         "index",
         "dist",
         "dist --json",
-        more="pip and uv choose from it by version and local version: --extra-index-url URL/simple/. Its links are "
-        "relative, so DIR can be put on any web server.",
+        more="DIR can then be put on any web server. pip and uv choose from --extra-index-url URL/simple/ by version "
+        "and local version.",
     )
     text = "directory with wheels, which gets a directory simple/ (default: dist)"
     parser.add_argument("directory", metavar="DIR", nargs="?", type=Path, default=Path("dist"), help=text)

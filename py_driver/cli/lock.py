@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.cli import add_command
-from py_driver.cli.arguments import add_matrix, releases_of
-from py_driver.errors import Code, ExitCode, error
+from py_driver.cli.arguments import add_matrix, matrix_of, releases_of
+from py_driver.errors import Code, DriverError, ExitCode, error
 from py_driver.output import counted
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    parser = add_command(subparsers, "lock", "--check", "--matrix releases.toml")
+    parser = add_command(subparsers, "lock", "--check", "--add cuda 13.4 --matrix releases.toml")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--check", action="store_true", help="look up and write nothing; exit 1 with a diff if the lock is out of date"
@@ -32,6 +33,13 @@ def add(subparsers: Subparsers) -> None:
         "--update",
         action="store_true",
         help="look up everything again, even archives locked in the version of the matrix",
+    )
+    what.add_argument(
+        "--add",
+        nargs=2,
+        metavar=("KIND", "M.N"),
+        help="add a release of `torch` or `cuda` to the matrix, or to that of --matrix: read its facts from the "
+        "package index, write its table, lock it, and print the text of a pull request",
     )
     add_matrix(parser)
 
@@ -42,11 +50,72 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: see `_lock`.
     """
+    if args.add:
+        return _add(args, output)
     releases = releases_of(args)
     if releases.user and not releases.user_lock_file:
         output.say(f"{releases.user} has no release and no library: there is nothing to lock")
         return ExitCode.OK
     return _lock(releases, args, output)
+
+
+def _add(args: argparse.Namespace, output: Output) -> int:
+    """Add a release to a matrix, and lock it; the exit code.
+
+    Raises:
+        DriverError: BAD_VALUE for what cannot be added; see `new_cuda`, `new_torch` and `_lock`, after which the matrix
+            is what it was; PERMISSION.
+    """
+    from py_driver.fetch.offered import Offers
+    from py_driver.matrix.addition import inserted, request
+    from py_driver.matrix.installation import module_root
+    from py_driver.matrix.new_cuda import new_cuda
+    from py_driver.matrix.new_torch import new_torch
+    from py_driver.matrix.releases import Releases
+    from py_driver.system.files import write
+
+    kind, version = args.add
+    readers = {"cuda": new_cuda, "torch": new_torch}
+    if kind not in readers or not re.fullmatch(r"[1-9][0-9]?\.(0|[1-9][0-9]?)", version):
+        advice = "`--add torch 2.16` or `--add cuda 13.4`; other kinds are added by hand, see docs/toolchains.md"
+        raise error(Code.BAD_VALUE, f"`--add {kind} {version}` names no release that can be added", help=advice)
+    named = matrix_of(args)
+    path = named or module_root() / "toolchains" / "matrix.toml"
+    old = path.read_bytes() if path.is_file() else None
+    releases = Releases(named if old is not None else None, output.warn)
+    if any(release["version"] == version for release in releases.table[kind]):
+        raise error(Code.BAD_VALUE, f"the matrix has {kind} {version} already", help="change its table by hand")
+    with output.task(f"reading the facts of {kind} {version}") as task:
+        addition = readers[kind](version, releases.table, Offers(), task.update, own=named is not None)
+        task.done("from the package index")
+    write(path, inserted((old or b"").decode(), addition).encode())
+    try:
+        after = Releases(named, output.warn)
+        code = _lock(after, args, output)
+    except DriverError:
+        if old is None:
+            path.unlink()
+        else:
+            write(path, old)
+        raise
+    output.say(f"wrote {path}")
+    output.data(request(addition, _archives(kind, version, after)))
+    return code
+
+
+def _archives(kind: str, version: str, releases: Releases) -> list[Mapping[str, Any]]:
+    """The entries of the lock for a release, each once."""
+    from py_driver.matrix.lock_update import read
+
+    found: dict[str, Mapping[str, Any]] = {}
+    waiting: list[Any] = [read(releases)[kind][version]]
+    while waiting:
+        value = waiting.pop(0)
+        if isinstance(value, dict) and "sha256" in value:
+            found.setdefault(value["sha256"], value)
+        elif isinstance(value, dict | list):
+            waiting += value.values() if isinstance(value, dict) else value
+    return list(found.values())
 
 
 def _lock(releases: Releases, args: argparse.Namespace, output: Output) -> int:

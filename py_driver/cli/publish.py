@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_variants, releases_of, words_of
+from py_driver.cli.artifact import run_oci
 from py_driver.cli.projects import exit_code, for_each, projects_of, summary
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import printable
@@ -48,6 +49,12 @@ def add(subparsers: Subparsers) -> None:
     upload.add_argument(
         "--private", action="store_true", help="create a missing repository as private (default: public)"
     )
+    upload.add_argument(
+        "--oci",
+        metavar="HOST/NAME:TAG",
+        default="",
+        help="publish to an OCI registry instead of the Hub (default tag: v<version>)",
+    )
     upload.add_argument("--create-pr", action="store_true", help="open a pull request instead of committing")
     upload.add_argument(
         "--slice",
@@ -72,6 +79,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     )
 
     projects = projects_of(args)
+    if args.oci:
+        return run_oci(args, projects, output)
     if projects is not None and args.repo_id:
         raise error(Code.USAGE, "--repo-id is for a single project", help="name one directory, without --changed-since")
     releases = releases_of(args)

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from py_driver.cli import add_command, run_command_line
+from py_driver.building.variant_dir import BUILD
+from py_driver.cli import add_command, aside, run_command_line
 from py_driver.cli.arguments import add_directory, add_repository, releases_of
 from py_driver.cli.run import check_project
 from py_driver.errors import Code, DriverError, ExitCode, error
 from py_driver.output import counted
+from py_driver.plan.metadata import METADATA
 from py_driver.publishing.card_files import BENCHMARKS, TESTS
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from py_driver.cli import Subparsers
+    from py_driver.matrix.releases import Releases
     from py_driver.output import Output
+
+_OF_LAST: Final = ("tests of the last release", "benchmarks")
 
 
 class Step(NamedTuple):
@@ -72,7 +76,6 @@ def run(args: argparse.Namespace, output: Output) -> int:
         DriverError: USAGE; see `of_commit` and `of_hub`. What fails in a step is in the table.
     """
     from py_driver.publishing.earlier import commit_of, of_commit, of_hub
-    from py_driver.publishing.git import checked_out
 
     directory: Path = args.directory
     check_project(directory)
@@ -81,22 +84,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     releases = releases_of(args)
     chosen = [f"--torch={args.torch}"] if args.torch else []
     chosen += [f"--backend={args.backend}"] if args.backend else []
-    steps: list[Step] = []
-
-    def step(name: str, look: Callable[[], tuple[str, int]]) -> None:
-        start = time.monotonic()
-        try:
-            with _aside():
-                verdict, code = look()
-        except DriverError as failure:
-            output.fail(failure)
-            verdict, code = f"failed: {failure.diagnostics[0].code.number}", failure.exit_code
-        steps.append(Step(name, verdict, code, time.monotonic() - start))
-
-    def ran(*words: str) -> tuple[str, int]:
-        code = run_command_line(words, output)
-        return ("passed", code) if code == ExitCode.OK else (f"failed: exit code {code}", ExitCode.DIFFERENCE)
-
+    checks = _Checks(output)
+    fault: DriverError | None = None
     with ExitStack() as stack:
         if args.since is not None:
             there = stack.enter_context(of_commit(directory, args.since, releases, output))
@@ -104,30 +93,90 @@ def run(args: argparse.Namespace, output: Output) -> int:
         else:
             hub = of_hub(directory, releases, output, repo_id=args.repo_id, branch=args.branch)
             there = stack.enter_context(hub)
-            commit, old = commit_of(there), there / "build"
-        step("what callers use", lambda: _compared(old, directory, output))
+            commit, old = commit_of(there), there / BUILD
+        checks.step("what callers use", lambda: _compared(old, directory, args.since or "", releases, output))
         if (directory / TESTS).is_dir():
-            step("tests", lambda: ran("test", str(directory), *chosen))
+            checks.step("tests", lambda: checks.ran("test", str(directory), *chosen))
         else:
-            steps.append(Step("tests", f"there is no {directory / TESTS}", ExitCode.LOAD, 0))
-        if not commit:
-            why = "skipped: the Hub names no commit for the release, or one with changes"
-            steps += [Step(name, why, ExitCode.OK, 0) for name in ("tests of the last release", "benchmarks")]
-        else:
-            source = there if args.since is not None else stack.enter_context(checked_out(directory, commit))
-            step("tests of the last release", lambda: _old_tests(source / TESTS, directory, chosen, ran))
-            step("benchmarks", lambda: _timed(directory, source, commit, chosen, output))
-    code = next((step.code for step in steps if step.code), ExitCode.OK)
+            checks.steps.append(Step("tests", f"there is no {directory / TESTS}", ExitCode.LOAD, 0))
+        try:
+            source = there if args.since is not None else _source(directory, commit, stack)
+        except DriverError as failure:
+            fault, source = failure, None
+            checks.skip(f"failed: {failure.diagnostics[0].code.number}", failure.exit_code)
+        if source:
+            checks.step(_OF_LAST[0], lambda: _old_tests(source / TESTS, directory, chosen, checks.ran))
+            checks.step(_OF_LAST[1], lambda: _timed(directory, source, commit, chosen, releases, output))
+        elif not fault:
+            checks.skip("skipped: the Hub names no commit for the release, or one with changes", ExitCode.OK)
+    steps = checks.steps
     if args.json:
         output.json({"last-release": commit, "steps": [step._asdict() for step in steps]})
     else:
         output.table(("step", "verdict", "seconds"), [[s.name, s.verdict, f"{s.seconds:.1f}"] for s in steps])
-    return code
+    if fault:
+        output.fail(fault)
+    return next((step.code for step in steps if step.code), ExitCode.OK)
 
 
-def _compared(old: Path, new: Path, output: Output) -> tuple[str, int]:
-    """Whether callers break."""
-    code = run_command_line(["diff", str(old), str(new), "--breaking"], output)
+class _Checks:
+    """The steps so far.
+
+    Attributes:
+        steps: what came of each.
+    """
+
+    def __init__(self, output: Output) -> None:
+        self.steps: list[Step] = []
+        self._output = output
+
+    def step(self, name: str, look: Callable[[], tuple[str, int]]) -> None:
+        """Take a step; an error fails it."""
+        start = time.monotonic()
+        try:
+            with aside():
+                verdict, code = look()
+        except DriverError as failure:
+            self._output.fail(failure)
+            verdict, code = f"failed: {failure.diagnostics[0].code.number}", failure.exit_code
+        self.steps.append(Step(name, verdict, code, time.monotonic() - start))
+
+    def skip(self, why: str, code: int) -> None:
+        """Take none of the steps that need the sources of the last release."""
+        self.steps += [Step(name, why, code, 0) for name in _OF_LAST]
+
+    def ran(self, *words: str) -> tuple[str, int]:
+        """Run a command; what came of it."""
+        code = run_command_line(words, self._output)
+        return ("passed", code) if code == ExitCode.OK else (f"failed: exit code {code}", ExitCode.DIFFERENCE)
+
+
+def _source(directory: Path, commit: str, stack: ExitStack) -> Path | None:
+    """The sources of the last release, as long as a stack lasts; None if no commit is named.
+
+    Raises:
+        DriverError: see `checked_out`.
+    """
+    from py_driver.publishing.git import checked_out
+
+    return stack.enter_context(checked_out(directory, commit)) if commit else None
+
+
+def _compared(old: Path, new: Path, since: str, releases: Releases, output: Output) -> tuple[str, int]:
+    """Whether callers break; what changed is kept for the card."""
+    from py_driver.cli.diff import show
+    from py_driver.inspecting.recorded_symbols import Recorded
+    from py_driver.inspecting.release_changes import release_changes
+    from py_driver.inspecting.release_facts import release_facts
+    from py_driver.publishing.release_record import record_changes
+
+    recorded = Recorded(releases)
+    before, after = release_facts(old, recorded), release_facts(new, recorded)
+    ids = {
+        path.parent.name: str(json.loads(path.read_bytes()).get("id")) for path in (new / BUILD).glob(f"*/{METADATA}")
+    }
+    record_changes(new, since or f"version {before.version}", ids, release_changes(before, after))
+    code = show(before, after, output, breaking=True)
     return ("something breaks callers, without a new major version", code) if code else ("no break", code)
 
 
@@ -141,13 +190,15 @@ def _old_tests(
     return ran("run", str(directory), *chosen, "--", *pytest, str(tests))
 
 
-def _timed(directory: Path, source: Path, commit: str, chosen: Sequence[str], output: Output) -> tuple[str, int]:
+def _timed(  # noqa: PLR0913  (what, against what, how, and where it is shown)
+    directory: Path, source: Path, commit: str, chosen: Sequence[str], releases: Releases, output: Output
+) -> tuple[str, int]:
     """Whether a workload is slower than in the last release, twice in a row: a busy machine has slow moments."""
     from py_driver.publishing.timings import SLOWER, verdict
 
     if not (directory / BENCHMARKS).is_dir():
         return "skipped: it has none", ExitCode.OK
-    if _ids(directory) == _ids(source):
+    if _ids(directory, releases) == _ids(source, releases):
         return "skipped: the same sources make the same build", ExitCode.OK
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "times.json"
@@ -165,29 +216,10 @@ def _timed(directory: Path, source: Path, commit: str, chosen: Sequence[str], ou
     return f"slower: {', '.join(sorted(slower or ()))}", ExitCode.DIFFERENCE
 
 
-def _ids(directory: Path) -> set[str]:
+def _ids(directory: Path, releases: Releases) -> set[str]:
     """The unique ids of a project's builds."""
-    from py_driver.matrix.releases import Releases
     from py_driver.plan.plan import make_plan
     from py_driver.plan.project import load
+    from py_driver.publishing.release import unique_ids
 
-    releases = Releases()
-    plan = make_plan(load(directory, releases), releases.matrix)
-    return {
-        identity.unique_id(plan.module, {name: plan.path_of(directory, name).read_bytes() for name in identity.files})
-        for identity in plan.identities
-    }
-
-
-@contextmanager
-def _aside() -> Iterator[None]:
-    """Let what steps print go to stderr, also that of their processes: stdout has the result alone."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
+    return {*unique_ids(directory, make_plan(load(directory, releases), releases.matrix)).values()}

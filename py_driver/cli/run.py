@@ -6,12 +6,13 @@ import os
 import shutil
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from py_driver.bazel.remote import remote_of
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_directory, add_matrix, release, releases_of
-from py_driver.cli.bindings import add_binding, check_no_bindings
+from py_driver.cli.bindings import PYBIND, add_binding, pythons_of_build_toml
+from py_driver.cli.further import add_further, check_no_further
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted
 from py_driver.plan.projects import is_extension
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from py_driver.cli import Parser, Subparsers
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
+
+
+FURTHER: Final = "build it too, and let the command find it; none then comes from the Hub"
+"""What `--with` does for commands that run something."""
 
 
 def add_local(parser: Parser) -> None:
@@ -133,6 +138,7 @@ def built(  # noqa: PLR0913  (as `dev_build`)
 
     archs = local_archs(args)
     choices = local_choices(args)
+    pybind = getattr(args, "binding", "") == PYBIND
     flags: Sequence[str] = ()
     kind = ""
     if getattr(args, "debug", False):
@@ -151,8 +157,10 @@ def built(  # noqa: PLR0913  (as `dev_build`)
         change=lambda plan: with_cuda_flags(plan, flags),
         kind=kind,
         after=after,
+        pybind=pybind,
     )
-    refresh(directory, releases, output)
+    if not pybind:
+        refresh(directory, releases, output)
     actions = f"{counted(build.ran, 'action')} ran"
     output.say(f"{build.unique_id} for {build.variant.name}: {actions}, {build.seconds:.1f} s")
     return build
@@ -162,10 +170,11 @@ def ran(args: argparse.Namespace, command: Sequence[str], output: Output) -> int
     """Build the variant and run a command with it; its exit code.
 
     Raises:
-        DriverError: USAGE for `--under` without a GPU; see `dev_build`, `requirements_of_command`, `instrumented` and
-            `start`.
+        DriverError: USAGE for `--under` without a GPU; see `dev_build`, `further_kernels`, `requirements_of_command`,
+            `instrumented` and `start`.
     """
     from py_driver.authoring.dev_build import python_of
+    from py_driver.authoring.further_kernels import further_kernels
     from py_driver.authoring.script_requirements import requirements_of_command
     from py_driver.authoring.session import start, wait
     from py_driver.inspecting.instruments import instrumented
@@ -176,7 +185,9 @@ def ran(args: argparse.Namespace, command: Sequence[str], output: Output) -> int
     if args.under and not machine.archs:
         message = f"--under {args.under} needs CUDA code and a GPU usable by torch, and there is none"
         raise error(Code.USAGE, message, help="run it on a machine with an NVIDIA GPU")
+    others = further_kernels(args.directory, args.further, machine, releases)
     build = built(args, args.directory, machine, releases, output)
+    build = replace(build, others=tuple(built(args, path, machine, releases, output) for path in others))
     python = python_of(build, machine, releases, output, more)
     if not args.under:
         return wait(start(command, build, python))
@@ -199,6 +210,7 @@ def add(subparsers: Subparsers) -> None:
     )
     add_under(parser)
     add_local(parser)
+    add_further(parser, FURTHER)
     add_binding(parser)
     command = parser.group("run")
     command.add_argument(
@@ -222,12 +234,16 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if is_extension(args.directory):
         from py_driver.cli import extension
 
+        check_no_further(args, args.directory)
         return extension.run(
             args, output, extension.Local(lambda: machine_of(args), local_choices(args), local_archs(args))
         )
-    check_no_bindings(args)
+    pythons_of_build_toml(args)
     if args.under and (args.watch or args.json or not args.command):
         raise error(Code.USAGE, "--under needs a command after `--`, and cannot be combined with --watch or --json")
+    if args.further and (args.watch or args.json):
+        message = "--with needs a command that runs once; it cannot be combined with --watch or --json"
+        raise error(Code.USAGE, message)
     if args.json and (args.watch or args.command):
         raise error(Code.USAGE, "--json builds only; it cannot be combined with --watch or a command")
     if args.json:

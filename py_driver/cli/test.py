@@ -8,8 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
-from py_driver.cli.bindings import add_binding, check_no_bindings
-from py_driver.cli.run import add_local, add_under, check_project, local_archs, local_choices, machine_of, ran
+from py_driver.cli.bindings import add_binding, pythons_of_build_toml
+from py_driver.cli.further import add_further, check_no_further
+from py_driver.cli.run import (
+    FURTHER,
+    add_local,
+    add_under,
+    check_project,
+    local_archs,
+    local_choices,
+    machine_of,
+    ran,
+)
 from py_driver.errors import Code, error
 from py_driver.plan.projects import is_extension
 from py_driver.publishing.card_files import TESTS
@@ -46,6 +56,7 @@ def add(subparsers: Subparsers) -> None:
     )
     add_under(parser)
     add_local(parser)
+    add_further(parser, FURTHER)
     add_binding(parser)
     parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [-- ARGS ...]"
 
@@ -59,10 +70,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if is_extension(args.directory):
         from py_driver.cli import extension
 
+        check_no_further(args, args.directory)
         return extension.test(
             args, output, extension.Local(lambda: machine_of(args), local_choices(args), local_archs(args))
         )
-    check_no_bindings(args)
+    pythons_of_build_toml(args)
     check_project(args.directory)
     tests = args.directory / TESTS
     if not tests.is_dir():

@@ -31,7 +31,7 @@ def add(subparsers: Subparsers) -> None:
     add_local(parser)
     command = parser.group("run")
     command.add_argument(
-        "--replace", action="store_true", help="list what was recorded alone (default: add it to the list)"
+        "--replace", action="store_true", help="list only what was recorded (default: add it to the list)"
     )
     parser.group("report").add_argument("--json", action="store_true", help="print what was recorded as JSON")
     parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} -- CMD ..."

@@ -7,11 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py_driver.cli import add_command
-from py_driver.cli.arguments import add_repository, check_repository, releases_of, words_of
+from py_driver.cli.arguments import add_repository, releases_of, words_of
 from py_driver.cli.build import add_choice, choices_of
 from py_driver.cli.projects import exit_code, extensions_of, for_each, projects_of, run_extensions, summary, then
+from py_driver.cli.statements import (
+    add_statements,
+    check_statements,
+    judge,
+    refuse_statements,
+    sign,
+    signer_of,
+    stated_of,
+)
 from py_driver.errors import Code, DriverError, ExitCode, as_json, error
 from py_driver.output import counted, printable
+from py_driver.plan.projects import is_extension
 
 if TYPE_CHECKING:
     import argparse
@@ -23,6 +33,7 @@ if TYPE_CHECKING:
     from py_driver.fetch.entry import Entry
     from py_driver.output import Output
     from py_driver.publishing.extension_verify import Artifact
+    from py_driver.publishing.rebuild import Task
     from py_driver.publishing.verify import Result, Verified
 
 
@@ -33,7 +44,7 @@ def add(subparsers: Subparsers) -> None:
         "verify",
         "relu --variant '*-cpu-*'",
         "relu --published --repo-id me/relu",
-        more="Wheels that `driver wheel` made of a setup.py are compared, too: DIR is then the file.",
+        more="It also compares wheels that `driver wheel` made: DIR is then the wheel.",
     )
     add_choice(parser, default="all variants in build/", several=True)
     compare = parser.group("compare")
@@ -47,6 +58,7 @@ def add(subparsers: Subparsers) -> None:
         "--published", action="store_true", help="compare with the variants on the Hub instead of those in build/"
     )
     add_repository(compare)
+    add_statements(parser)
     report = parser.group("report")
     report.add_argument("--diffoscope", action="store_true", help="show differences with diffoscope")
     report.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -68,30 +80,47 @@ def run(args: argparse.Namespace, output: Output) -> int:
         verify,
     )
 
-    check_repository(args)
+    check_statements(args)
+    if args.policy is not None and not args.source:
+        return judge(args, output)
     if (wheels := [path for path in args.directories if path.suffix == ".whl" and path.is_file()]) or args.source:
+        refuse_statements(args)
         return _wheels(wheels, args, output)
     if extensions_of(args):
+        refuse_statements(args)
         return run_extensions(args, output, lambda directory: _extension(directory, args, output), run)
     projects = projects_of(args)
     if projects is not None and args.repo_id:
         raise error(Code.USAGE, "--repo-id is for a single project", help="name one directory, without --changed-since")
+    if projects is not None and args.statements is not None:
+        raise error(Code.USAGE, "--statements is for a single project", help="leave it out: each project has its own")
     release = Release(repo_id=args.repo_id, branch=args.branch) if args.published else None
     build = Options(
         strict_archs=args.strict_archs, words=words_of(args, several=projects is not None), choices=choices_of(args)
     )
-    options = VerifyOptions(patterns=args.variant, build=build, release=release, diffoscope=args.diffoscope)
+    options = VerifyOptions(
+        patterns=args.variant, build=build, release=release, diffoscope=args.diffoscope, stated=stated_of(args)
+    )
     releases = releases_of(args)
     check_tools(releases, options)
+    signer = signer_of(args, output)
     if projects is None:
         with ExitStack() as stack:
             task = make_task(args.directories[0], releases, output, options, stack)
             [result] = verify([task], releases, output, options).values()
-        return _told(_verified(result), args, output)
+        verified = _verified(result)
+        sign(signer, args.directories[0], verified, args, output)
+        return _told(verified, args, output)
     with ExitStack() as stack:
         planned = for_each(projects, lambda path: make_task(path, releases, output, options, stack), output)
         results = verify([outcome.value for outcome in planned if outcome.value], releases, output, options)
-    built = then(planned, lambda task: _verified(results[task.directory]), output)
+
+    def signed(task: Task) -> list[Verified]:
+        verified = _verified(results[task.directory])
+        sign(signer, task.directory, verified, args, output)
+        return verified
+
+    built = then(planned, signed, output)
     judged = then(built, lambda variants: _same(variants, output), output)
     if args.json:
         output.json({"projects": [outcome.as_json(_as_json) for outcome in built]})
@@ -102,10 +131,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _wheels(wheels: Sequence[Path], args: argparse.Namespace, output: Output) -> int:
-    """Verify wheels of projects with a setup.py; the exit code.
+    """Verify wheels of projects; the exit code.
 
     Raises:
-        DriverError: USAGE; see `read_artifact`, `fetch_source` and `verify_extension`; NOT_REPRODUCED.
+        DriverError: USAGE; see `verify_wheels`, `read_artifact`, `fetch_source` and `verify_extension`; NOT_REPRODUCED.
     """
     from py_driver.publishing.extension_verify import read_artifact
     from py_driver.recording.source_archive import fetch_source
@@ -114,6 +143,8 @@ def _wheels(wheels: Sequence[Path], args: argparse.Namespace, output: Output) ->
     if len(wheels) < len(args.directories) or chosen or args.published:
         advice = "driver verify dist/*.whl, with --source DIR if the project is a directory"
         raise error(Code.USAGE, "wheels are verified alone, and whole", help=advice)
+    if args.source is not None and not is_extension(args.source):
+        return _told(_of_build_toml(wheels, args, output), args, output)
     projects: dict[tuple[Path, Entry | None], list[Artifact]] = {}
     for path in wheels:
         artifact = read_artifact(path)
@@ -133,6 +164,22 @@ def _wheels(wheels: Sequence[Path], args: argparse.Namespace, output: Output) ->
         for result in _compared(directory, source_archive, artifacts, args, output)
     ]
     return _told(verified, args, output)
+
+
+def _of_build_toml(wheels: Sequence[Path], args: argparse.Namespace, output: Output) -> list[Verified]:
+    """Build what is in wheels of a build.toml again, and compare it."""
+    from py_driver.building.build import Options
+    from py_driver.cli.bindings import named_pythons
+    from py_driver.publishing.verify import VerifyOptions, check_tools
+    from py_driver.publishing.wheel_verify import verify_wheels
+
+    releases = releases_of(args)
+    build = Options(strict_archs=args.strict_archs, choices=choices_of(args))
+    options = VerifyOptions(patterns=(), build=build, diffoscope=args.diffoscope)
+    check_tools(releases, options)
+    return verify_wheels(
+        wheels, args.source, lambda versions: named_pythons(versions, releases.matrix), releases, output, options
+    )
 
 
 def _extension(directory: Path, args: argparse.Namespace, output: Output) -> int:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_of, words_of
-from py_driver.cli.bindings import EVERY, add_bindings, check_no_bindings
+from py_driver.cli.bindings import EVERY, add_bindings, all_pythons, bindings_of, pythons_of_build_toml
 from py_driver.cli.build import add_arguments, add_report, options_of
+from py_driver.cli.further import add_further, check_no_further
 from py_driver.cli.projects import exit_code, extensions_of, for_each, projects_of, run_extensions, summary
 from py_driver.cli.sources import add_hash, located
 from py_driver.errors import Code, ExitCode, error
@@ -20,10 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from py_driver.cli import Subparsers
+    from py_driver.manifest.model import Manifest
     from py_driver.matrix.releases import Releases
     from py_driver.matrix.select import Words
     from py_driver.output import Output
     from py_driver.publishing.release import BuiltVariant
+    from py_driver.publishing.wheel_others import Other
 
 
 def add(subparsers: Subparsers) -> None:
@@ -46,6 +50,7 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--out", metavar="DIR", type=Path, default=Path("dist"), help="write the wheels to DIR (default: dist)"
     )
+    add_further(parser, "put its variants in build/ into the wheel, which imports them; needs the `kernels` client")
     parser.add_argument(
         "--slice",
         action="store_true",
@@ -54,17 +59,17 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--merge",
         action="store_true",
-        help="with a setup.py: write one wheel of all variants, whose modules load the one that fits the installed "
-        "torch; that of a build.toml always does",
+        help="with a setup.py: write one wheel of all variants, which loads the one that fits the installed torch "
+        "(default: a wheel for each; with a build.toml always one)",
     )
     parser.add_argument(
         "--variants",
         action="store_true",
-        help="write a wheel variant for each variant instead, which an installer chooses by the GPU; with --slice also "
-        "for each slice (experimental: PEP 825, CUDA and CPU)",
+        help="write wheel variants instead, among which an installer chooses by the GPU; with --slice also one for "
+        "each slice (experimental: PEP 825, CUDA and CPU)",
     )
     parser.add_argument(
-        "--index", action="store_true", help="then write a package index of all wheels there, as `driver index` does"
+        "--index", action="store_true", help="then write a package index of the wheels, as `driver index` does"
     )
 
 
@@ -82,11 +87,74 @@ def run(args: argparse.Namespace, output: Output) -> int:
     return code
 
 
+def _others(  # noqa: PLR0913  (of what, of which, as which options say, and where it is shown)
+    directory: Path,
+    manifest: Manifest,
+    built: Sequence[BuiltVariant],
+    releases: Releases,
+    args: argparse.Namespace,
+    output: Output,
+) -> tuple[Other, ...]:
+    """The kernels of the command line that variants depend on, with their variants that fit these.
+
+    Args:
+        directory: of the project.
+        manifest: of it.
+        built: its variants.
+        releases: that it is for.
+        args: the command line.
+        output: where it is said that another run builds a project.
+
+    Raises:
+        DriverError: USAGE if nothing depends on one; see `check_depends`, `serving` and
+            what `_make` raises for the project itself.
+    """
+    from py_driver.actions.workspace import held
+    from py_driver.authoring.dev_build import repositories_of
+    from py_driver.authoring.further_kernels import Kernel, check_depends
+    from py_driver.building.variant_dir import present
+    from py_driver.matrix.configurations import parse
+    from py_driver.plan.plan import make_plan
+    from py_driver.plan.project import load
+    from py_driver.plan.projects import find_projects
+    from py_driver.publishing.release import read_to_ship
+    from py_driver.publishing.wheel import backends, describe
+    from py_driver.publishing.wheel_others import Other, serving
+
+    if not args.further:
+        return ()
+
+    def kernel(path: Path, manifest: Manifest, variants: Sequence[BuiltVariant]) -> Kernel:
+        depends = tuple(entry for variant in variants for entry in variant.metadata["kernel-depends"])
+        return Kernel(path, manifest.name.value, manifest.version, repositories_of(manifest), depends)
+
+    kernels, found = [kernel(directory, manifest, built)], []
+    for path in find_projects([directory, *args.further])[1:]:
+        project = load(path, releases)
+        plan = make_plan(project, releases.matrix, strict_archs=args.strict_archs)
+        with held(path, plan, output):
+            there = read_to_ship(path, plan, present(path, plan, ()), releases.lock)
+        described = [describe(parse(variant.name), variant) for variant in there]
+        own = project.manifest
+        chosen = serving([variant.name for variant in built], own.name.value, described, backends())
+        there = [variant for variant in there if variant.name in chosen]
+        found.append(Other(own, repositories_of(own), there))
+        kernels.append(kernel(path, own, there))
+    check_depends(kernels)
+    asked = {entry["repo-id"] for known in kernels for entry in known.depends}
+    for known in kernels[1:]:
+        if not asked.intersection(known.repositories):
+            message = f"no kernel of this wheel lists {known.directory} in kernel-depends"
+            raise error(Code.USAGE, message, help="leave it out of --with")
+    return tuple(found)
+
+
 def _pack(args: argparse.Namespace, output: Output) -> int:
     """Make the wheel of each project; the exit code.
 
     Raises:
-        DriverError: see `_make` and `located`; with several projects only what is wrong for all of them.
+        DriverError: USAGE for --with and slices or wheel variants; see `_make` and `located`; with several projects
+            only what is wrong for all of them.
     """
     words = located(args.directories, args.hash, output)
     sources = {word.directory: word for word in words if isinstance(word, Source)}
@@ -98,21 +166,24 @@ def _pack(args: argparse.Namespace, output: Output) -> int:
         return run_extensions(
             args, output, lambda directory: _extension(directory, args, output, sources.get(directory)), _pack
         )
-    check_no_bindings(args)
+    if args.further and (args.slice or args.variants):
+        message = "--with is for a wheel of whole variants; it cannot be combined with --slice or --variants"
+        raise error(Code.USAGE, message)
+    make = _make_for_pythons if pythons_of_build_toml(args) else _make
     projects = projects_of(args)
     if projects is not None and args.json:
         raise error(Code.USAGE, "--json is for a single project", help="name one directory, without --changed-since")
     releases, selection = releases_of(args), words_of(args, several=projects is not None)
     if projects is None:
-        packed = _make(args.directories[0], releases, selection, {}, args, output)
-        _show([{"file": str(path), "size": path.stat().st_size, **variants} for path, variants in packed], args, output)
+        paths = make(args.directories[0], releases, selection, {}, args, output)
+        _show([{"file": str(path), "size": path.stat().st_size} for path in paths], args, output)
         return ExitCode.OK
     taken: dict[Path, Path] = {}
-    outcomes = for_each(projects, lambda path: _make(path, releases, selection, taken, args, output), output)
+    outcomes = for_each(projects, lambda path: make(path, releases, selection, taken, args, output), output)
     rows = [
         [printable(str(outcome.directory)), printable(str(path))]
         for outcome in outcomes
-        for path, _ in outcome.value or ()
+        for path in outcome.value or ()
     ]
     if rows:
         output.table(("project", "wheel"), rows)
@@ -124,6 +195,7 @@ def _extension(directory: Path, args: argparse.Namespace, output: Output, source
     """Build a project with a setup.py, and write its wheels; the exit code."""
     from py_driver.cli.extension import wheels
 
+    check_no_further(args, directory)
     if args.slice:
         raise error(Code.USAGE, f"--slice: {directory} has a setup.py, and no slices", help="call it without --slice")
     if args.variants:
@@ -149,8 +221,8 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
     taken: dict[Path, Path],
     args: argparse.Namespace,
     output: Output,
-) -> list[tuple[Path, dict[str, Any]]]:
-    """Make the wheel of a project, or those of its slices; their paths, and the variants that each has.
+) -> list[Path]:
+    """Make the wheel of a project, or those of its slices; their paths.
 
     Args:
         directory: of the project.
@@ -185,16 +257,54 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
             contents += [(part.name, part.built) for part in parts]
         if args.variants:
             contents = [(part, [variant]) for part, listed in contents for variant in listed]
-        packed: list[tuple[Path, dict[str, Any]]] = []
+        others = _others(directory, project.manifest, built, releases, args, output)
+        inner = [variant.name for other in others for variant in other.built]
+        paths: list[Path] = []
         for part, listed in contents:
             names = [variant.name for variant in listed]
-            path = args.out / wheel_name(project.manifest, names, part, labelled=args.variants)
+            path = args.out / wheel_name(project.manifest, names, part, labelled=args.variants, others=inner)
             if path in taken:
                 message = f"the wheel {path} of {taken[path]} would be overwritten by the wheel of {directory}"
                 raise error(Code.FOREIGN_FILE, message, help="give the projects different names, or use another --out")
             with writing(args.out):
                 args.out.mkdir(parents=True, exist_ok=True)
-                make_wheel(project.manifest, listed, path, labelled=args.variants)
+                make_wheel(project.manifest, listed, path, labelled=args.variants, others=others)
             taken[path] = directory
-            packed.append((path, {"variants": names}))
-    return packed
+            paths.append(path)
+    return paths
+
+
+def _make_for_pythons(  # noqa: PLR0913  (as `_make`)
+    directory: Path,
+    releases: Releases,
+    words: Words,
+    taken: dict[Path, Path],
+    args: argparse.Namespace,
+    output: Output,
+) -> list[Path]:
+    """Build a project that is bound by pybind11, and make its wheel for each Python; their paths.
+
+    Args:
+        directory: as of `_make`.
+        releases: likewise.
+        words: likewise.
+        taken: likewise.
+        args: likewise.
+        output: where progress is shown.
+
+    Raises:
+        DriverError: USAGE for slices, wheel variants and further kernels; see `make_python_wheels`.
+    """
+    from py_driver.cli.build import show
+    from py_driver.publishing.python_wheels import make_python_wheels
+
+    named = {"--slice": args.slice, "--variants": args.variants, "--with": args.further, "--json": args.json}
+    if option := next((option for option, value in named.items() if value), ""):
+        message = f"`{option}` is for wheels that fit every Python, and `--binding pybind` makes one for each"
+        raise error(Code.USAGE, message, help=f"call it without {option}")
+    pythons = bindings_of(args, releases.matrix, all_pythons).pythons
+    options = replace(options_of(args), words=words, pythons=pythons)
+    wheels = make_python_wheels(directory, args.variant, releases, args.out, taken, options, output)
+    show(wheels.done, output)
+    taken |= dict.fromkeys(wheels.paths, directory)
+    return [*wheels.paths]

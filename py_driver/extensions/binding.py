@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import tomli
 
 from py_driver.errors import Span
-from py_driver.plan.includes import code_of, scan
+from py_driver.plan.cpp_text import code_of
+from py_driver.plan.includes import scan
 from py_driver.resources import resource
 
 if TYPE_CHECKING:

@@ -39,6 +39,13 @@ _TARGET: Final = re.compile(r"-DTORCH_TARGET_VERSION=\w+")
 _AFTER: Final = ("-isystem", "-system-include", "--system-include")
 """The flags for directories that compilers search after those of `-I`."""
 
+_QUOTED: Final = re.compile(r"""\A(['"])(-[^'"\s]+)\1\Z""")
+"""A flag in quotes, as `'-fPIC'` after `--compiler-options`: nvcc lets a shell read it."""
+
+_ASSERTS: Final = "-UNDEBUG"
+"""The rules define NDEBUG. So do the flags of Python, which setuptools gives to compilers of C and C++; nvcc and hipcc
+do not get them from torch's BuildExtension, nor any compiler from CMake, whose build types have their own."""
+
 _HIP_ARCH: Final = ("--offload-arch", "--amdgpu-target")
 _NAME_ARCHS: Final = "name the architectures, or set TORCH_CUDA_ARCH_LIST"
 _ARCH: Final = ("-arch", "--gpu-architecture")
@@ -164,15 +171,18 @@ def read_flags(module: Module, family: str, standard: int, span: Span, findings:
     own_family = family_of(module, family)
     kinds = {is_device(source, own_family) for source in module.sources}
     cxx_includes, cxx_flags = _take_includes(module.cxx_flags if False in kinds else ())
-    cuda_includes, nvcc_flags = _take_includes(module.nvcc_flags if True in kinds else ())
+    device_flags = [_QUOTED.sub(r"\2", flag) for flag in module.nvcc_flags]
+    cuda_includes, nvcc_flags = _take_includes(device_flags if True in kinds else ())
     cxx_targets, cxx_flags = _take_targets([*macros, *cxx_flags])
     cuda_targets, cuda_macros = _take_targets(macros)
     nvcc_targets, nvcc_flags = _take_targets(nvcc_flags)
     cxx = read_cxx_flags(findings, _texts(cxx_flags, span)) if False in kinds else ()
-    before = [*_undefined(own_family), *_of_torch(family, "flags"), *own]
+    asserts = () if module.builder else (_ASSERTS,)
+    before = [*_undefined(own_family), *asserts, *_of_torch(family, "flags"), *own]
     if family == "rocm":
         archs, hip = _hip_flags(cuda_macros, nvcc_flags, span, findings) if True in kinds else (None, ())
-        of_hip = [*_undefined(family), *_of_torch(family, "flags"), *_of_torch(family, "device-flags"), *own]
+        of_torch = [*_of_torch(family, "flags"), *_of_torch(family, "device-flags")]
+        of_hip = [*_undefined(family), _ASSERTS, *of_torch, *own]
         return Flags(
             cxx=_with_standard((*before, *cxx_targets, *values(cxx)), default),
             cuda=(),
@@ -188,7 +198,7 @@ def read_flags(module: Module, family: str, standard: int, span: Span, findings:
     if linking_of(values(cuda)).relocatable and not module.dlink:
         message = f"{module.name} compiles relocatable device code without `dlink=True`; it is linked nonetheless"
         findings.note(message, span)
-    common = (*_undefined(family), *recording_facts()["nvcc"]["common-flags"])
+    common = (*_undefined(family), _ASSERTS, *recording_facts()["nvcc"]["common-flags"])
     return Flags(
         cxx=_with_standard((*before, *cxx_targets, *values(cxx)), default),
         cuda=_with_standard((*common, *own, *cuda_targets, *nvcc_targets, *values(cuda)), default)

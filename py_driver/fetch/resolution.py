@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from py_driver.fetch.fetcher import Fetcher
     from py_driver.fetch.package_index import Link
 
-_WHEEL = re.compile(
+WHEEL = re.compile(
     r"(?P<name>[^-]+)-(?P<version>[^-]+)(-\d[^-]*)?-(?P<python>[^-]+)-(?P<abi>[^-]+)-(?P<platform>[^-]+)\.whl"
 )
+"""The file name of a wheel (PEP 427), without its build tag among the named groups."""
 
 
 def resolve(fetcher: Fetcher, name: str, version: str, *, python_tag: str = "py3", cpu: str = "x86_64") -> Entry:
@@ -147,7 +148,7 @@ def resolve_members(fetcher: Fetcher, entry: Entry, include: Sequence[str], excl
 
 def _rank(link: Link, version: str, python_tag: str, cpu: str) -> tuple[()] | tuple[bool, str]:
     """How well a link's wheel fits: more is better, an empty tuple is not at all."""
-    found = _WHEEL.fullmatch(link.filename)
+    found = WHEEL.fullmatch(link.filename)
     if found is None or found["version"] != version:
         return ()
     pythons = set(found["python"].split("."))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from py_driver.inspecting.cpp_text import arguments, closing, masked
+from py_driver.plan.cpp_text import arguments, closing, masked
 
 _SETS: Final = {
     "FLOATING_TYPES": ("AT_FLOATING_TYPES",),

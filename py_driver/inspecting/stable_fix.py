@@ -6,44 +6,42 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.errors import Span
-from py_driver.inspecting.cpp_text import (
-    arguments,
-    closing,
-    line_of,
-    masked,
-    operand_end,
-    operand_start,
-)
+from py_driver.inspecting.cpp_operands import calls, operand_end, operand_start
+from py_driver.inspecting.stable_device import rewrite_guards, rewrite_streams
 from py_driver.inspecting.stable_dispatch import rewrite_dispatch
 from py_driver.inspecting.stable_includes import HELPER_LINES, foreign_includes, rewrite_includes, used_equivalents
+from py_driver.inspecting.stable_ops import difference, ops_of
+from py_driver.inspecting.stable_refusal import refusal
 from py_driver.inspecting.stable_registration import left_registrations, rewrite_registrations
-from py_driver.inspecting.stable_uses import equivalents, stable_uses
+from py_driver.inspecting.stable_uses import alternatives, equivalents, stable_uses
+from py_driver.plan.cpp_text import arguments, closing, line_of, masked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from py_driver.inspecting.stable_uses import Equivalent
 
-_NAMESPACE: Final = re.compile(
-    r"\busing\s+namespace\s+(?:::)?(?:at|c10|torch)\b|\bnamespace\s+(?:\w+\s*=\s*)?(?:at|c10|torch)\b"
-)
-_PASTING: Final = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n\\]|\\\r?\n|\\)*##(?:[^\n\\]|\\\r?\n|\\)*", re.MULTILINE)
-_OF_TORCH: Final = re.compile(r"\b(?:at|c10|torch)::|\b(?:TORCH|AT|C10)_[A-Z]")
-_CONTINUED: Final = re.compile(r"//[^\n]*\\\r?\n")
 _TEMPLATE: Final = r"\s*(<[\w:\s]*>)?\s*\("
-_GUARD: Final = re.compile(r"\b(?:at|c10)::cuda::(?:Optional)?CUDAGuard\s+\w+\s*[({]")
-_GUARD_NAME: Final = "torch::stable::accelerator::DeviceGuard"
-_STREAM: Final = re.compile(r"(?<![\w:])(?:::)?(?:at|c10)::cuda::getCurrentCUDAStream\s*\(")
-_CURRENT: Final = "torch::stable::accelerator::getCurrentDeviceIndex()"
 _LIKE: Final = re.compile(r"(?<![\w:])(?:::)?(?:at|torch)::empty_like\s*\(")
-_NEW: Final = re.compile(r"(?<![\w:])(?:::)?(?:at|torch)::(empty|zeros)\s*\(")
+_NEW: Final = re.compile(r"(?<![\w:])(?:::)?(?:at|torch)::(empty|zeros|ones|full)\s*\(")
 _CONTIGUOUS: Final = re.compile(r"(?:(?:at|c10|torch)::MemoryFormat|torch::headeronly::MemoryFormat)::Contiguous")
-_OPTIONS: Final = re.compile(r"(.+?)\s*\.\s*options\(\)(?:\s*\.\s*dtype\((.+)\))?", re.DOTALL)
+_OPTIONS: Final = re.compile(r"\s*\.\s*options\(\)\s*(\.\s*dtype\s*\()?")
 _CHECK: Final = re.compile(r"(?<!\w)(?:(?:STD_)?TORCH_CHECK|TORCH_INTERNAL_ASSERT|AT_ASSERTM?)\s*\(")
 _SIZES: Final = re.compile(r"(?:\.|->)\s*(?:sizes|strides)\(\)\s*([=!]=)")
 _SHOWN: Final = re.compile(r".*(?:\.|->)(?:sizes|strides|device)\(\)", re.DOTALL)
 _USING: Final = re.compile(r"\busing\s+\Z")
 _NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d*)?f?")
+_COUNT: Final = re.compile(rf"{_NUMBER.pattern}|\w+(?:\.|->)(?:size\(-?\w+\)|numel\(\)|dim\(\))")
+"""A value that a double has exactly: a short number, or a number of elements."""
+
+_ABS: Final = re.compile(r"(?<![\w:.>])(?<!std::)abs\s*\(")
+_OVERLOADS: Final = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<(?:math|stdlib)\.h>", re.MULTILINE)
+_DEVICE: Final = (".cu", ".cuh")
+_TYPE: Final = re.compile(
+    r"(?:at|c10|torch|torch::headeronly)::(?:k[A-Z]\w*|ScalarType::\w+)|.*\b(?:scalar_type|dtype)\(\)", re.DOTALL
+)
+_SHAPED: Final = (".view", ".reshape")
+_PLACE: Final = re.compile(r"\{(self|template|\d)\}")
 
 
 class LeftUse(NamedTuple):
@@ -70,7 +68,8 @@ class Fixed(NamedTuple):
         uses: how many uses the old one had.
         left: what stays as it is, in the order of the text.
         since: the releases that first have what the new text uses of the stable ABI; empty without any.
-        refused: why the text cannot be understood; it is then unchanged. Else empty.
+        refused: why the text cannot be understood, or what ops it would no longer register; it is then unchanged. Else
+            empty.
     """
 
     text: str
@@ -80,24 +79,38 @@ class Fixed(NamedTuple):
     refused: str
 
 
-def fix_source(text: str, file: str) -> Fixed:
+def fix_source(text: str, file: str, own: frozenset[str] = frozenset()) -> Fixed:
     """A source rewritten for the stable ABI; a source without uses and headers of torch is unchanged.
 
     Args:
         text: of the source, with its own ends of lines.
         file: its path, as users know it.
+        own: macros that other sources of the project define.
     """
-    uses = [*stable_uses(text, file)]
-    if refused := _refusal(text) if uses or foreign_includes(text) else "":
+    uses = [*stable_uses(text, file, own=own)]
+    if refused := refusal(text, own) if uses or foreign_includes(text) else "":
         return Fixed(text, len(uses), [], frozenset(), refused)
     if not uses and not foreign_includes(text):
-        return Fixed(text, 0, _left(text, file) if "torch::stable::" in text else [], _since(text), "")
+        return Fixed(text, 0, _left(text, file, own) if "torch::stable::" in text else [], _since(text), "")
     new = rewrite_registrations(text)
     new = _shown(new)
-    for rewrite in (_compared, _guards, _streams, _like, _new, rewrite_dispatch, _functions, _methods, _names):
+    for rewrite in (
+        _compared,
+        rewrite_guards,
+        rewrite_streams,
+        _like,
+        _new,
+        rewrite_dispatch,
+        _functions,
+        _methods,
+        _names,
+    ):
         new = rewrite(new)
-    new = rewrite_includes(text, new)
-    return Fixed(new, len(uses), _left(new, file), _since(new), "")
+    new = rewrite_includes(text, _names(new))
+    if lost := difference(ops_of(text), ops_of(new)):
+        return Fixed(text, len(uses), [], frozenset(), f"its registrations are not understood: {lost}")
+    left = [*_left(new, file, own), *(_overloaded(new, file) if foreign_includes(text) else [])]
+    return Fixed(new, len(uses), sorted(left, key=_place), _since(new), "")
 
 
 def _since(text: str) -> frozenset[str]:
@@ -107,18 +120,37 @@ def _since(text: str) -> frozenset[str]:
     return frozenset(row.since for row in used_equivalents(text)) | methods
 
 
-def _left(new: str, file: str) -> list[LeftUse]:
+def _left(new: str, file: str, own: frozenset[str]) -> list[LeftUse]:
     """What is left in a rewritten text."""
     left = [
         LeftUse(use.name, use.span, _reason(use.equivalent), use.instead)
-        for use in stable_uses(new, file, ported=True)
+        for use in stable_uses(new, file, ported=True, own=own)
         if (use.equivalent is None or use.equivalent.stable != use.name) and use.span.text not in HELPER_LINES
     ]
     lines = new.split("\n")
     for index, name, reason in left_registrations(new):
         line, column = line_of(new, index)
         left.append(LeftUse(name, Span(file, line, column, len(name), lines[line - 1]), reason, ""))
-    return sorted(left, key=lambda use: (use.span.line, use.span.column))
+    return sorted(left, key=_place)
+
+
+def _place(use: LeftUse) -> tuple[int, int]:
+    return use.span.line, use.span.column
+
+
+def _overloaded(new: str, file: str) -> list[LeftUse]:
+    """The calls of `abs` in host code that the headers of torch may have had an overload for.
+
+    Without <math.h> or <stdlib.h> the name is C's, which makes an int of a float; nvcc has overloads of its own.
+    """
+    plain = masked(new)
+    if file.endswith(_DEVICE) or _OVERLOADS.search(new):
+        return []
+    reason = "which function it is depends on the headers that are gone"
+    lines = new.split("\n")
+    places = [line_of(new, found.start()) for found in _ABS.finditer(plain)]
+    spans = [Span(file, line, column, len("abs"), lines[line - 1]) for line, column in places]
+    return [LeftUse("abs", span, reason, alternatives()["abs"]) for span in spans]
 
 
 def _reason(row: Equivalent | None) -> str:
@@ -129,35 +161,9 @@ def _reason(row: Equivalent | None) -> str:
     return f"these arguments are not those of `{row.stable}`"
 
 
-def _refusal(text: str) -> str:
-    """Why a text cannot be understood; empty if it can."""
-    plain = masked(text)
-    if found := _NAMESPACE.search(plain):
-        return f"line {line_of(text, found.start())[0]}: `{' '.join(found[0].split())}` hides which names are torch's"
-    for found in _PASTING.finditer(text):
-        if _OF_TORCH.search(masked(found[0])):
-            return f"line {line_of(text, found.start())[0]}: a macro pastes names of torch"
-    if found := _CONTINUED.search(text):
-        return f"line {line_of(text, found.start())[0]}: a comment goes on in the next line"
-    for opening, close in (("(", ")"), ("[", "]")):
-        if plain.count(opening) != plain.count(close):
-            return f"`{opening}` and `{close}` are not of the same number"
-    return ""
-
-
-def _calls(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[str], int, list[str]]]:
-    """The calls whose name and bracket a pattern matches, from the last on: with the closing bracket, and arguments."""
-    plain = masked(text)
-    for found in reversed([*pattern.finditer(plain)]):
-        close = closing(plain, found.end() - 1)
-        ranges = arguments(plain, found.end(), close) if close is not None else None
-        if close is not None and ranges is not None:
-            yield found, close, [text[slice(*argument)] for argument in ranges]
-
-
 def _replaced(text: str, pattern: re.Pattern[str], change: Callable[[list[str]], str | None]) -> str:
     """A text whose calls are changed, the inner ones before those around them."""
-    for found, close, parts in _calls(text, pattern):
+    for found, close, parts in calls(text, pattern):
         if (new := change(parts)) is not None:
             text = text[: found.start()] + new + text[close + 1 :]
             return _replaced(text, pattern, change)
@@ -197,43 +203,6 @@ def _compared(text: str) -> str:
             return text
 
 
-def _index(argument: str) -> str | None:
-    """The index of a device that a guard is given."""
-    found = re.fullmatch(r"(.+)(\.|->)device\(\)", argument, re.DOTALL)
-    of_tensor = re.fullmatch(r"(?:at::)?device_of\((\w+)\)", argument)
-    if found:
-        return f"{found[1]}{found[2]}get_device_index()"
-    if of_tensor:
-        return f"{of_tensor[1]}.get_device_index()"
-    return argument if re.fullmatch(r"\d+|\w+(?:\.|->)(?:get_device|device\(\)\.index)\(\)", argument) else None
-
-
-def _guards(text: str) -> str:
-    """Guards of a device."""
-    for found, close, parts in _calls(text, _GUARD):
-        index = _index(parts[0]) if len(parts) == 1 else None
-        if index:
-            name = re.sub(r"\b(?:at|c10)::cuda::(?:Optional)?CUDAGuard", _GUARD_NAME, found[0])
-            name = f"{name[:-1]}("
-            text = f"{text[: found.start()]}{name}{index}){text[close + 1 :]}"
-    return text
-
-
-def _streams(text: str) -> str:
-    """The current stream."""
-    for found, close, parts in _calls(text, _STREAM):
-        if len(parts) <= 1:
-            behind = re.compile(r"\s*\.\s*stream\(\)").match(text, close + 1)
-            device = (_index(parts[0]) or parts[0]) if parts else _CURRENT
-            new = (
-                "[&] { void* stable_stream = nullptr; "
-                f"TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream({device}, &stable_stream)); "
-                "return static_cast<cudaStream_t>(stable_stream); }()"
-            )
-            text = text[: found.start()] + new + text[(behind.end() if behind else close + 1) :]
-    return text
-
-
 def _like(text: str) -> str:
     """`empty_like` of a tensor alone, or for a dense result."""
 
@@ -249,14 +218,37 @@ def _like(text: str) -> str:
 
 
 def _new(text: str) -> str:
-    """`empty` and `zeros` with the options of a tensor."""
-    for found, close, parts in _calls(text, _NEW):
-        options = _OPTIONS.fullmatch(parts[1]) if len(parts) == 2 else None  # noqa: PLR2004  (sizes, options)
-        if options and operand_end(masked(options[1]), 0) == len(options[1]):
-            dtype = f", {options[2]}" if options[2] else ""
-            new = f"torch::stable::new_{found[1]}({options[1]}, {parts[0]}{dtype})"
-            return _new(text[: found.start()] + new + text[close + 1 :])
+    """`empty`, `zeros`, `ones` and `full` with the options of a tensor."""
+    for found, close, parts in calls(text, _NEW):
+        sizes, *values = parts[:-1] or [""]
+        options = _options(parts[-1]) if len(values) == (found[1] == "full") else None
+        if not options or not all(_COUNT.fullmatch(value) for value in values):
+            continue
+        tensor, dtype = options
+        more = f", {dtype}" if dtype else ""
+        kind = "zeros" if found[1] == "zeros" else "empty"
+        new = f"torch::stable::new_{kind}({tensor}, {sizes}{more})"
+        if filled := {"ones": ["1.0"], "full": values}.get(found[1]):
+            new = f"torch::stable::fill_({new}, {filled[0]})"
+        return _new(text[: found.start()] + new + text[close + 1 :])
     return text
+
+
+def _options(argument: str) -> tuple[str, str] | None:
+    """The tensor of `tensor.options()`, and the type of `tensor.options().dtype(type)`, or an empty text.
+
+    None for all else: what else is chained changes other options.
+    """
+    plain = masked(argument)
+    for found in _OPTIONS.finditer(plain):
+        close = closing(plain, found.end() - 1) if found[1] else None
+        end = found.end() if close is None else close + 1
+        types = [] if close is None else arguments(plain, found.end(), close)
+        if plain[end:].strip() or operand_end(plain, 0) != len(argument) or (found[1] and len(types or []) != 1):
+            continue
+        if operand_end(plain[: found.start()], 0) == found.start():
+            return argument[: found.start()], argument[slice(*types[0])] if types else ""
+    return None
 
 
 def _functions(text: str) -> str:
@@ -303,13 +295,17 @@ def _called(row: Equivalent, receiver: str, template: str, parts: list[str]) -> 
     call = row.calls[len(parts)]
     if ("{template}" in call) != bool(template):
         return None
+    if row.name in _SHAPED and _TYPE.fullmatch(parts[0]):
+        return None
+    if row.name.endswith("::full_like") and not _COUNT.fullmatch(parts[1]):
+        return None
     if row.name == ".fill_" and not _NUMBER.fullmatch(parts[0]):
         return None
     if receiver.startswith("*"):
         call = call.replace("{self}.", f"{receiver[1:]}->")
-    for number, part in enumerate(parts):
-        call = call.replace(f"{{{number}}}", part)
-    return call.replace("{self}", receiver).replace("{template}", template)
+    values = {"self": receiver, "template": template, **{str(number): part for number, part in enumerate(parts)}}
+    # In one pass: `{1}` may also stand in an argument, as a list.
+    return _PLACE.sub(lambda found: values[found[1]], call)
 
 
 def _names(text: str) -> str:

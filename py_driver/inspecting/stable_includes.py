@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from py_driver.inspecting.cpp_text import masked
 from py_driver.inspecting.stable_uses import equivalents
+from py_driver.plan.cpp_text import masked
 
 if TYPE_CHECKING:
     from py_driver.inspecting.stable_uses import Equivalent

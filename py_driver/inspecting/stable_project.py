@@ -10,12 +10,13 @@ import tomli
 
 from py_driver.errors import Code, error
 from py_driver.inspecting.stable_fix import Fixed, fix_source
+from py_driver.inspecting.stable_uses import macros_of
 from py_driver.plan.links import is_in_repository
 from py_driver.system.files import write
 from py_driver.system.git import ask, names, said
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 _TORCH: Final = re.compile(r"^\[torch\][^\n]*\n", re.MULTILINE)
@@ -30,15 +31,29 @@ class FixedProject(NamedTuple):
 
     Attributes:
         files: each source with uses.
-        written: the files that changed.
+        written: the files that changed, with what they had before.
         since: the first release that has all equivalents.
         note: what is to be done about build.toml, if it was not written; else empty.
     """
 
     files: Mapping[Path, Fixed]
-    written: Sequence[Path]
+    written: Mapping[Path, bytes]
     since: str
     note: str
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to do by hand."""
+        return not self.note and not any(fixed.left or fixed.refused for fixed in self.files.values())
+
+    def undo(self) -> None:
+        """Write what the files had before.
+
+        Raises:
+            DriverError: PERMISSION, NO_SPACE.
+        """
+        for path, content in self.written.items():
+            write(path, content)
 
 
 def fix_project(sources: Iterable[Path], manifest: Path | None, *, force: bool) -> FixedProject:
@@ -55,17 +70,18 @@ def fix_project(sources: Iterable[Path], manifest: Path | None, *, force: bool) 
     Raises:
         DriverError: DIRTY_TREE if there are such files, or git does not say; PERMISSION, NO_SPACE.
     """
+    contents = {source: _read(source) for source in sources}
+    own = frozenset[str]().union(*(macros_of(content.decode(errors="replace")) for content in contents.values()))
     files: dict[Path, Fixed] = {}
     ported: list[Fixed] = []
     new: dict[Path, bytes] = {}
-    for source in sources:
-        content = _read(source)
+    for source, content in contents.items():
         try:
             text = content.decode()
         except UnicodeDecodeError:
             files[source] = Fixed("", 0, [], frozenset(), "it is not UTF-8")
             continue
-        fixed = fix_source(text, str(source))
+        fixed = fix_source(text, str(source), own)
         if fixed.uses or fixed.left:
             files[source] = fixed
         else:
@@ -82,9 +98,10 @@ def fix_project(sources: Iterable[Path], manifest: Path | None, *, force: bool) 
             new[manifest] = text.encode()
     if not force:
         _refuse_changed(new)
+    old_contents = {path: _read(path) for path in new}
     for path, content in new.items():
         write(path, content)
-    return FixedProject(files, [*new], since, note)
+    return FixedProject(files, old_contents, since, note)
 
 
 def with_release(text: str, since: str) -> tuple[str, str]:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from py_driver.inspecting.cpp_text import arguments, closing, masked, without_comments
+from py_driver.plan.cpp_text import arguments, blanked, closing, masked
 
 _BLOCK: Final = re.compile(r"(?<!\w)TORCH_LIBRARY(_IMPL|_FRAGMENT)?(_EXPAND)?\s*\(")
 _STABLE_BLOCK: Final = re.compile(r"(?<!\w)STABLE_TORCH_LIBRARY(_IMPL|_FRAGMENT)?(_EXPAND)?\s*\(")
 _KEY: Final = re.compile(r"(?:::)?(?:c10|at|torch)::(?:k(CUDA|CPU)|DispatchKey::(\w+))")
 _FUNCTION: Final = re.compile(r"&?((?:::)?\w+(?:::\w+)*(?:<\w+>)?)|TORCH_FN\(\s*&?(\w+(?:::\w+)*)\s*\)")
-_DIRECTIVE: Final = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|else|elif|endif)\b[^\n]*", re.MULTILINE)
+_BOXED: Final = re.compile(r"TORCH_BOX\s*\(.*\)|\w+(?:::\w+)*(?:<[\w:, ]*>)?", re.DOTALL)
+_LINE: Final = r"(?:[^\n\\]|\\\r?\n|\\)*"
+_DIRECTIVE: Final = re.compile(rf"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|else|elif|endif)\b{_LINE}", re.MULTILINE)
 _EMPTY: Final = re.compile(
-    r"^[ \t]*#[ \t]*if[^\n]*\n(?:[ \t\r]*\n|[ \t]*#[ \t]*(?:else|elif)[^\n]*\n)*[ \t]*#[ \t]*endif[^\n]*\n",
+    rf"^[ \t]*#[ \t]*if{_LINE}\n(?:[ \t\r]*\n|[ \t]*#[ \t]*(?:else|elif){_LINE}\n)*[ \t]*#[ \t]*endif[^\n]*\n",
     re.MULTILINE,
 )
+_OF_ARRAYS: Final = re.compile(r"\b(?:bool\s*\[\s*\d+\s*\]|complex\b)")
+_OF_LISTS: Final = re.compile(r"\b(?:int|SymInt|float)\s*\[\s*\d+\s*\]")
+_ARRAY: Final = re.compile(r"\bstd\s*::\s*array\s*<")
 _EVERY_KEY: Final = "CompositeImplicitAutograd"
 """What torch makes of a kernel that is registered without a key."""
 
@@ -71,6 +76,7 @@ def rewrite_registrations(text: str) -> str:
 def left_registrations(text: str) -> list[Left]:
     """The calls in registrations for the stable ABI that it does not have."""
     plain = masked(text)
+    has_arrays = _ARRAY.search(plain) is not None
     left = []
     for found in _STABLE_BLOCK.finditer(plain):
         body = _body(plain, found)
@@ -81,9 +87,12 @@ def left_registrations(text: str) -> list[Left]:
         block = text[start:end]
         for index, _, method, ranges in _calls(block, module):
             parts = [block[slice(*argument)] for argument in ranges]
-            boxed = method == "impl" and len(parts) == 2 and not _KEY.fullmatch(parts[1]) and parts[1][0] != "&"  # noqa: PLR2004
+            boxed = method == "impl" and len(parts) == 2 and _BOXED.fullmatch(parts[1])  # noqa: PLR2004
             if not boxed and not (method == "def" and len(parts) == 1):
                 left.append(Left(start + index, f"{module}.{method}", _why(method)))
+            elif method == "def" and (type_ := _unboxed(parts[0], has_arrays=has_arrays)):
+                why = f"`TORCH_BOX` compiles for `{type_}`, and passes other bytes"
+                left.append(Left(start + index, f"{module}.{method}", why))
     return left
 
 
@@ -152,12 +161,22 @@ def _calls(block: str, module: str) -> list[tuple[int, int, str, list[tuple[int,
 
 
 def _no_directives(plain: str) -> str:
-    return re.sub(r"(?m)^[ \t]*#[^\n]*$", "", plain)
+    return re.sub(rf"(?m)^[ \t]*#{_LINE}$", "", plain)
 
 
 def _boxed(text: str) -> str | None:
-    found = _FUNCTION.fullmatch(without_comments(text))
+    found = _FUNCTION.fullmatch(blanked(text, "comment").strip())
     return f"TORCH_BOX(&{found[1] or found[2]})" if found else None
+
+
+def _unboxed(schema: str, *, has_arrays: bool) -> str:
+    """The type in a schema that the stable ABI passes as bytes and not as what it is; empty without one.
+
+    `ToImpl` of torch/csrc/stable/stableivalue_conversions.h copies the bytes of any type that it does not know, a
+    `std::array` and a `c10::complex` among them.
+    """
+    found = _OF_ARRAYS.search(schema) or (_OF_LISTS.search(schema) if has_arrays else None)
+    return found[0] if found else ""
 
 
 def _why(method: str) -> str:
@@ -192,8 +211,7 @@ def _pruned(text: str) -> str:
 def _blocks(block: str, statements: list[_Statement], head: str, module: str) -> str:
     """The blocks that implement ops: one for statements of one key in a row, under the conditions of the body."""
     plain = masked(block)
-    items: list[tuple[int, str, str]] = [(found.start(), "", found[0].strip()) for found in _DIRECTIVE.finditer(plain)]
-    items = [(index, "", block[index : index + len(line)].strip()) for index, _, line in items]
+    items = [(found.start(), "", block[slice(*found.span())].strip()) for found in _DIRECTIVE.finditer(plain)]
     items += [(statement.start, statement.key, statement.line) for statement in statements]
     lines: list[str] = []
     current = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import tomli
@@ -11,6 +12,7 @@ from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.backends import BUILT, TOOLKITS, backend_of
 from py_driver.matrix.configurations import CPUS, USUAL_CPU
 from py_driver.matrix.toolkits import numbers
+from py_driver.matrix.user_sources import PACKAGE, cutlass_faults, library_faults
 from py_driver.spelling import did_you_mean, near_path
 
 if TYPE_CHECKING:
@@ -68,6 +70,9 @@ _LIBRARY: Final[Mapping[str, type]] = {
     "include": list,
     "minimum-cuda": str,
 }
+_PAIRED: Final[Mapping[str, type]] = {key: _TORCH[key] for key in ("version", "on-request")}
+"""The keys of a table that names further backends of a torch release."""
+_PAIR: Final = _PAIRED.keys()
 _PLATFORM: Final = "platform"
 _DEFAULT_CPUS: Final = "cpus"
 _MOST: Final = 1000
@@ -96,15 +101,10 @@ _TABLES: Final[Mapping[str, Mapping[str, type]]] = {
     "library": _LIBRARY,
 }
 _BRACES: Final = re.compile(r"\{(component|stem|release)\}")
-_PACKAGE: Final = re.compile("[^=]+==[^=]+")
-_PINS: Final = {"wheel": _PACKAGE, "sdist": _PACKAGE, "sha256": re.compile("[0-9a-f]{64}")}
-_TAKEN: Final = {"cpython", "openmp", "python", "sycl_tla", "torch", "tvm_ffi"}
 _OF_PYTHON: Final = {
     "pythons": (re.compile(r"3\.[1-9][0-9]?t?"), "3.13"),
     "pybind-abi": (re.compile(r"_cxxabi[0-9]{4}"), "_cxxabi1016"),
 }
-_NAME: Final = re.compile("[a-z][a-z0-9_]*")
-_ROOT: Final = re.compile(r"(?!\.\.?(/|$))[\w.+-]+(/(?!\.\.?(/|$))[\w.+-]+)*")
 _ARCHIVES: Final = {
     "wheel": {"wheel"},
     "deb": {"deb", "suite", "component"},
@@ -120,10 +120,12 @@ class Extension(NamedTuple):
     Attributes:
         tables: its releases and libraries, by kind.
         cpus: those of the variants that are built by default; empty if it does not say.
+        pairs: further backends, on request, of torch releases that the driver's own matrix has.
     """
 
     tables: Mapping[str, list[Table]]
     cpus: tuple[str, ...] = ()
+    pairs: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 def extended(table: Table, extension: Extension, file: str) -> Table:
@@ -147,9 +149,33 @@ def extended(table: Table, extension: Extension, file: str) -> Table:
             release[key]: release for release in own[kind]
         }
         merged[kind] = list(releases.values())
-    if wrong := list(_contradictions(own, merged, file)):
+    merged["torch"] = [_paired(release, extension.pairs) for release in merged["torch"]]
+    if wrong := [*_contradictions(own, merged, file), *_pairs(extension.pairs, merged, file)]:
         raise DriverError(wrong)
     return merged
+
+
+def _paired(release: Table, pairs: Mapping[str, tuple[str, ...]]) -> Table:
+    """A torch release with the backends that it is paired with on request."""
+    more = pairs.get(release["version"], ())
+    return {**release, "on-request": [*dict.fromkeys([*release.get("on-request", ()), *more])]} if more else release
+
+
+def _pairs(pairs: Mapping[str, tuple[str, ...]], merged: Table, file: str) -> Iterator[Diagnostic]:
+    """What is wrong with further backends of torch releases."""
+    releases = {release["version"]: release for release in merged["torch"]}
+    for version in pairs:
+        origin = f"{file}: [[torch]] {version}"
+        if version in releases:
+            yield from _torch(releases[version], merged, origin)
+        else:
+            advice = f"a table with `version` and `on-request` alone is for {', '.join(releases)}"
+            yield Diagnostic(code=Code.MISSING_KEY, message=f"{origin}: `release` is missing", help=advice)
+
+
+def _is_pair(release: Table) -> bool:
+    """Whether a torch table only names further backends of a release."""
+    return release.keys() == _PAIR
 
 
 def key_of(kind: str) -> str:
@@ -184,7 +210,10 @@ def read_extension(path: Path, warn: Callable[[str], None]) -> Extension:
     if wrong := list(_faults(table, str(path))):
         raise DriverError(wrong)
     cpus = tuple(table.get(_PLATFORM, {}).get(_DEFAULT_CPUS, ()))
-    return Extension(tables={kind: table.get(kind, []) for kind in _TABLES}, cpus=cpus)
+    tables = {kind: table.get(kind, []) for kind in _TABLES}
+    pairs = {release["version"]: tuple(release["on-request"]) for release in tables["torch"] if _is_pair(release)}
+    tables["torch"] = [release for release in tables["torch"] if not _is_pair(release)]
+    return Extension(tables=tables, cpus=cpus, pairs=pairs)
 
 
 def _with_new_keys(table: Table, file: str) -> Iterator[str]:
@@ -223,7 +252,7 @@ def _faults(table: Table, file: str) -> Iterator[Diagnostic]:
             continue
         for number, release in enumerate(releases, 1):
             origin = f"{file}: [[{kind}]] {release.get(key_of(kind), f'number {number}')}"
-            yield from _keys(release, keys, origin)
+            yield from _keys(release, _PAIRED if kind == "torch" and _is_pair(release) else keys, origin)
             pattern, words = _VERSIONS.get(kind, (".+", ""))
             if "version" in release and not re.fullmatch(pattern, str(release["version"])):
                 message = f"{origin}: `version` must be a major and a minor number {words}"
@@ -283,45 +312,9 @@ def _contradictions(own: Mapping[str, list[Table]], merged: Table, file: str) ->
                 yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: {problem}", help=advice)
             yield from _toolkit(release, merged, origin)
     for release in own["cutlass"]:
-        yield from _cutlass(release, f"{file}: [[cutlass]] {release['version']}")
+        yield from cutlass_faults(release, f"{file}: [[cutlass]] {release['version']}")
     for library in own["library"]:
-        yield from _library(library, f"{file}: [[library]] {library['name']}")
-
-
-def _cutlass(release: Table, origin: str) -> Iterator[Diagnostic]:
-    """What is wrong with a CUTLASS release."""
-    pins = [key for key in _PINS if key in release]
-    if len(pins) != 1 or not _PINS[pins[0]].fullmatch(release[pins[0]]):
-        message = f"{origin} must have one of `wheel`, `sdist` and `sha256`"
-        advice = '`wheel = "nvidia-cutlass==3.6.0.0"`, or the SHA-256 of the archive of its git tag, 64 hex digits'
-        yield Diagnostic(code=Code.BAD_VALUE, message=message, help=advice)
-    elif "root" not in release:
-        if pins == ["sdist"]:
-            advice = 'the directory with `include` in the archive: `root = "flash_attn-2.8.3/csrc/cutlass"`'
-            yield Diagnostic(code=Code.MISSING_KEY, message=f"{origin}: `root` is missing", help=advice)
-    elif pins == ["sha256"]:
-        advice = "remove it: the archive of a git tag has its own"
-        yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: `root` goes with `wheel` and `sdist`", help=advice)
-    elif not _ROOT.fullmatch(release["root"]):
-        yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: `root` must be a directory in the archive")
-
-
-def _library(library: Table, origin: str) -> Iterator[Diagnostic]:
-    """What is wrong with a library of headers."""
-    if not _NAME.fullmatch(library["name"]) or library["name"] in _TAKEN or library["name"].startswith("cutlass_"):
-        advice = "lower-case letters, digits and `_`, and none of the names that `depends` has already"
-        yield Diagnostic(code=Code.BAD_NAME, message=f"{origin}: a library cannot have this name", help=advice)
-    if not re.fullmatch(r"https://\S+\.(tar(\.\w+)?|tgz)", library["url"]):
-        message = f"{origin}: `url` must be the https address of a tar archive"
-        yield Diagnostic(code=Code.BAD_VALUE, message=message)
-    if not _PINS["sha256"].fullmatch(library["sha256"]):
-        yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: `sha256` must be 64 lower-case hexadecimal digits")
-    for key, paths in (("root", [library["root"]]), ("include", library["include"])):
-        if wrong := [path for path in paths if not _ROOT.fullmatch(path) and (key, path) != ("include", ".")]:
-            message = f"{origin}: `{wrong[0]}` in `{key}` is no directory in the archive"
-            yield Diagnostic(code=Code.BAD_VALUE, message=message)
-    if not re.fullmatch(r"[1-9][0-9]\.[0-9]{1,2}", library.get("minimum-cuda", "12.3")):
-        yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: `minimum-cuda` must be a major and a minor number")
+        yield from library_faults(library, f"{file}: [[library]] {library['name']}")
 
 
 def _toolkit(release: Table, merged: Table, origin: str) -> Iterator[Diagnostic]:
@@ -383,7 +376,7 @@ def _archive(archive: object, more: Collection[str], merged: Table, origin: str)
         yield Diagnostic(code=Code.WRONG_TYPE, message=message)
         return
     missing = _ARCHIVES[kind].union(more) - archive.keys()
-    pinned = kind == "deb" or _PACKAGE.fullmatch(archive[kind]) is not None
+    pinned = kind == "deb" or PACKAGE.fullmatch(archive[kind]) is not None
     if missing or not pinned:
         lack = f"`{min(missing)}`" if missing else "a name, `==` and a version"
         yield Diagnostic(code=Code.MISSING_KEY, message=f"{origin}: the archive `{archive[kind]}` lacks {lack}")

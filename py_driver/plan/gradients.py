@@ -15,7 +15,7 @@ from py_driver.errors import Note
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import TORCH, values
 from py_driver.manifest.text import SIZE_LIMIT
-from py_driver.plan.includes import blanked, code_of
+from py_driver.plan.cpp_text import blanked, code_of
 from py_driver.plan.op_registrations import registrations
 from py_driver.system.files import is_file
 

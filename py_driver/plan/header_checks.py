@@ -18,6 +18,7 @@ from py_driver.matrix.backends import BUILT
 from py_driver.plan.compile_groups import REGISTRATION, compiles, listers, split
 from py_driver.plan.include_problems import NO_PYBIND11, PYBIND11, Seen, complain, note_source, problem
 from py_driver.plan.includes import PYTHON_HEADERS, first_use, use, uses_python
+from py_driver.plan.module_checks import check_module
 from py_driver.plan.op_checks import OpChecker
 from py_driver.plan.project_files import ProjectFiles
 from py_driver.plan.section_search import ALWAYS, OPENMP, Section
@@ -53,8 +54,14 @@ class Reach(NamedTuple):
     named: bool = False
 
 
-def check_includes(
-    manifest: Manifest, python: Iterable[str], links: Links, unusable: set[str], findings: Findings
+def check_includes(  # noqa: PLR0913  (whose, what of it is known, how it is bound, and where findings go)
+    manifest: Manifest,
+    python: Iterable[str],
+    links: Links,
+    unusable: set[str],
+    findings: Findings,
+    *,
+    pybind: bool = False,
 ) -> Mapping[str, Reach]:
     """What the binding of each backend and each section that is compiled reach, by the names of their targets.
 
@@ -67,6 +74,7 @@ def check_includes(
         links: the project's.
         unusable: files that sections list and that cannot be read.
         findings: gets UNLISTED_HEADER, PATH_ESCAPES, OP_REGISTRATION and notes, of which some are TORCH_NOT_DECLARED.
+        pybind: whether it is bound by pybind11, for one Python each; else PYBIND11_MODULE is UNSUPPORTED.
     """
     compiled = [
         kernel
@@ -90,12 +98,12 @@ def check_includes(
     for backend in backends:
         include = _searched(framework.src, framework.include, backend, directories)
         binding = Section(f"[{bound}]", (framework.src, include), (TORCH,), bound, cutlass, flags)
-        found[binding_target(backend)] = _Walk(files, binding, backend, findings).go()
+        found[binding_target(backend)] = _Walk(files, binding, backend, findings, pybind=pybind).go()
     for kernel in compiled:
         flags = (*values(kernel.cxx_flags), *values(kernel.cuda_flags), *values(kernel.hip_flags))
         include = _searched(kernel.src, kernel.include, kernel.backend.value, directories)
         section = Section(kernel.title, (kernel.src, include), values(kernel.depends), bound, cutlass, flags)
-        found[kernel.target] = _Walk(files, section, kernel.backend.value, findings).go()
+        found[kernel.target] = _Walk(files, section, kernel.backend.value, findings, pybind=pybind).go()
     for path, compiled_by in dict.fromkeys(
         (path, BUILT[kernel.backend.value])
         for kernel in compiled
@@ -104,8 +112,11 @@ def check_includes(
     ):
         _check_arch_list(files, path, compiled_by, findings)
     if split(framework.src)[0] and bound == TORCH:
-        ops = OpChecker(files, _compiled_for(manifest, found), python, findings)
-        if not unusable.intersection(values(framework.src)):
+        by_backend = _compiled_for(manifest, found)
+        ops = OpChecker(files, by_backend, python, findings)
+        if pybind:
+            check_module(files, by_backend, framework.src[0].span, findings)
+        elif not unusable.intersection(values(framework.src)):
             ops.check_import(values(framework.src), framework.src[0].span)
         ops.check_ops()
     if text := next((source for source in framework.src if source.value == REGISTRATION), None):
@@ -186,8 +197,11 @@ class _Walk:
         named: whether a file uses TORCH_EXTENSION_NAME.
     """
 
-    def __init__(self, files: ProjectFiles, section: Section, backend: str, findings: Findings) -> None:
+    def __init__(
+        self, files: ProjectFiles, section: Section, backend: str, findings: Findings, *, pybind: bool
+    ) -> None:
         self._files = files
+        self._pybind = pybind
         self._section = section
         self._backend = backend
         self._findings = findings
@@ -206,7 +220,8 @@ class _Walk:
             if self._files.is_opaque(path):
                 self._reach_all()
             sure = certain or path in self._perhaps
-            if (module := use(self._files.text(path), PYBIND11)) and self._backend in module.backends:
+            module = None if self._pybind else use(self._files.text(path), PYBIND11)
+            if module and self._backend in module.backends:
                 complain(self._files, Seen(path, sure, module), NO_PYBIND11, self._findings)
             name = use(self._files.text(path), _EXTENSION_NAME)
             self.named = self.named or (name is not None and self._backend in name.backends)

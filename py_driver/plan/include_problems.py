@@ -41,7 +41,8 @@ NO_PYBIND11 = Wrong(
     Code.UNSUPPORTED,
     f"`{PYBIND11}` builds for a single Python version; kernels must use the limited API",
     'include "registration.h", register the ops with `TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) { ops.def(...);'
-    " }` and add `REGISTER_EXTENSION(TORCH_EXTENSION_NAME)`; see docs/build-toml.md",
+    " }` and add `REGISTER_EXTENSION(TORCH_EXTENSION_NAME)`; see docs/build-toml.md. Or make wheels alone, one for each"
+    " Python: `driver wheel --binding pybind`",
 )
 
 

@@ -8,23 +8,10 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.matrix.backends import BUILT
+from py_driver.plan.cpp_text import blanked, code_of, without_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-# What does not end goes up to the end of the text, or of the line: each character is looked at once.
-_SKIPPED = re.compile(
-    r'(?P<raw>\b(?:u8|[uUL])?R"(?P<mark>[^\s()\\"]{0,16})\([\s\S]*?(?:\)(?P=mark)"|\Z))'
-    r"|(?P<comment>//[^\n]*|/\*[\s\S]*?(?:\*/|\Z))"
-    r'|"(?:[^"\\\n]|\\[\s\S])*+"?'
-    r"|'(?:[^'\\\n]|\\.)'"
-)
-_HIDING = re.compile(
-    r"""(?:[^\w"'/]++|(?!(?:u8|[uUL])?R"[^\s()\\"]{0,16}\()\w++|"(?:[^"\\\n]|\\[\s\S])*+"?|'(?:[^'\\\n]|\\.)'|'"""
-    r"|//[^\n]*+|/(?![/*]))*+"
-    r'(?P<hidden>(?:u8|[uUL])?R"(?P<mark>[^\s()\\"]{0,16})\([\s\S]*?(?:\)(?P=mark)"|\Z)|/\*[\s\S]*?(?:\*/|\Z))'
-)
-"""All up to the next raw string or `/*` comment, as `_SKIPPED` knows them, and that: these hide directives."""
 
 _DIRECTIVE = re.compile(
     r"^[ \t]*\#[ \t]*(?P<name>[a-z]+)\b"
@@ -95,29 +82,10 @@ def without_comments(text: str) -> str:
     return re.sub(r"[ \t]+$", "", blanked(text, "comment"), flags=re.MULTILINE)
 
 
-def code_of(text: str) -> str:
-    """The text with blanks for comments, strings and characters; the names of quoted `#include`s go too."""
-    return blanked(text)
-
-
-def blanked(text: str, *kinds: str) -> str:
-    """The text with blanks for some groups of `_SKIPPED`, or for all of it: other characters stay where they are."""
-
-    def blank(found: re.Match[str]) -> str:
-        return re.sub(r"[^\n]", " ", found[0]) if not kinds or any(found[kind] for kind in kinds) else found[0]
-
-    return _SKIPPED.sub(blank, text)
-
-
 def _directives(text: str) -> list[re.Match[str]]:
     """The directives of a text, each a match of `_DIRECTIVE`; what stands behind one ends where a comment begins."""
     end = max((found.end() for found in _DIRECTIVE.finditer(text)), default=0)  # long texts have all of them at the top
-    parts, at = [], 0
-    while found := _HIDING.match(text, at, end):
-        parts.append(text[at : found.start("hidden")])
-        parts.append(re.sub(r"[^\n]", " ", found["hidden"]))
-        at = found.end()
-    return list(_DIRECTIVE.finditer("".join([*parts, text[at:end]])))
+    return list(_DIRECTIVE.finditer(without_hidden(text, end)))
 
 
 def scan(text: str) -> tuple[Include, ...]:

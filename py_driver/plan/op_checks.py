@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from py_driver.errors import Code
 from py_driver.manifest.paths import SOURCES
 from py_driver.matrix.backends import BUILT
-from py_driver.plan.includes import code_of, seen
+from py_driver.plan.cpp_text import code_of
+from py_driver.plan.includes import seen
 from py_driver.plan.op_registrations import DIRECTIVE, registrations, without_directives
 from py_driver.plan.op_schema import SchemaProblem, name_problem, schema_problem
 from py_driver.spelling import did_you_mean

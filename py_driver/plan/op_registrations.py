@@ -9,7 +9,8 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from py_driver.plan.includes import blanked, scan
+from py_driver.plan.cpp_text import blanked
+from py_driver.plan.includes import scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

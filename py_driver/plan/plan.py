@@ -64,10 +64,11 @@ class Variant(NamedTuple):
         metadata: what its metadata.json says besides the id and the digest.
         suffix: what tells it from others of the same configuration, see `py_driver.plan.overrides`; empty for most.
         more_flags: the name of one of its groups and further options for that, likewise.
-        module: the dotted name of the extension module that it is, if it is one of a setup.py; else empty.
+        module: the dotted name of the extension module that it is, if it is one of a setup.py; else empty: a package.
         binding: whether the module's functions are bound by PYBIND11_MODULE.
-        library_suffix: the end of the name of the module's library: `.so`, `.abi3.so`; empty with a binding.
-        python: the one that the module is for; None for every Python.
+        library_suffix: the end of the name of the module's library: `.so`, `.abi3.so`; empty with a binding. Of a
+            package, if it is for one Python.
+        python: the one that it is for; None for every Python.
         triton: the name of the target with what Triton has compiled for it; empty if nothing was.
         slice: what a slice has of its variant, see `py_driver.plan.slices`; None for a variant with all device code.
     """
@@ -95,8 +96,8 @@ class Variant(NamedTuple):
 
     @property
     def identifier(self) -> str:
-        """How the `kernels` client names its directory: a slice's has the name of its variant."""
-        return spell(self.configuration) if self.slice else self.name
+        """How the `kernels` client names its directory: a slice's, and a package's for a Python, has the usual name."""
+        return spell(self.configuration) if self.slice or (self.python and not self.module) else self.name
 
     @property
     def shown_archs(self) -> str:
@@ -185,13 +186,19 @@ class Plan(NamedTuple):
         return own_names(self.python_root, self.python)
 
 
-def plan_directory(directory: Path, releases: Releases, *, strict_archs: bool = False) -> Plan:
+def plan_directory(directory: Path, releases: Releases, *, strict_archs: bool = False, pybind: bool = False) -> Plan:
     """What is built of the project in a directory.
+
+    Args:
+        directory: of the project.
+        releases: to build for.
+        strict_archs: as in `make_plan`.
+        pybind: as in `load`.
 
     Raises:
         DriverError: all that `load` and `make_plan` raise.
     """
-    return make_plan(load(directory, releases), releases.matrix, strict_archs=strict_archs)
+    return make_plan(load(directory, releases, pybind=pybind), releases.matrix, strict_archs=strict_archs)
 
 
 def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -> Plan:

@@ -69,12 +69,13 @@ class Project(NamedTuple):
         return [Diagnostic(code=note.code, message=note.message, span=note.span) for note in self.notes if note.code]
 
 
-def load(directory: Path, releases: Releases) -> Project:
+def load(directory: Path, releases: Releases, *, pybind: bool = False) -> Project:
     """Read the project in a directory.
 
     Args:
         directory: as the user gave it; errors name files relative to the working directory as this does.
         releases: to build for.
+        pybind: whether it is to be bound by pybind11, for one Python each; see `py_driver.plan.for_pythons`.
 
     Raises:
         DriverError: NO_MANIFEST, PERMISSION, what keeps build.toml from being read, or all that is wrong with it and
@@ -107,7 +108,7 @@ def load(directory: Path, releases: Releases) -> Project:
     named = findings.has(("general" if manifest.edition else TORCH, "name")) and findings.is_right(manifest.name.span)
     python = package_files(manifest, links, findings) if named else ()
     checker.check_packages(manifest, python)
-    reach = check_includes(manifest, python, links, checker.unusable, findings)
+    reach = check_includes(manifest, python, links, checker.unusable, findings, pybind=pybind)
     check_op_names(directory, python, findings)
     note_cpus(manifest, findings)
     if diagnostics := findings.diagnostics():
@@ -163,6 +164,8 @@ def read_manifest(directory: Path) -> bytes:
 def _in_its_place(directory: Path) -> str:
     """What to do without a build.toml: about a file or a directory that is spelt alike, if there is one."""
     advice = "name the directory of a kernel project, or create one with `driver init`"
+    if (directory / "setup.py").is_file():
+        advice = "`driver check` lists the variants of a setup.py; `driver adopt` makes a build.toml of it"
     if (directory / MANIFEST).is_symlink():
         return f"{directory / MANIFEST} is a symbolic link that leads nowhere; correct it"
     if directory.is_file():

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from py_driver.manifest.model import Manifest
     from py_driver.matrix.configurations import Configuration
     from py_driver.publishing.public_api import Offer
+    from py_driver.publishing.release_record import Changed
     from py_driver.publishing.timings import Figures
 
 CARD: Final = "README.md"
@@ -69,6 +70,7 @@ class Facts(NamedTuple):
         schemas: of its ops.
         reports: of its benchmarks.
         made: by what the card was made.
+        changed: what changed since the last release; None if that was not recorded of this build.
     """
 
     manifest: Manifest
@@ -83,6 +85,7 @@ class Facts(NamedTuple):
     schemas: Sequence[str]
     reports: Sequence[Figures]
     made: str
+    changed: Changed | None
 
     @property
     def loading(self) -> str:
@@ -95,7 +98,11 @@ class Facts(NamedTuple):
 
 
 def card_facts(
-    manifest: Manifest, repo_id: str, variants: Mapping[str, Mapping[str, Any]], files: Mapping[str, str]
+    manifest: Manifest,
+    repo_id: str,
+    variants: Mapping[str, Mapping[str, Any]],
+    files: Mapping[str, str],
+    changed: Changed | None = None,
 ) -> Facts:
     """What a card says.
 
@@ -104,6 +111,7 @@ def card_facts(
         repo_id: where it is published; empty if nobody said.
         variants: what the metadata.json of each variant says, by identifier.
         files: the texts of the project's binding, of its Python files and of its benchmarks' reports, by their paths.
+        changed: what changed since the last release.
     """
     root = f"{manifest.python_root}/"
     python = {path.removeprefix(root): text for path, text in files.items() if path.startswith(root)}
@@ -123,6 +131,7 @@ def card_facts(
         schemas=schemas(binding, manifest.built or BUILT),
         reports=[report for text in reports if (report := figures(text))],
         made=f"{MADE} {__version__}",
+        changed=changed,
     )
 
 

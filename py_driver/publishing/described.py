@@ -16,6 +16,7 @@ from py_driver.publishing.git import sources
 from py_driver.publishing.provenance import Sources, document_paths
 from py_driver.publishing.public_api import tests
 from py_driver.publishing.release import BUILDER, read_variants, target
+from py_driver.publishing.release_record import recorded_changes
 from py_driver.system.files import is_directory, is_file
 
 if TYPE_CHECKING:
@@ -159,6 +160,8 @@ class Described(NamedTuple):
             ],
             "benchmark-scripts": list(self.scripts),
             "tests": {name: list(found) for name, found in self.tests.items()},
+            "since": facts.changed and facts.changed.since,
+            "changes": [change._asdict() for change in facts.changed.changes] if facts.changed else None,
             "builder": BUILDER,
             "commit": self.sources.commit or None,
             "dirty": self.sources.dirty,
@@ -189,7 +192,7 @@ def describe(
     metadata = {variant.row.name: variant.built.metadata for variant in variants if variant.built}
     commit, differs, unknown = _sources(directory, {MANIFEST, *plan.files})
     return Described(
-        facts=card_facts(manifest, where, metadata, texts(project)),
+        facts=card_facts(manifest, where, metadata, texts(project), recorded_changes(directory, metadata)),
         variants=variants,
         foreign=_foreign(project, plan),
         tests={name: tests(text) for name, text in texts_of_tests(directory).items()},

@@ -21,6 +21,9 @@ _FINDERS: Final = (
 _SUFFIXES: Final = ("EXTENSION_SUFFIXES", "all_suffixes", "EXT_SUFFIX", "SHLIB_SUFFIX")
 """How code asks for the end of a library's name; the last two are configuration variables."""
 
+_FILE: Final = "__file__"
+"""What a module says of its place: in a wheel of several variants another directory, without the project's files."""
+
 _LIBRARY: Final = re.compile(r"([\w.*?\[\]{}-]*)\.so(\.\d+)*|([\w.*?\[\]{}-]*)\.pyd|\.abi3")
 """The end of a text that names libraries."""
 
@@ -74,6 +77,8 @@ def _span(path: str, content: bytes, line: int, column: int) -> Span:
 def _use(node: ast.AST, names: set[str]) -> str:
     """How a node finds a library by its path, as written; empty if it does not."""
     if isinstance(node, (ast.Attribute, ast.Name)) and _last(node) in {*_FINDERS, *_SUFFIXES}:
+        return ast.unparse(node)
+    if isinstance(node, ast.Attribute) and node.attr == _FILE and _last(node.value) in names:
         return ast.unparse(node)
     if isinstance(node, ast.alias) and node.asname and node.name.rpartition(".")[2] in {*_FINDERS, *_SUFFIXES}:
         return node.name

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.actions.workspace import held
-from py_driver.building.abi_check import build_program, check, expectations
 from py_driver.building.selection import made_from
 from py_driver.building.variant_dir import BUILD, present, read_metadata
 from py_driver.errors import Code, DriverError, error
@@ -21,10 +20,12 @@ from py_driver.plan.project import MANIFEST, load
 from py_driver.plan.slices import sliced
 from py_driver.publishing.card import CARD, MADE, card_facts, make_card
 from py_driver.publishing.card_files import benchmarks, texts
-from py_driver.publishing.git import sources
 from py_driver.publishing.hub import Hub
 from py_driver.publishing.provenance import documents
 from py_driver.publishing.release import Changes, changes, make_file, read_to_ship, target
+from py_driver.publishing.release_record import recorded_changes
+from py_driver.publishing.shipment import check_libraries, committed
+from py_driver.publishing.shipped_statements import shipped_statements
 from py_driver.publishing.slices import INDEX, make_index, read_slices
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from py_driver.publishing.release import BuiltVariant, File
 
 _MAIN = "main"
-_LIBRARY = ".so"
 _VARIANT = rf"{BUILD}/([a-z0-9_-]+)/{re.escape(METADATA)}"
 
 
@@ -139,16 +139,14 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
     plan = make_plan(project, releases.matrix, strict_archs=options.strict_archs)
     scripts, notes = benchmarks(directory, "*.py")
     reports, _ = benchmarks(directory, "*.json")
-    commit, changed = sources(directory, {MANIFEST, *plan.files, *(file.path for file in (*scripts, *reports))})
-    if changed and not options.allow_dirty:
-        message = f"{directory} has changes that are not committed: {changed}"
-        raise error(Code.DIRTY_TREE, message, help="commit them, or publish with --allow-dirty")
+    published = {MANIFEST, *plan.files, *(file.path for file in (*scripts, *reports))}
+    commit = committed(directory, published, allow_dirty=options.allow_dirty)
     with held(directory, plan, output):
         chosen = present(directory, plan, patterns, words=options.words)
         built = read_to_ship(directory, plan, chosen, releases.lock)
         parts = read_slices(directory, sliced(plan, chosen), releases.lock) if options.slices else []
         pairs = [*zip(chosen, built, strict=True)]
-        _check([*pairs, *(pair for part in parts for pair in part.pairs)], releases, output)
+        check_libraries([*pairs, *(pair for part in parts for pair in part.pairs)], releases, output)
         if taken is not None and taken.setdefault((repo_id, branch), directory) != directory:
             message = f"{taken[repo_id, branch]} and {directory} would both be published to {branch} of {repo_id}"
             raise error(Code.FOREIGN_FILE, message, help="give each project its own `repo-id` or `version`")
@@ -162,14 +160,17 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
                     hub.create(name, private=options.private)
             heads = hub.heads()
             index = make_index(_known_index(hub, heads, branch), branch, built, parts) if parts else b""
-            more = [*scripts, make_file(INDEX, index)] if parts else scripts
+            stated, unfit = shipped_statements(directory, built)
+            notes += unfit
+            more = [*scripts, *stated, *([make_file(INDEX, index)] if parts else [])]
             # The index is last: what it names is there.
             own.append(release(branch, pairs, counted(len(built), "variant"), more))
             if refused := _no_card(hub, heads, branch, f"v{manifest.version}"):
                 goals, notes = own, [*notes, refused]
             else:
                 described = _described(hub, heads, branch, built)
-                card = make_card(card_facts(manifest, repo_id, described, texts(project)))
+                record = recorded_changes(directory, described)
+                card = make_card(card_facts(manifest, repo_id, described, texts(project), record))
                 title = f"Card of {manifest.name.value} {manifest.version}"
                 goals = [*own, _Goal(_MAIN, (make_file(CARD, card),), (), title)]
             done = tuple(_bring_all(hub, heads, goals, options))
@@ -322,22 +323,6 @@ def _lacks(hub: Hub, head: str, goal: _Goal) -> str:
     """The path of a file that differs from the goal in a commit; empty if none does."""
     left = changes(goal.files, hub.files(head), goal.places)
     return (*(file.path for file in left.added), *left.deleted, "")[0]
-
-
-def _check(variants: Iterable[tuple[Variant, BuiltVariant]], releases: Releases, output: Output) -> None:
-    """Check the extensions once more: what lies in build/ is what is published."""
-    places = {
-        file.content: {"--archs": ",".join(variant.exact_archs)} if variant.exact_archs else {}
-        for variant, built in variants
-        for file in built.files
-        if file.path.endswith(_LIBRARY) and isinstance(file.content, Path)
-    }
-    if not places:
-        return
-    program = build_program(output)
-    checked = [check(program, path, {**expectations(path), **exact}, releases) for path, exact in places.items()]
-    if wrong := [found for verdict in checked if (found := verdict.diagnostic())]:
-        raise DriverError(wrong)
 
 
 def _described(

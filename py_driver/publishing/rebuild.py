@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
     from py_driver.plan.plan import Plan, Variant
+    from py_driver.publishing.rebuilt_statement import About
 
 
 class Place(NamedTuple):
@@ -65,6 +66,7 @@ class Task(NamedTuple):
         place: where the variants are that they are compared with.
         here: what git says of the sources, for those that are published.
         how: what was chosen for them.
+        about: what a signed statement is to name of the project; None if there is to be none.
     """
 
     directory: Path
@@ -73,6 +75,7 @@ class Task(NamedTuple):
     place: Place
     here: tuple[Sources, str] = (Sources(), "")
     how: Chosen = Chosen()
+    about: About | None = None
 
 
 T = TypeVar("T")

@@ -215,6 +215,35 @@ def read_to_ship(directory: Path, plan: Plan, chosen: Sequence[Variant], lock: L
     return built
 
 
+def read_built(path: Path) -> BuiltVariant:
+    """A variant that was built just now, as it is.
+
+    Args:
+        path: its directory, which has the name of its identifier.
+
+    Raises:
+        DriverError: PERMISSION if something cannot be read.
+    """
+    with reading(path):
+        metadata, files = read_metadata(path) or {}, _files(path)
+    return BuiltVariant(name=path.name, metadata=metadata, files=tuple(file for _, file in sorted(files.items())))
+
+
+def unique_ids(directory: Path, plan: Plan) -> dict[str, str]:
+    """The unique ids of a project's builds, by the names of the identities.
+
+    Raises:
+        DriverError: PERMISSION if a file cannot be read.
+    """
+    contents = _Contents(directory)
+    return {identity.name: _unique_id(plan, identity.name, contents) for identity in plan.identities}
+
+
+def _unique_id(plan: Plan, name: str, contents: Mapping[str, bytes]) -> str:
+    identity = next(identity for identity in plan.identities if identity.name == name)
+    return identity.unique_id(plan.module, contents)
+
+
 class _Contents(dict[str, bytes]):
     """The contents of a project's files, each read when it is asked for first."""
 
@@ -237,10 +266,9 @@ def _files(directory: Path) -> dict[str, File]:
 
 def _stale(variant: Variant, plan: Plan, metadata: Mapping[str, Any], contents: Mapping[str, bytes]) -> Iterator[str]:
     """What a variant was built from that the project is not, or no longer."""
-    identity = next(identity for identity in plan.identities if identity.name == variant.identity)
     expected = {
         **variant.metadata,
-        "id": identity.unique_id(plan.module, contents),
+        "id": _unique_id(plan, variant.identity, contents),
         "provenance": {"kernel-builder": {"version": BUILDER}},
     }
     choices = chosen(metadata)

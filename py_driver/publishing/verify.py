@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py_driver import __version__
 from py_driver.building.file_names import true_names
 from py_driver.building.made import remember
 from py_driver.building.selection import choose, made_from
-from py_driver.building.variant_dir import BUILD, differences, present, read_metadata, remove_bytecode
+from py_driver.building.variant_dir import BUILD, differences, files_of, present, read_metadata, remove_bytecode
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.output import printable
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import MANIFEST, load
+from py_driver.publishing.downloaded import downloaded
 from py_driver.publishing.git import sources
 from py_driver.publishing.provenance import Sources, read_statement, statement_path
 from py_driver.publishing.rebuild import Place, Rebuilt, Task, rebuild
+from py_driver.publishing.rebuilt_statement import About, Same
 from py_driver.publishing.release import target
 from py_driver.system.environment import bare
+from py_driver.system.files import sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
+    from contextlib import ExitStack
+    from pathlib import Path
 
     from py_driver.actions.executed import VariantActions
     from py_driver.building.build import Options
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from py_driver.matrix.lock import Lock
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
-    from py_driver.plan.plan import Plan, Variant
+    from py_driver.plan.plan import Plan
 
 _DIFFOSCOPE = "diffoscope"
 _SHOWN = 5
@@ -66,6 +68,7 @@ class Verified:
         differences: what is not the same, a file each; see `variant_dir.differences`.
         hint: of other sources or another driver that it may have been built from, as its published statement says.
         report: what diffoscope says of the differences, if it was asked.
+        same: what can be stated of it, if it is the same and that was asked.
     """
 
     variant: str
@@ -73,6 +76,7 @@ class Verified:
     differences: tuple[str, ...]
     hint: str = ""
     report: str = ""
+    same: Same | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,12 +89,14 @@ class VerifyOptions:
         release: what is published, if that is compared and not `build/`.
         diffoscope: let that say how variants differ. It looks into them with many programs, so whoever published them
             could find a fault in one of those.
+        stated: where what is rebuilt is published, if statements of it are to be signed.
     """
 
     patterns: Sequence[str]
     build: Options
     release: Release | None = None
     diffoscope: bool = False
+    stated: Release | None = None
 
 
 Result = Rebuilt[Verified]
@@ -120,18 +126,22 @@ def make_task(directory: Path, releases: Releases, output: Output, options: Veri
 
     Raises:
         DriverError: FILE_MISSING if there is nothing to compare; FOREIGN_FILE if there is what is no variant of the
-            project and no patterns are given; see `hub.Hub` and reading a project.
+            project and no patterns are given; see `hub.Hub` and reading a project; if statements are to be signed,
+            DIRTY_TREE if the sources are not those of a commit, and what `target` raises.
     """
     project = load(directory, releases)
     plan = make_plan(project, releases.matrix, strict_archs=options.build.strict_archs)
     patterns, words, release = options.patterns, options.build.words, options.release
     named = choose(plan, patterns, words) if patterns or words.given else plan.variants
     place = Place(directory)
+    about = _about(directory, project.manifest, plan, options.stated) if options.stated else None
     if release:
-        place = stack.enter_context(_published(project.manifest, named, release, output))
+        repo_id, branch = target(project.manifest, release.repo_id, release.branch)
+        paths = [*(f"{BUILD}/{variant.name}/*" for variant in named), statement_path("*")]
+        place = stack.enter_context(downloaded(repo_id, branch, paths, output))
     chosen = present(place.directory, plan, patterns, place.name, words=words)
     here = _here(directory, plan) if release else (Sources(), "")
-    return Task(directory, plan, chosen, place, here)
+    return Task(directory, plan, chosen, place, here, about=about)
 
 
 def verify(tasks: Iterable[Task], releases: Releases, output: Output, options: VerifyOptions) -> dict[Path, Result]:
@@ -169,11 +179,30 @@ def _compared(task: Task, variant: str, fresh: Path, lock: Lock, options: Verify
         found = differences(named, there)
         if not found:
             [planned] = [planned for planned in task.chosen if planned.name == variant]
-            remember(named, made_from(task.plan, planned, read_metadata(named) or {}, lock))
-            return Verified(variant=variant, place=shown, differences=())
+            metadata = read_metadata(named) or {}
+            archives = made_from(task.plan, planned, metadata, lock)
+            remember(named, archives)
+            digests = {f"{BUILD}/{variant}/{name}": sha256(path.read_bytes()) for name, path in files_of(named).items()}
+            same = Same(task.about, variant, str(metadata["id"]), digests, archives) if task.about else None
+            return Verified(variant=variant, place=shown, differences=(), same=same)
         hint = _hint(place.directory / statement_path(variant), task.here)
         report = diffoscope(named, there) if options.diffoscope else ""
     return Verified(variant=variant, place=shown, differences=found, hint=hint, report=report)
+
+
+def _about(directory: Path, manifest: Manifest, plan: Plan, release: Release) -> About:
+    """What a statement names of a project: where it is published, and a commit that has all its sources.
+
+    Raises:
+        DriverError: DIRTY_TREE; see `target`.
+    """
+    repository, _ = target(manifest, release.repo_id, release.branch)
+    commit, changed = sources(directory, {MANIFEST, *plan.files})
+    if changed or not commit.commit:
+        what = f"has changes that are not committed: {changed}" if changed else "is in no git repository"
+        advice = "a statement names the commit that was built: commit the sources"
+        raise error(Code.DIRTY_TREE, f"{directory} {what}", help=advice)
+    return About(repository, manifest.version, commit)
 
 
 def _here(directory: Path, plan: Plan) -> tuple[Sources, str]:
@@ -213,23 +242,6 @@ def diffoscope(fresh: Path, there: Path) -> str:
     environ = bare({"LC_ALL": "C.UTF-8"})
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=environ)
     return "\n".join(printable(line) for line in done.stdout.rstrip().splitlines())
-
-
-@contextmanager
-def _published(manifest: Manifest, named: Sequence[Variant], release: Release, output: Output) -> Iterator[Place]:
-    """What the Hub has of a project, brought here for as long as this lasts."""
-    from py_driver.publishing.hub import Hub  # noqa: PLC0415  (half a second, and only this needs it)
-
-    repo_id, branch = target(manifest, release.repo_id, release.branch)
-    hub = Hub(repo_id)
-    head = hub.heads().get(branch, "")
-    if not head:
-        message = f"{hub.address} has no branch {branch}"
-        raise error(Code.FILE_MISSING, message, help="publish it first, or name another with --branch or --repo-id")
-    with tempfile.TemporaryDirectory() as folder, output.task(f"downloading {repo_id} of {branch}") as task:
-        hub.download(head, [*(f"{BUILD}/{variant.name}/*" for variant in named), statement_path("*")], Path(folder))
-        task.done(f"commit {head}")
-        yield Place(Path(folder), f"{hub.address}/tree/{head}/{BUILD}")
 
 
 def failures(verified: Sequence[Verified]) -> list[Diagnostic]:

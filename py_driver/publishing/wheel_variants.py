@@ -112,8 +112,8 @@ def merge(texts: Iterable[tuple[str, bytes]]) -> bytes:
         texts: the label in each wheel's file name, and its `variant.json`.
 
     Raises:
-        ValueError: a text is no `variant.json` of this driver, or two variants have the same properties: an
-            installer could not choose.
+        ValueError: a text is no `variant.json` of this driver; two variants have the same properties, so that an
+            installer could not choose; or two wheels have one label and other properties, of which the index has one.
     """
     variants: dict[str, Any] = {}
     for label, text in texts:
@@ -125,7 +125,9 @@ def merge(texts: Iterable[tuple[str, bytes]]) -> bytes:
         if other := next((name for name, known in variants.items() if known == own[label] and name != label), None):
             message = f"the variants `{other}` and `{label}` have the same properties"
             raise ValueError(message)
-        variants |= own
+        if variants.setdefault(label, own[label]) != own[label]:
+            message = f"two wheels of the variant `{label}` have different properties"
+            raise ValueError(message)
     return _text(variants)
 
 

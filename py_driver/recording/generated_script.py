@@ -21,6 +21,9 @@ _KEYWORDS: Final = frozenset({"cmdclass", "ext_modules", "name", "packages", "py
 _READ: Final = (".cfg", ".in", ".md", ".rst", ".toml", ".txt", ".py", ".egg-info")
 """What setuptools may read of a project by itself."""
 
+_EXTENSIONS: Final = "ext_modules"
+"""The keyword without which setuptools looks for packages and modules by itself."""
+
 _PYTHON: Final = frozenset({"packages", "py_modules"})
 """The keywords that put files of the project into its wheel."""
 
@@ -70,7 +73,8 @@ def _is_known_import(statement: ast.stmt) -> bool:
 def _is_setup(call: ast.expr) -> bool:
     if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "setup"):
         return False
-    if call.args or not {keyword.arg for keyword in call.keywords} <= _KEYWORDS:
+    names = {keyword.arg for keyword in call.keywords}
+    if call.args or not {_EXTENSIONS} <= names <= _KEYWORDS:
         return False
     return all(
         _is_empty(keyword.value) if keyword.arg in _PYTHON else _is_plain(keyword.value) for keyword in call.keywords

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from py_driver.errors import Code, error
 from py_driver.recording.facts import facts
 from py_driver.recording.git_copy import GIT, Entry, repository_entries, size_of
+from py_driver.recording.git_index import INDEX, index_digest
 from py_driver.system.files import contains, reading
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ _BLOCK: Final = 1 << 20
 _FILE: Final = 0o644
 _PROGRAM: Final = 0o755
 
-_OF_GIT: Final = ("HEAD", "packed-refs", "refs", "shallow", "config")
-"""What of a `.git` decides the version of a project; the rest changes whenever somebody looks at it."""
+_OF_GIT: Final = ("HEAD", "packed-refs", "refs", "shallow", "config", INDEX)
+"""What of a `.git` decides the version and the files of a project; the rest changes whenever somebody looks at it."""
 
 _MADE: Final = (
     *("build/bdist.*", "build/lib*", "build/temp*", "*.egg-info", "*.dist-info", "dist", GIT),
@@ -37,8 +38,9 @@ _CACHES: Final = "__pycache__"
 def entries(directory: Path) -> list[Entry]:
     """The files of a project that a build sees, sorted.
 
-    A link within the project stays one. One that leads elsewhere in the same git repository is copied as what it leads
-    to; one that leads out is refused, since it could show a setup.py of others any file of this machine.
+    A link within the project stays one. One that leads to what is not copied of the project, or elsewhere in the same
+    git repository, is copied as what it leads to; one that leads out is refused, since it could show a setup.py of
+    others any file of this machine.
 
     Args:
         directory: of the project, as an absolute path without links.
@@ -64,10 +66,16 @@ def digest(found: list[Entry]) -> str:
         if parts[0] == GIT and (len(parts) == 1 or parts[1] not in _OF_GIT):
             continue
         with reading(entry.source):
-            value = entry.link or content_digest(entry.source)
+            value = entry.link or _value(entry)
             mode = 0 if entry.link else entry.source.stat().st_mode & stat.S_IXUSR
         total.update(f"{entry.path}\0{mode}\0{value}\0".encode(errors="surrogateescape"))
     return total.hexdigest()
+
+
+def _value(entry: Entry) -> str:
+    """What a file counts with: its content; of the index of git, what is tracked."""
+    is_index = entry.path == f"{GIT}/{INDEX}"
+    return index_digest(entry.source.read_bytes()) if is_index else content_digest(entry.source)
 
 
 def copy(found: list[Entry], target: Path) -> None:
@@ -147,7 +155,7 @@ def _walk(root: Path, directory: Path, below: str, repository: Path, entered: tu
         children = list(listing)
     for entry in children:
         path = below + entry.name
-        if any(fnmatch.fnmatchcase(path, pattern) for pattern in table["top"]):
+        if _is_of_tools(path):
             continue
         source = Path(entry.path)
         if entry.is_symlink():
@@ -161,10 +169,23 @@ def _walk(root: Path, directory: Path, below: str, repository: Path, entered: tu
             yield from [Entry(path=path, source=source)] if path != GIT else repository_entries(source)
 
 
+def _is_of_tools(path: str) -> bool:
+    """Whether a build has written an entry of a project's directory."""
+    return any(fnmatch.fnmatchcase(path, pattern) for pattern in facts()["copy"]["top"])
+
+
+def _is_copied(inner: str) -> bool:
+    """Whether a path of a project is copied with it."""
+    parts = inner.split("/")
+    tops = ("/".join(parts[: count + 1]) for count in range(len(parts)))
+    return not any(map(_is_of_tools, tops)) and not {*parts} & {*facts()["copy"]["names"]}
+
+
 def _link(root: Path, source: Path, path: str, repository: Path, entered: tuple[str, ...]) -> Iterator[Entry]:
     target = os.path.realpath(source)
     text = os.readlink(source)  # noqa: PTH115  (as it is)
-    if not os.path.exists(target) or (contains(str(root), target) and not text.startswith("/")):  # noqa: PTH110  (a link to nothing stays one)
+    own = contains(str(root), target) and _is_copied(os.path.relpath(target, root))
+    if not os.path.exists(target) or (own and not text.startswith("/")):  # noqa: PTH110  (a link to nothing stays one)
         yield Entry(path=path, source=source, link=text)
     elif not contains(str(repository), target):
         message = f"`{path}` of the project is a link that leads out of it, to {target}"

@@ -154,7 +154,7 @@ class _Run:
         self._limits: dict[str, int] = limits or facts()["limits"]
         self._system: BuildSystem = read_build_system(self._directory)
         self._entries = project_copy.entries(self._directory)
-        self._passed = variables.passed(self._directory)
+        self._passed = variables.passed(self._directory, self._system.requires)
         self._named = {**variables.forced(self._directory), **self._passed}
         facts_of_run = [
             FORMAT,
@@ -165,6 +165,7 @@ class _Run:
             repr(self._system),
             chosen(self._system.requires),
             sorted(self._named.items()),
+            variables.day(self._directory),
             sandbox.isolation(),
         ]
         self.key = sha256(json.dumps(facts_of_run).encode())[:24]

@@ -1,39 +1,98 @@
-"""The variables of the environment that a setup.py sees: what the configuration needs, and what it names itself."""
+"""The variables of the environment that a build sees: those that it names itself; and the date, if it asks for it."""
 
 from __future__ import annotations
 
+import ast
+import fnmatch
 import os
 import re
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from py_driver.recording.build_requirements import normalized
 from py_driver.recording.build_system import SETUP
 from py_driver.recording.facts import facts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Mapping
 
 _NAMED: Final = re.compile(r"""(["'])([A-Z][A-Z0-9_]{2,})\1""")
 _FORCE_BUILD: Final = re.compile(r"""(["'])([A-Z][A-Z0-9_]*_FORCE_BUILD)\1""")
+_OF_CMAKE: Final = re.compile(r"\bENV\{([A-Z][A-Z0-9_]{2,})\}")
+_CMAKE_FILES: Final = ("CMakeLists.txt", "*.cmake", "cmake/**/*.cmake")
+_TIME: Final = re.compile(r"\b(?:datetime|strftime|gmtime|localtime|time\.time(?:_ns)?\(\))")
+"""How Python asks for the time; a version may have the date."""
+
+_CMAKE_ARGS: Final = "CMAKE_ARGS"
 _MOST_BYTES: Final = 4 << 20
 
 
 def scripts(directory: Path) -> list[Path]:
-    """The Python files that may run in a build: those of the project's directory itself, setup.py first."""
-    found = sorted(path for path in directory.glob("*.py") if path.is_file())
-    return sorted(found, key=lambda path: path.name != SETUP)
+    """The Python files that may run in a build, setup.py first.
 
-
-def passed(directory: Path, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables of the user's environment that a project names in its scripts, without secrets; sorted.
+    They are those of the project's directory itself, and what these import of the project.
 
     Args:
         directory: of the project.
+    """
+    own = sorted(path for path in directory.glob("*.py") if path.is_file())
+    found = dict.fromkeys(sorted(own, key=lambda path: path.name != SETUP))
+    waiting = list(found)
+    while waiting:
+        new = [path for path in _imported(waiting.pop(), directory) if path not in found]
+        found.update(dict.fromkeys(new))
+        waiting += new
+    return list(found)
+
+
+def _imported(script: Path, directory: Path) -> Iterator[Path]:
+    """The files of a project that a script imports, with those of their packages."""
+    try:
+        tree = ast.parse(script.read_bytes()[:_MOST_BYTES])
+    except (SyntaxError, ValueError, OSError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            base = script.parents[node.level - 1] if node.level else directory
+            head = node.module.split(".") if node.module else []
+            names = [[*head, alias.name] for alias in node.names]
+        elif isinstance(node, ast.Import):
+            base, names = directory, [alias.name.split(".") for alias in node.names]
+        else:
+            continue
+        if base == directory or directory in base.parents:
+            for parts in names:
+                for count in range(1, len(parts) + 1):
+                    module = Path(base, *parts[:count])
+                    yield from filter(Path.is_file, (module.with_suffix(".py"), module / "__init__.py"))
+
+
+def passed(directory: Path, requires: Iterable[str] = (), environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables of the user's environment that a project or its build tools name, without secrets; sorted.
+
+    Args:
+        directory: of the project.
+        requires: its build requirements.
         environ: where they are; the process's own if None.
     """
     environ = os.environ if environ is None else environ
-    named = {name for _, name in _NAMED.findall(_text(directory))}
-    return {name: environ[name] for name in sorted(named) if name in environ and _may_pass(name)}
+    text = _text(directory)
+    named = {name for _, name in _NAMED.findall(text)} | _named_for_cmake(directory)
+    tools = {normalized(requirement) for requirement in requires}
+    for tool, patterns in facts()["variables"]["of"].items():
+        if tool in tools or re.search(rf"""["']{tool.replace("-", "[-_]")}\b""", text):
+            named.update(name for name in environ if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns))
+    found = {name: environ[name] for name in sorted(named) if name in environ and _may_pass(name)}
+    return found | ({_CMAKE_ARGS: _portable(found[_CMAKE_ARGS])} if _CMAKE_ARGS in found else {})
+
+
+def _portable(text: str) -> str:
+    """CMAKE_ARGS without what names compilers and directories of this machine."""
+    patterns = facts()["variables"]["cmake-args"]
+    return " ".join(
+        word for word in text.split() if not any(fnmatch.fnmatchcase(word, pattern) for pattern in patterns)
+    )
 
 
 def forced(directory: Path) -> dict[str, str]:
@@ -41,8 +100,29 @@ def forced(directory: Path) -> dict[str, str]:
     return dict.fromkeys(sorted({name for _, name in _FORCE_BUILD.findall(_text(directory))}), "TRUE")
 
 
+def day(directory: Path, now: float | None = None) -> str:
+    """The date, here and in UTC, if the scripts of a project ask for the time; else empty.
+
+    Args:
+        directory: of the project.
+        now: the time in seconds since 1970; that of the system if None.
+    """
+    if not _TIME.search(_text(directory)):
+        return ""
+    return " ".join(time.strftime("%Y-%m-%d", split(now)) for split in (time.localtime, time.gmtime))
+
+
 def _text(directory: Path) -> str:
-    texts = [path.read_bytes()[:_MOST_BYTES].decode(errors="replace") for path in scripts(directory)]
+    return _texts(scripts(directory))
+
+
+def _named_for_cmake(directory: Path) -> set[str]:
+    """The variables that the CMake files of a project name: `$ENV{WITH_FEATURE}`."""
+    return set(_OF_CMAKE.findall(_texts(path for pattern in _CMAKE_FILES for path in directory.glob(pattern))))
+
+
+def _texts(paths: Iterable[Path]) -> str:
+    texts = [path.read_bytes()[:_MOST_BYTES].decode(errors="replace") for path in paths if path.is_file()]
     return "\n".join(texts)
 
 

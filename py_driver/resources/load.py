@@ -10,6 +10,7 @@ import importlib.machinery
 import importlib.util
 import pathlib
 import sys
+import sysconfig
 
 import torch
 
@@ -34,7 +35,10 @@ identity = library.name.partition(".")[0]
 if abi and (abi == "cxx11") != torch.compiled_with_cxx11_abi():
     sys.stderr.write("torch has the other C++ ABI\n")
     sys.exit(78)
-load(identity, library)
+if sysconfig.get_config_var("Py_GIL_DISABLED"):  # as a variant's own _ops.py
+    torch.ops.load_library(library)
+else:
+    load(identity, library)
 if what == "package":
     try:
         load(f"{identity}_package", library.parent / "__init__.py")

@@ -7,8 +7,9 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING, Any, Final
 
-from py_driver.authoring.session import CLIENT, exit_code, python_environment
+from py_driver.authoring.session import exit_code, python_environment
 from py_driver.errors import Code, error
+from py_driver.system.client import CLIENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from py_driver.authoring.session import CLIENT
 from py_driver.building.extension import candidates as candidates_of
 from py_driver.building.installed_torch import fits
 from py_driver.errors import Code, Diagnostic, DriverError, Span, error
@@ -22,6 +21,7 @@ from py_driver.matrix.installed_python import python_at
 from py_driver.matrix.toolkits import numbers
 from py_driver.recording.recorder import record_project
 from py_driver.system.cache import INLINE, cache_root, storage_errors
+from py_driver.system.client import CLIENT
 from py_driver.system.files import replacing, sha256
 from py_driver.trials.candidates import is_source
 

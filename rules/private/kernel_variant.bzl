@@ -48,14 +48,7 @@ def _check_module(ctx):
     """Fails if the attributes of a variant that is a module contradict each other, or those of one that is none do."""
     module = ctx.attr.module
     if not module:
-        others = {
-            "binding": ctx.attr.binding,
-            "library_suffix": ctx.attr.library_suffix,
-            "python_version": ctx.attr.python_version,
-        }
-        for attribute, value in others.items():
-            if value:
-                fail_with(ctx.label, attribute, "the variant is no module", "set `module`, or remove it")
+        _check_package(ctx)
         return
     others = {"python": ctx.attr.python, "python_root": ctx.attr.python_root, "triton": ctx.attr.triton, "tvm_ffi": ctx.attr.tvm_ffi}
     for attribute, value in others.items():
@@ -75,6 +68,25 @@ def _check_module(ctx):
         problem = "a binding is loaded as `lib*.so`" if ctx.attr.binding else "the file of the module has no suffix"
         help = "remove it" if ctx.attr.binding else "set `.abi3.so` or `.so`, or set `binding`"
         fail_with(ctx.label, "library_suffix", problem, help)
+
+def _check_package(ctx):
+    """Fails if the attributes of a variant that is a package contradict each other."""
+    if ctx.attr.binding:
+        fail_with(ctx.label, "binding", "the variant is no module", "set `module`, or remove it")
+    suffix = ctx.attr.library_suffix
+    if not ctx.attr.python_version:
+        if suffix:
+            help = "set `module` or `python_version`, or remove it"
+            fail_with(ctx.label, "library_suffix", "the variant is no module, and for every Python", help)
+        return
+    for attribute in ["stable_abi", "tvm_ffi"]:
+        if getattr(ctx.attr, attribute):
+            fail_with(ctx.label, attribute, "pybind11 needs torch's own headers", "remove it, or remove `python_version`")
+    if not ctx.attr.objects:
+        fail_with(ctx.label, "objects", "no extension for one Python without objects", "name the kernel_objects to link")
+    if not suffix or not _is_suffix(suffix, ctx.attr.python_version):
+        problem = "no extension for one Python ends in `%s`" % suffix
+        fail_with(ctx.label, "library_suffix", problem, "set that of the Python, e.g. `.cpython-313-x86_64-linux-gnu.so`")
 
 def _is_suffix(suffix, python_version):
     """Whether Python finds the library of a module by the end of its name."""
@@ -106,7 +118,12 @@ def _module_files(ctx, extension):
 def _package_files(ctx, extension):
     """For each file of a variant that is a package its path in the variant directory, but for the extension's."""
     ops = ctx.actions.declare_file(ctx.label.name + ".parts/_ops.py")
-    own = ctx.file._ops_tvm_ffi if ctx.attr.tvm_ffi else ctx.file._ops if extension else ctx.file._ops_noarch
+    if ctx.attr.tvm_ffi:
+        own = ctx.file._ops_tvm_ffi
+    elif ctx.attr.python_version:
+        own = ctx.file._ops_pybind
+    else:
+        own = ctx.file._ops if extension else ctx.file._ops_noarch
     ctx.actions.expand_template(output = ops, substitutions = {}, template = own)
     return _python_names(ctx) | {"_ops.py": ops}
 
@@ -224,7 +241,8 @@ def _kernel_variant_impl(ctx):
         arguments.add("--file", path)
         arguments.add(file)
     if extension and not ctx.attr.module:
-        arguments.add("--library" if ctx.attr.tvm_ffi else "--extension", extension)
+        arguments.add("--extension", ctx.attr.library_suffix or (".so" if ctx.attr.tvm_ffi else ".abi3.so"))
+        arguments.add(extension)
     ctx.actions.run(
         executable = ctx.executable._assemble,
         arguments = [arguments],
@@ -278,7 +296,7 @@ kernel_variant = rule(
             doc = "The kernel_id of this kernel for the backend.",
         ),
         "library_suffix": attr.string(
-            doc = "How the file of a module ends that is no `binding`: `.so`, `.abi3.so`, or with `python_version` the suffix of that Python.",
+            doc = "How the file of a module ends that is no `binding`: `.so`, `.abi3.so`, or with `python_version` the suffix of that Python; so of a package with `python_version`.",
         ),
         "metadata": attr.string(
             mandatory = True,
@@ -302,7 +320,7 @@ kernel_variant = rule(
             doc = "The directory, relative to the Bazel package, that becomes the root of the variant.",
         ),
         "python_version": attr.string(
-            doc = "The one Python that a module is for, e.g. `3.13`: its sources see `cpython`. Empty for every Python.",
+            doc = "The one Python that the variant is for, e.g. `3.13`: its sources see `cpython`. Empty for every Python.",
         ),
         "slice": attr.string_list_dict(
             doc = "For each of `objects` the architectures whose device code is linked, e.g. `9.0+PTX`, `gfx942`, and no other; those not named keep all.",
@@ -337,6 +355,7 @@ kernel_variant = rule(
         "_openmp": attr.label(default = "//rules/private/include:openmp"),
         "_ops": include("_ops.py.template"),
         "_ops_noarch": include("_ops_noarch.py.template"),
+        "_ops_pybind": include("_ops_pybind.py.template"),
         "_ops_tvm_ffi": include("_ops_tvm_ffi.py.template"),
         "_policy": attr.label(default = "//rules/private/policy"),
         "_shared_types": attr.label(

@@ -88,6 +88,31 @@ def test_a_module_of_python_is_recorded_again_after_an_edit(tmp_path: Path) -> N
         assert wheel.read("thing/__init__.py") == b"A = 2\n"
 
 
+def test_a_package_that_setuptools_finds_is_recorded_again_after_an_edit(tmp_path: Path) -> None:
+    setup = """
+        from setuptools import setup
+
+        setup(name="thing", version="1.0")
+    """
+    directory = project(tmp_path, setup, {"thing/__init__.py": "A = 1\n"})
+    record(directory)
+    (directory / "thing" / "__init__.py").write_text("A = 2\n", encoding="utf-8")
+    recorded = record(directory)
+    with zipfile.ZipFile(recorded.directory / "wheel" / recorded.record.wheel) as wheel:
+        assert wheel.read("thing/__init__.py") == b"A = 2\n"
+
+
+def test_what_the_driver_built_is_not_packed(tmp_path: Path) -> None:
+    setup = SETUP.replace("import setup\n", "import find_namespace_packages, setup\n")
+    setup = setup.replace('version="1.0",', 'version="1.0", packages=find_namespace_packages(),')
+    directory = project(tmp_path, setup, {"thing/__init__.py": ""})
+    first = record(directory)
+    for name in (f"build/{CU130}/thing/__init__.py", ".dev/installed/thing/__init__.py"):
+        (directory / name).parent.mkdir(parents=True)
+        (directory / name).write_text("", encoding="utf-8")
+    assert record(directory) == first
+
+
 def test_two_recordings_have_the_same_bytes(tmp_path: Path, cache: Path) -> None:
     directory = project(tmp_path, SETUP, {"thing/__init__.py": "", "z.txt": "", "y.txt": ""})
     contents = []

@@ -85,6 +85,23 @@ def _module_test_impl(ctx):
 
 module_test = _make(_module_test_impl)
 
+def _package_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    name = "torch213-cxx11-cu130-package-3.13"
+    [link] = _actions(env, "KernelLink", name)
+    asserts.equals(env, ["rules/private/include/exports.map"], _after(link, "--version-script"))
+    [check] = _actions(env, "KernelCheck", name)
+    asserts.equals(env, 1, len(_after(check, "--id")))
+    asserts.equals(env, 1, len(_after(check, "--torch-python")))
+    [variant] = _actions(env, "KernelVariant", name)
+    asserts.equals(env, ["__init__.py", "_ops.py"], sorted(_after(variant, "--file")))
+    asserts.equals(env, [".cpython-313-x86_64-linux-gnu.so"], _after(variant, "--extension"))
+    [code] = _actions(env, "TemplateExpand", name)
+    asserts.equals(env, ["_ops_pybind.py.template"], [file.basename for file in code.inputs.to_list()])
+    return analysistest.end(env)
+
+package_test = _make(_package_test_impl)
+
 def binding_test_suite(name):
     """Declares the tests of modules.
 
@@ -105,4 +122,9 @@ def binding_test_suite(name):
         {"module_is_its_library_alone": module_test},
         target_under_test = "//tests/starlark/project:torch213-cxx11-cpu-module",
     )
-    native.test_suite(name = name, tests = [name + "_binding", name + "_module"])
+    declare_tests(
+        name + "_package",
+        {"package_for_one_python_has_an_extension_that_this_python_imports": package_test},
+        target_under_test = "//tests/starlark/project:torch213-cxx11-cu130-package-3.13",
+    )
+    native.test_suite(name = name, tests = [name + "_binding", name + "_module", name + "_package"])

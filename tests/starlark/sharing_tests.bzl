@@ -109,10 +109,13 @@ neutral_test = _make(_neutral_test_impl)
 def _pythons_test_impl(ctx):
     env = analysistest.begin(ctx)
     old, new = ["torch213-cxx11-cu130-python-" + version for version in ["3.11", "3.13"]]
+    package = "torch213-cxx11-cu130-package-3.13"
+    asserts.equals(env, _paths(env, new, "python_cpu"), _paths(env, package, "python_cpu"), "of one Python")
     for group in ["plain_cuda", "torch_cuda"]:
         paths = _paths(env, "torch213-cxx11-cu130", group)
         asserts.equals(env, paths, _paths(env, old, group), group)
         asserts.equals(env, paths, _paths(env, new, group), group)
+        asserts.equals(env, paths, _paths(env, package, group), group)
     asserts.true(env, _paths(env, old, "python_cpu") != _paths(env, new, "python_cpu"), "Pythons share objects that see them")
     for variant, version in [(old, "3.11"), (new, "3.13")]:
         [action] = actions_of([_variants(env)[variant].parts["python_cpu"]], "KernelCxxCompile")
@@ -120,7 +123,7 @@ def _pythons_test_impl(ctx):
         asserts.equals(env, 1, len(found))
         asserts.true(env, found[0].endswith("/usr/include/python" + version), found[0])
         asserts.equals(env, [], [word for word in action.argv if "Py_LIMITED_API" in word or "needed" in word])
-    for variant in [old, new]:
+    for variant in [old, new, package]:
         [link] = actions_of([_variants(env)[variant]], "KernelLink")
         names = [file.basename for file in link.inputs.to_list()]
         asserts.true(env, "libtorch_python.so" in names, "it is not linked with torch for Python")

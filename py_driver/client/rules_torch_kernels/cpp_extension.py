@@ -366,7 +366,10 @@ def binding(functions: str | Sequence[str] | Mapping[str, str]) -> str:
         functions = [functions]
     docs = functions if isinstance(functions, Mapping) else {name: name for name in functions}
     # JSON's texts are C++'s, but for escaped signs beyond U+FFFF.
-    lines = [f'  m.def("{name}", &{name}, {json.dumps(doc, ensure_ascii=False)});' for name, doc in docs.items()]
+    lines = [
+        f'  m.def("{name}", torch::wrap_pybind_function({name}), {json.dumps(doc, ensure_ascii=False)});'
+        for name, doc in docs.items()
+    ]
     return "\n".join(["PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {", *lines, "}"])
 
 

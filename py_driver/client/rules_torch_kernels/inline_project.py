@@ -26,6 +26,9 @@ COPIED = "sources"
 
 _CACHE, _ROOT = "RULES_TORCH_KERNELS_CACHE", "inline"
 _MADE = "made.json"
+_PARTS = ("py_driver", "rules", "toolchains")
+"""The directories of a checkout of the driver that decide what it builds."""
+
 _SETUP = """# Written by rules_torch_kernels.cpp_extension.
 from setuptools import setup
 from torch.utils.cpp_extension import BuildExtension, {kind}
@@ -84,6 +87,7 @@ class Inline:
             self.flags,
             [sys.implementation.cache_tag, sys.prefix, _version("torch"), _version("rules-torch-kernels")],
             [os.environ.get(name, "") for name in (*ARCH_LISTS, DRIVER)],
+            _checkout(),
         ]
         return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
@@ -153,18 +157,28 @@ def copies(sources: Mapping[Path, bytes], include_dirs: Iterable[Path]) -> dict[
 
     Raises:
         OSError: a file cannot be read.
+        ValueError: two files have one path in the project, since links lead to them.
     """
-    directories = [Path(os.path.normpath(path)) for path in include_dirs]
+    directories = [(Path(os.path.normpath(path)), path) for path in include_dirs]
     found = {Path(os.path.normpath(path)): text for path, text in sources.items()}
-    waiting = list(found)
+    waiting = [(Path(os.path.normpath(path)), path) for path in sources]
+    origins = {path: os.path.realpath(file) for path, file in waiting}
     while waiting:
-        file = waiting.pop()
-        text = found[file].decode("utf-8", "replace").replace("\\\n", "")
+        path, file = waiting.pop()
+        text = found[path].decode("utf-8", "replace").replace("\\\n", "")
         names = {name for _, name in _INCLUDED.findall(text)} | set(_NAMED.findall(text))
-        for path in (Path(os.path.normpath(base / name)) for name in names for base in (file.parent, *directories)):
-            if path not in found and path.is_file():
-                found[path] = path.read_bytes()
-                waiting.append(path)
+        # `link/../x.h` is beside what the link leads to. The project has no links, so there it is beside the link.
+        for parent, directory in ((path.parent, file.parent), *directories):
+            for name in names:
+                target, actual = Path(os.path.normpath(parent / name)), directory / name
+                if not actual.is_file() or origins.get(target) == (origin := os.path.realpath(actual)):
+                    continue
+                content = actual.read_bytes()
+                if found.setdefault(target, content) != content:
+                    raise ValueError(f"`{name}`, which {file} includes, is behind a link: {origin}, not {target}")
+                if target not in origins:
+                    origins[target] = origin
+                    waiting.append((target, actual))
     return {copied(path): text for path, text in sorted(found.items())}
 
 
@@ -178,6 +192,15 @@ def _version(distribution: str) -> str:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return ""
+
+
+def _checkout() -> list[tuple[str, int, int]]:
+    """The state of the driver's files, if DRIVER is that of a checkout, whose version says nothing; else empty."""
+    root = Path(os.environ.get(DRIVER, "")).absolute().parent
+    if not (root / "py_driver" / "__main__.py").is_file():
+        return []
+    paths = sorted(path for part in _PARTS for path in (root / part).rglob("*") if "__pycache__" not in path.parts)
+    return [(str(path), status.st_size, status.st_mtime_ns) for path in paths if (status := path.lstat())]
 
 
 def _cache() -> Path:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from os import PathLike
     from types import ModuleType
 
 INDEX = "slices.json"
@@ -52,6 +53,7 @@ def get_kernel(
     version: int | None = None,
     revision: str | None = None,
     backend: str | None = None,
+    policy: str | PathLike[str] | None = None,
     **options: Any,  # noqa: ANN401  (the client's own, of whatever types)
 ) -> ModuleType:
     """A kernel from the Hub, as `kernels.get_kernel` loads it, but only the slice of it for this machine's GPU.
@@ -65,13 +67,20 @@ def get_kernel(
         version: of the kernel; its branch is `v<version>`.
         revision: a branch instead.
         backend: see `kernels.get_kernel`.
+        policy: a file that names builders: loads all device code, if enough of them have rebuilt it.
         options: further arguments of that.
 
     Raises:
         NoSliceError: the variant that fits has slices, and no code for this GPU; not with `check_arch=False`, which
             then loads all device code.
+        NotConfirmedError: too few of the policy's builders have rebuilt it.
+        PolicyError: the policy is wrong.
         Exception: what `kernels.get_kernel` raises.
     """
+    if policy is not None:
+        from rules_torch_kernels.confirmed import get_confirmed
+
+        return get_confirmed(repo_id, policy, version=version, revision=revision, backend=backend, **options)
     import kernels  # type: ignore[import-untyped]
 
     branch = revision if revision is not None or version is None else f"v{version}"

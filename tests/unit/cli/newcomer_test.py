@@ -142,3 +142,14 @@ def test_options_of_a_setup_py_are_refused_for_a_build_toml(
     code, said = failure(capsys, command, str(project), option)
     assert code == 2
     assert "is for a project with a setup.py" in said
+
+
+@pytest.mark.parametrize("command", ["variants", "card"])
+def test_a_setup_py_where_a_build_toml_is_needed_names_the_commands_for_it(
+    project: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    (project / "build.toml").unlink()
+    (project / "setup.py").write_text("from setuptools import setup\n")
+    code, said = failure(capsys, command, "p")
+    help_text = "`driver check` lists the variants of a setup.py; `driver adopt` makes a build.toml of it"
+    assert (code, said.splitlines()[:2]) == (2, ["error[E105]: there is no p/build.toml", f" = help: {help_text}"])

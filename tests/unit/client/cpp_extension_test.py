@@ -45,6 +45,20 @@ def test_a_file_that_two_directories_have_is_copied_from_both(tmp_path: Path) ->
     assert set(found) == {copied(tmp_path / name) for name in ("main.cpp", "one/x.h", "two/x.h")}
 
 
+def test_a_file_behind_a_link_is_the_one_that_a_compiler_reads(tmp_path: Path) -> None:
+    _written(
+        tmp_path, {"real/csrc/main.cpp": '#include "../x.h"\n', "real/x.h": '#include "y.h"\n', "real/y.h": "real"}
+    )
+    (tmp_path / "link").symlink_to("real/csrc")
+    source = tmp_path / "link" / "main.cpp"
+    found = copies({source: source.read_bytes()}, [])
+    assert found[copied(tmp_path / "y.h")] == b"real"
+    assert set(found) == {copied(tmp_path / name) for name in ("link/main.cpp", "x.h", "y.h")}
+    _written(tmp_path, {"x.h": "another", "link/main.cpp": '#include "../x.h"\n#include <x.h>\n'})
+    with pytest.raises(ValueError, match="is behind a link"):
+        copies({source: source.read_bytes()}, [tmp_path])
+
+
 def _inline(**changed: Any) -> Inline:  # noqa: ANN401
     fields: dict[str, Any] = {"name": "m", "texts": {"main.cpp": b"1", "a.h": b"2"}, "sources": ["main.cpp"]}
     return Inline(**{**fields, **changed})
@@ -76,6 +90,16 @@ def test_architectures_and_the_driver_are_in_the_key(monkeypatch: pytest.MonkeyP
         monkeypatch.setenv(name, "9.0")
         keys.add(_inline().key())
     assert len(keys) == 4
+
+
+def test_a_change_of_a_checkout_of_the_driver_is_another_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _written(tmp_path, {"driver": "", "py_driver/__main__.py": "", "rules/defs.bzl": "", "docs/index.md": ""})
+    monkeypatch.setenv("RULES_TORCH_KERNELS_DRIVER", str(tmp_path / "driver"))
+    first = _inline().key()
+    _written(tmp_path, {"docs/index.md": "changed", "py_driver/__pycache__/a.pyc": ""})
+    assert _inline().key() == first
+    _written(tmp_path, {"rules/defs.bzl": "changed"})
+    assert _inline().key() != first
 
 
 @pytest.mark.parametrize(
@@ -156,5 +180,8 @@ def test_directories_among_options(tmp_path: Path) -> None:
 
 def test_docs_are_texts_of_cpp() -> None:
     docs = MappingProxyType({"f": 'a "quoted"\nline, \U0001f600 é'})
-    assert '  m.def("f", &f, "a \\"quoted\\"\\nline, \U0001f600 é");' in cpp_extension.binding(docs).splitlines()
-    assert '  m.def("g", &g, "g");' in cpp_extension.binding("g").splitlines()
+    assert (
+        '  m.def("f", torch::wrap_pybind_function(f), "a \\"quoted\\"\\nline, \U0001f600 é");'
+        in cpp_extension.binding(docs).splitlines()
+    )
+    assert '  m.def("g", torch::wrap_pybind_function(g), "g");' in cpp_extension.binding("g").splitlines()

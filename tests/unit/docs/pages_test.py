@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -103,15 +102,6 @@ def test_every_command_is_on_a_page() -> None:
 def test_make_has_the_target(command: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert re.search(rf"^{re.escape(command.split()[1])}:", makefile, re.MULTILINE)
-
-
-def test_the_manifest_of_the_readme_is_one_of_the_example(tmp_path: Path) -> None:
-    project = shutil.copytree(ROOT / "examples" / "relu", tmp_path / "relu", ignore=shutil.ignore_patterns("build"))
-    [text] = fences(README, "toml")
-    (project / "build.toml").write_text(text, encoding="utf-8")
-    plan = plan_directory(project, Releases())
-    assert any(variant.default for variant in plan.variants)
-    assert all("`relu_cpu/relu.h` is included here" in note.message for note in plan.notes)
 
 
 def test_the_project_of_the_start_is_whole(tmp_path: Path) -> None:

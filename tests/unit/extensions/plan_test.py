@@ -27,6 +27,7 @@ CPU = "torch213-cxx11-cpu-x86_64-linux"
 CU130 = "torch213-cxx11-cu130-x86_64-linux"
 CU132 = "torch213-cxx11-cu132-x86_64-linux"
 NEXT = "torch215-cxx11-cu130-x86_64-linux"
+ROCM = "torch213-cxx11-rocm72-x86_64-linux"
 FILES = {
     "setup.py": "ext_modules=[CUDAExtension('pkg._C', [])]\n",
     "csrc/ops.cpp": '#include <torch/extension.h>\n#include "ops.h"\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {}\n',
@@ -146,19 +147,37 @@ def test_the_rules_own_macros_are_undefined_and_the_authors_flags_come_last(tmp_
                 define_macros=(("WITH_CUDA", None), ("VERSION", "3")),
                 undef_macros=("NDEBUG",),
                 cxx_flags=("-O2",),
-                nvcc_flags=("-U__CUDA_NO_HALF_OPERATORS__", "--use_fast_math"),
+                nvcc_flags=("--compiler-options", "'-fPIC'", "-U__CUDA_NO_HALF_OPERATORS__", "--use_fast_math"),
             ),
         ),
     )
     cpp, cuda = (next(group for group in made.groups if f".{kind}." in group.name) for kind in ("cpp", "cuda"))
     assert cpp.cxx_flags == (
-        *("-UCUDA_KERNEL", "-UUSE_CUDA", "-UENABLE_FP8"),
+        *("-UCUDA_KERNEL", "-UUSE_CUDA", "-UENABLE_FP8", "-UNDEBUG"),
         *("-DTORCH_API_INCLUDE_EXTENSION_H", "-DTORCH_EXTENSION_NAME=_C"),
         *("-DWITH_CUDA", "-DVERSION=3", "-UNDEBUG", "-O2"),
     )
     flags = cuda.cuda_flags
+    assert "'-fPIC'" not in flags
     assert flags.index("-D__CUDA_NO_HALF_OPERATORS__") < flags.index("-U__CUDA_NO_HALF_OPERATORS__")
     assert flags[-1] == "--use_fast_math"
+
+
+@pytest.mark.parametrize(
+    ("identifier", "builder", "of_cxx"), [(CU130, "torch", False), (CU130, "", True), (ROCM, "torch", False)]
+)
+def test_asserts_are_those_of_torchs_own_build(tmp_path: Path, identifier: str, builder: str, of_cxx: bool) -> None:  # noqa: FBT001
+    def flags(*own: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        asked = module(builder=builder, cxx_flags=own, nvcc_flags=own)
+        archs = "gfx942" if identifier == ROCM else "8.0"
+        made = plan(tmp_path, recorded(identifier, asked, arch_list=archs))
+        cpp, cuda = (next(group for group in made.groups if f".{kind}." in group.name) for kind in ("cpp", "cuda"))
+        return cpp.cxx_flags, cuda.cuda_flags or cuda.hip_flags
+
+    cxx, device = flags()
+    assert ("-UNDEBUG" in cxx, "-UNDEBUG" in device) == (of_cxx, True)
+    for chosen in flags("-DNDEBUG"):
+        assert next(flag for flag in reversed(chosen) if "NDEBUG" in flag) == "-DNDEBUG"
 
 
 @pytest.mark.parametrize(
@@ -420,9 +439,6 @@ def test_a_python_that_torch_has_no_wheel_for_is_an_error(tmp_path: Path) -> Non
     [diagnostic] = failure.value.diagnostics
     assert diagnostic.code is Code.UNSUPPORTED
     assert diagnostic.message == "torch 2.13 has no wheel for Python 3.15"
-
-
-ROCM = "torch213-cxx11-rocm72-x86_64-linux"
 
 
 def test_for_rocm_sources_of_a_cuda_extension_are_hip_with_torchs_own_macros(tmp_path: Path) -> None:

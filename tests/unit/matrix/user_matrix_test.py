@@ -495,3 +495,28 @@ def test_the_compression_of_a_release(own: Callable[[str], Path], keys: str, pro
         lock, _ = complete(wanted(Releases(path)), {}, {})
         told = {key.replace("_", "-"): value for key, value in lock["cuda"]["12.7"].items() if "compress" in key}
         assert told == tomli.loads(keys)
+
+
+def test_a_release_of_ours_is_paired_with_a_backend_of_ones_own(own: Callable[[str], Path]) -> None:
+    pair = '[[torch]]\nversion = "2.15"\non-request = ["cu127"]\n'
+    releases = Releases(own(CUDA + pair))
+    [torch] = [torch for torch in releases.matrix.torch if torch.version == "2.15"]
+    [ours] = [torch for torch in Releases().matrix.torch if torch.version == "2.15"]
+    assert torch == ours._replace(on_request=(*ours.on_request, "cu127"))
+    assert set(wanted(releases)) == {"cuda"}
+
+
+@pytest.mark.parametrize(
+    ("version", "backend", "message"),
+    [
+        ("2.99", "cpu", "[[torch]] 2.99: `release` is missing"),
+        ("2.15", "cu999", "[[torch]] 2.15: no release of CUDA or ROCm has the backend `cu999`"),
+        ("2.15", "cpu", "[[torch]] 2.15: `cpu` is both in `backends` and in `on-request`"),
+    ],
+)
+def test_a_pair_of_what_is_not_there_is_an_error(
+    version: str, backend: str, message: str, own: Callable[[str], Path]
+) -> None:
+    releases = Releases(own(f'[[torch]]\nversion = "{version}"\non-request = ["{backend}"]\n'))
+    with pytest.raises(DriverError, match=re.escape(message)):
+        _ = releases.table

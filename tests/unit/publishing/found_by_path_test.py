@@ -18,8 +18,11 @@ IMPORTS = (
     "import torch\ntorch.ops.load_library('/opt/other/libother.so')",
     '"""Loads pkg_cuda.so, and says so."""',
     "name = 'libcudart.so'",
+    "import torch\nhere = torch.__file__, __file__",
 )
 PATHS = (
+    ("from . import _C\nwhere = os.path.dirname(_C.__file__)", "_C.__file__", 2),
+    ("import pkg._C\n\nprint(pkg._C.__file__)", "pkg._C.__file__", 3),
     ("import torch\ntorch.ops.load_library(_path('_C'))", "torch.ops.load_library", 2),
     ("import importlib.util\nfound = importlib.util.find_spec('pkg._C')", "importlib.util.find_spec", 2),
     ("from importlib.util import find_spec as look\nlook(name)", "find_spec", 1),

@@ -213,6 +213,12 @@ def test_message_of_a_free_threaded_python() -> None:
         choose("wl", [variant], look(torch_of("2.13.0"), backends())._replace(abi3=False))
 
 
+def test_a_wheel_for_one_python_asks_for_no_stable_abi() -> None:
+    variant = described(["torch213-cxx11-cpu-x86_64-linux"])[0]._replace(abi3=False)
+    here = look(torch_of("2.13.0"), backends())._replace(abi3=False, platform=variant.platform)
+    assert choose("wl", [variant], here) == variant
+
+
 @pytest.mark.parametrize(
     ("name", "torch"),
     [

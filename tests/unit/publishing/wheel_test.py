@@ -7,6 +7,7 @@ import csv
 import hashlib
 import io
 import json
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -22,6 +23,7 @@ from py_driver import __main__
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Framework, Located, Manifest
 from py_driver.manifest.parts import PYTHON_PACKAGES
+from py_driver.matrix.pythons import Python
 from py_driver.publishing.release import BuiltVariant, make_file
 from py_driver.publishing.wheel import DISTRIBUTIONS, LOADER, make_wheel, wheel_name
 
@@ -119,11 +121,7 @@ def test_the_wheels_as_json(project: Path, capsys: pytest.CaptureFixture[str]) -
     assert __main__.main(["wheel", str(project), f"--out={out}", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     [path] = out.glob("*.whl")
-    variants = ["torch-cpu", "torch-cuda"]
-    assert result == {
-        "directory": str(out),
-        "wheels": [{"file": str(path), "size": path.stat().st_size, "variants": variants}],
-    }
+    assert result == {"directory": str(out), "wheels": [{"file": str(path), "size": path.stat().st_size}]}
     assert __main__.main(["wheel", str(project), str(project), f"--out={out}", "--json"]) == 2
     assert "--json is for a single project" in capsys.readouterr().err
 
@@ -163,6 +161,22 @@ def test_names_and_requirements(names: list[str], part: str, wheel: str, require
     assert made.name.startswith(f"relu-{wheel}")
     assert listed(made, "Requires-Dist") == [requires]
     assert listed(made, "Version") == [wheel.partition("-")[0]]
+
+
+def test_a_wheel_for_one_python_says_so_in_its_tag_and_asks_for_no_stable_abi(tmp_path: Path) -> None:
+    span = Source("build.toml", "").span(0, 1)
+    manifest = Manifest(
+        file="", edition=5, name=Located(value="relu", span=span), framework=Framework(span=span), python_root=""
+    )
+    built = [BuiltVariant(_CU130, {"id": "i"}, (make_file(f"build/{_CU130}/__init__.py", b""),))]
+    python = Python("3.13t", "3.13t")
+    made = tmp_path / wheel_name(manifest, [_CU130], python=python)
+    make_wheel(manifest, built, made, python=python)
+    assert made.name == "relu-1.0+torch213.cxx11.cu130-cp313-cp313t-manylinux_2_28_x86_64.whl"
+    with zipfile.ZipFile(made) as archive:
+        [info] = [name for name in archive.namelist() if name.endswith("/WHEEL")]
+        assert b"Tag: cp313-cp313t-manylinux_2_28_x86_64\n" in archive.read(info)
+        assert b"abi3=False" in archive.read("relu/__init__.py")
 
 
 @pytest.mark.parametrize(
@@ -208,3 +222,62 @@ def test_place_that_cannot_be_written(project: Path, capsys: pytest.CaptureFixtu
     (project.parent / "dist").write_text("")
     assert __main__.main(["wheel", str(project), f"--out={project.parent / 'dist'}"]) == 4
     assert "error[E309]: cannot write " in capsys.readouterr().err
+
+
+def test_kernels_that_it_depends_on_are_in_it(project: Path) -> None:
+    other = tuned.copied(project, "other")
+    tuned.rename(other, "other")
+    depends = '[general]\nkernel-depends = [{ repo-id = "me/other", version = 3 }]\n'
+    (project / "build.toml").write_text(tuned.MANIFEST.replace("[general]\n", depends))
+    for backend in ("cpu", "cuda"):
+        tuned.build(project, f"torch-{backend}", FILES)
+    wheel = make(project, f"--with={other}")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        package = archive.read("tuned/__init__.py").decode()
+    assert {f"tuned/_depends/other/_variants/torch-{backend}/weights.bin" for backend in ("cpu", "cuda")} <= {*names}
+    assert {"tuned/_depends/__init__.py", "tuned/_depends/other/__init__.py"} <= {*names}
+    assert "{'me/other': 'tuned._depends.other'}" in package
+    assert listed(wheel, "Requires-Dist") == ["torch", "kernels>=0.17.0"]
+    one = project.parent / "one"
+    assert __main__.main(["wheel", str(project), f"--with={other}", f"--out={one}", "--variant=torch-cpu"]) == 0
+    [path] = one.glob("*.whl")
+    with zipfile.ZipFile(path) as archive:
+        assert not [name for name in archive.namelist() if "torch-cuda" in name]
+
+
+@pytest.mark.parametrize(
+    ("depends", "options", "message"),
+    [
+        ("me/other", ["--slice"], "--with is for a wheel of whole variants"),
+        ("me/other", ["--variants"], "--with is for a wheel of whole variants"),
+        ("me/third", [], "`tuned` depends on `me/third`, which no directory of --with is"),
+        ("", [], "no kernel of this wheel lists "),
+    ],
+)
+def test_kernels_that_do_not_go_with_it(
+    depends: str, options: list[str], message: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tuned.copied(project, "other")
+    tuned.rename(other, "other")
+    if depends:
+        line = f'[general]\nkernel-depends = [{{ repo-id = "{depends}", version = 3 }}]\n'
+        (project / "build.toml").write_text(tuned.MANIFEST.replace("[general]\n", line))
+        for backend in ("cpu", "cuda"):
+            tuned.build(project, f"torch-{backend}", FILES)
+    command = ["wheel", str(project), f"--with={other}", f"--out={project.parent / 'dist'}", *options]
+    assert __main__.main(command) == 2
+    assert message in capsys.readouterr().err
+    assert list(project.parent.glob("dist/*")) == []
+
+
+def test_a_variant_that_a_kernel_has_none_for_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tuned.copied(project, "other")
+    tuned.rename(other, "other")
+    shutil.rmtree(other / "build" / "torch-cuda")
+    depends = '[general]\nkernel-depends = [{ repo-id = "me/other", version = 3 }]\n'
+    (project / "build.toml").write_text(tuned.MANIFEST.replace("[general]\n", depends))
+    for backend in ("cpu", "cuda"):
+        tuned.build(project, f"torch-{backend}", FILES)
+    assert __main__.main(["wheel", str(project), f"--with={other}", f"--out={project.parent / 'dist'}"]) == 2
+    assert "torch-cuda depends on other, of which no built variant loads where" in capsys.readouterr().err

@@ -24,7 +24,7 @@ from py_driver.matrix.configurations import parse
 from py_driver.publishing.release import BuiltVariant, make_file
 from py_driver.publishing.wheel import make_wheel, wheel_name
 from py_driver.publishing.wheel_index import SIMPLE, write_index
-from py_driver.publishing.wheel_variants import label_in, properties_of
+from py_driver.publishing.wheel_variants import label_in, merge, properties_of, variant_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -190,3 +190,10 @@ def test_command_writes_them(project: Path) -> None:
     assert __main__.main(["wheel", str(project), "--variants", "--variant=torch-cpu", f"--out={out}", "--index"]) == 0
     names = sorted(path.name for path in out.iterdir() if path.suffix != ".metadata")
     assert names == ["simple", "tuned-3.0-py3-none-any-null.whl", "tuned-3.0-variants.json"]
+
+
+def test_two_wheels_of_one_label_have_the_same_properties() -> None:
+    texts = [variant_text("cu130.sm90", {"nvidia": {"sm_arch": [arch]}}) for arch in ("90_real", "90a_real")]
+    assert merge([("cu130.sm90", texts[0])] * 2) == texts[0]
+    with pytest.raises(ValueError, match=r"two wheels of the variant `cu130\.sm90` have different properties"):
+        merge([("cu130.sm90", text) for text in texts])

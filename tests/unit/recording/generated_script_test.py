@@ -49,12 +49,27 @@ def test_the_script_of_load_inline_reads_itself_alone(tmp_path: Path) -> None:
         OURS + "from os import environ\n" + CALL.format(""),
         OURS + "setup(name='a', version='0', **{})\n",
         OURS + "setup(name='a', long_description='file: README')\n",
+        OURS + "setup(name='a', packages=[])\n",
         OURS + CALL.replace("packages=[]", "packages=['a']").format(""),
         OURS + CALL.replace("packages=[]", "py_modules=['a']").format(""),
         OURS + "setup(\n",
         "",
     ],
-    ids=["call", "response", "splat", "import", "assignment", "from", "keywords", "keyword", "packages", "modules", "syntax", "empty"],
+    ids=[
+        "call",
+        "response",
+        "splat",
+        "import",
+        "assignment",
+        "from",
+        "keywords",
+        "keyword",
+        "discovery",
+        "packages",
+        "modules",
+        "syntax",
+        "empty",
+    ],
 )
 def test_a_script_that_may_read_more_is_recorded_with_all_files(tmp_path: Path, script: str) -> None:
     assert not reads_nothing(tmp_path, script)

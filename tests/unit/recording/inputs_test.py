@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,7 @@ from py_driver.errors import Code, DriverError
 from py_driver.recording.build_requirements import check, chosen, is_stand_in, normalized
 from py_driver.recording.build_system import LEGACY, BuildSystem, read_build_system
 from py_driver.recording.project_copy import changed, copy, digest, entries, states
-from py_driver.recording.variables import forced, passed
+from py_driver.recording.variables import day, forced, passed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,8 +105,64 @@ def test_variables_are_those_that_scripts_name(tmp_path: Path) -> None:
     put(tmp_path, "setup.py", "os.getenv('MY_OPTION'); os.environ[\"MY_TOKEN\"]; 'HOME' in os.environ; 'X_FORCE_BUILD'")
     put(tmp_path, "helper.py", "get('OTHER')")
     environ = {"MY_OPTION": "1", "MY_TOKEN": "hush", "HOME": "/h", "UNNAMED": "2", "OTHER": "3"}
-    assert passed(tmp_path, environ) == {"MY_OPTION": "1", "OTHER": "3"}
+    assert passed(tmp_path, (), environ) == {"MY_OPTION": "1", "OTHER": "3"}
     assert forced(tmp_path) == {"X_FORCE_BUILD": "TRUE"}
+
+
+def test_variables_are_also_those_of_what_scripts_import(tmp_path: Path) -> None:
+    put(tmp_path, "setup.py", "from tools.setup_helpers import extension\nimport unknown, os")
+    put(tmp_path, "tools/setup_helpers/__init__.py", "from .flags import *\nfrom ... import outside\nfrom ..b import c")
+    put(tmp_path, "tools/setup_helpers/extension.py", "os.environ.get('WITH_A'")
+    put(tmp_path, "tools/setup_helpers/flags.py", "os.environ.get('WITH_B')")
+    put(tmp_path, "tools/b/c.py", "import setup; os.environ.get('WITH_C')")
+    put(tmp_path, "package/__init__.py", "os.environ.get('WITH_D')")
+    put(tmp_path, "cmake/options.cmake", "if(DEFINED ENV{WITH_E})\n")
+    put(tmp_path, "CMakeLists.txt", "set(F $ENV{WITH_F})\n")
+    environ = {f"WITH_{letter}": "1" for letter in "ABCDEF"}
+    assert "".join(name[-1] for name in passed(tmp_path, (), environ)) == "ABCEF"
+
+
+@pytest.mark.parametrize(
+    ("requires", "script", "expected"),
+    [
+        (["setuptools_scm[toml]>=8"], "", ["SETUPTOOLS_SCM_PRETEND_VERSION", "SETUPTOOLS_SCM_PRETEND_VERSION_FOR_A"]),
+        (
+            [],
+            "setup_requires=['setuptools_scm>=6']",
+            ["SETUPTOOLS_SCM_PRETEND_VERSION", "SETUPTOOLS_SCM_PRETEND_VERSION_FOR_A"],
+        ),
+        (["scikit-build-core"], "", ["CMAKE_ARGS"]),
+        (["setuptools"], "", []),
+    ],
+)
+def test_variables_are_also_those_of_build_tools(
+    tmp_path: Path, requires: list[str], script: str, expected: list[str]
+) -> None:
+    put(tmp_path, "setup.py", script)
+    names = ("CMAKE_ARGS", "SETUPTOOLS_SCM_PRETEND_VERSION", "SETUPTOOLS_SCM_PRETEND_VERSION_FOR_A", "SETUPTOOLS_SCM_X")
+    assert list(passed(tmp_path, requires, dict.fromkeys(names, "1"))) == expected
+
+
+def test_arguments_for_cmake_name_no_compiler_of_this_machine(tmp_path: Path) -> None:
+    text = "-DCMAKE_AR=/opt/conda/bin/ar -DWITH_X=ON -DCMAKE_CXX_COMPILER_RANLIB=/x -DCMAKE_BUILD_TYPE=Debug"
+    found = passed(tmp_path, ["scikit-build-core"], {"CMAKE_ARGS": text})
+    assert found == {"CMAKE_ARGS": "-DWITH_X=ON -DCMAKE_BUILD_TYPE=Debug"}
+
+
+@pytest.mark.parametrize(
+    ("script", "dated"),
+    [
+        ("from datetime import date\nversion = f'1.0.{date.today():%Y%m%d}'", True),
+        ("version = time.strftime('1.%Y%m%d')", True),
+        ("version = '1.%d' % time.time()", True),
+        ("runtime = sometimes(timeout=1)", False),
+    ],
+)
+def test_the_date_counts_where_scripts_ask_for_the_time(tmp_path: Path, script: str, dated: bool) -> None:  # noqa: FBT001
+    put(tmp_path, "setup.py", script)
+    days = {day(tmp_path, now) for now in (0.0, 1.0, 3 * 86400.0)}
+    assert len(days) == (2 if dated else 1)
+    assert all(days) == dated
 
 
 def test_a_copy_has_the_files_and_can_be_written(tmp_path: Path) -> None:
@@ -116,6 +173,8 @@ def test_a_copy_has_the_files_and_can_be_written(tmp_path: Path) -> None:
         "a/__pycache__/x.pyc",
         "build/lib/x.py",
         "build/own.txt",
+        "build/torch213-cxx11-cpu-x86_64-linux-cp313/package/a.py",
+        ".dev/installed/a.py",
         "dist/x.whl",
         "v/pyvenv.cfg",
     ):
@@ -145,11 +204,48 @@ def test_a_digest_is_that_of_names_contents_and_modes(tmp_path: Path) -> None:
 def test_what_looks_at_a_repository_does_not_change_the_digest(tmp_path: Path) -> None:
     put(tmp_path, ".git/HEAD", "ref: refs/heads/main")
     first = digest(entries(tmp_path))
-    put(tmp_path, ".git/index", "x")
     put(tmp_path, ".git/logs/HEAD", "x")
     assert digest(entries(tmp_path)) == first
     put(tmp_path, ".git/refs/tags/v1", "x")
     assert digest(entries(tmp_path)) != first
+
+
+@pytest.mark.parametrize("options", [(), ("--object-format=sha256",)], ids=["sha1", "sha256"])
+def test_a_file_that_git_tracks_from_now_on_changes_the_digest(tmp_path: Path, options: tuple[str, ...]) -> None:
+    def git(*words: str) -> str:
+        subprocess.run(["git", "-C", tmp_path, *words], check=True, capture_output=True)
+        return digest(entries(tmp_path))
+
+    setup = put(tmp_path, "setup.py", "1")
+    put(tmp_path, "package/data.txt")
+    git("init", "--quiet", *options)
+    first = git("add", "setup.py")
+    os.utime(setup, (1, 1))
+    index = (tmp_path / ".git/index").read_bytes()
+    assert git("status") == first
+    assert (tmp_path / ".git/index").read_bytes() != index
+    added = git("add", "package")
+    assert added != first
+    assert git("update-index", "--chmod=+x", "package/data.txt") != added
+    put(tmp_path, "setup.py", "2")
+    edited = digest(entries(tmp_path))
+    assert git("add", "setup.py") != edited
+    put(tmp_path, "setup.py", "1")
+    assert git("reset", "--quiet", "--", "package") != edited
+
+
+def test_an_index_that_is_not_understood_counts_with_its_bytes(tmp_path: Path) -> None:
+    put(tmp_path, "setup.py")
+    digests = set()
+    for text in ("", "x", "DIRC"):
+        put(tmp_path, ".git/index", text)
+        digests.add(digest(entries(tmp_path)))
+    subprocess.run(["git", "-C", tmp_path, "init", "--quiet"], check=True)
+    (tmp_path / ".git/index").unlink()
+    for option in ("--index-version=4", "--split-index"):
+        subprocess.run(["git", "-C", tmp_path, "update-index", option, "--add", "setup.py"], check=True)
+        digests.add(digest(entries(tmp_path)))
+    assert len(digests) == 5
 
 
 def test_a_repository_that_is_not_the_projects_is_not_copied(tmp_path: Path) -> None:
@@ -168,6 +264,27 @@ def test_a_link_within_the_repository_is_copied_as_a_file(tmp_path: Path) -> Non
     found = {entry.path: entry for entry in entries(tmp_path / "python")}
     assert sorted(found) == ["csrc/a.h", "setup.py"]
     assert found["csrc/a.h"].link is None
+
+
+def test_a_link_to_what_is_not_copied_is_copied_as_a_file(tmp_path: Path) -> None:
+    put(tmp_path, "setup.py")
+    put(tmp_path, "dist/model.txt", "a")
+    put(tmp_path, "web/node_modules/x/x.js", "b")
+    put(tmp_path, "package/own.txt")
+    (tmp_path / "package" / "model.txt").symlink_to("../dist/model.txt")
+    (tmp_path / "package" / "assets").symlink_to("../web/node_modules/x")
+    (tmp_path / "package" / "link.txt").symlink_to("own.txt")
+    found = entries(tmp_path)
+    links = {entry.path: entry.link for entry in found if entry.path.startswith("package/")}
+    assert links == {
+        "package/assets/x.js": None,
+        "package/link.txt": "own.txt",
+        "package/model.txt": None,
+        "package/own.txt": None,
+    }
+    before = digest(found)
+    put(tmp_path, "dist/model.txt", "b")
+    assert digest(entries(tmp_path)) != before
 
 
 def test_a_link_around_the_project_is_refused(tmp_path: Path) -> None:

@@ -27,11 +27,8 @@ pub fn variant(allocator: std.mem.Allocator, arguments: *common.Arguments) !void
             try names.append(value);
             try paths.append(try arguments.value(flag));
         } else if (common.is(flag, "--extension")) {
-            try names.append(try std.fmt.allocPrint(allocator, "{s}.abi3.so", .{id}));
-            try paths.append(value);
-        } else if (common.is(flag, "--library")) {
-            try names.append(try std.fmt.allocPrint(allocator, "{s}.so", .{id}));
-            try paths.append(value);
+            try names.append(try std.fmt.allocPrint(allocator, "{s}{s}", .{ id, value }));
+            try paths.append(try arguments.value(flag));
         } else return common.fail("variant: no such flag: {s}", .{flag});
     }
     const root = try open(out);

@@ -115,9 +115,14 @@ const Attempt = struct {
         const texts = [_][]const u8{ try self.beside(out, ".needed.ii"), try self.beside(out, ".full.ii") };
         defer for (texts) |text| std.fs.cwd().deleteFile(text) catch {};
         if (!try self.clang().preprocess(try preprocessing(self.allocator, few.command, texts[0]), texts[0])) return false;
-        if (!try precompiled.fits(self.allocator, self.command, try common.read(self.allocator, texts[0]))) return false;
-        if (try differ(self.allocator, few, self.all, texts, self.clang()) != null) return false;
-        return precompiled.compile(self.allocator, self.command, try common.read(self.allocator, texts[0]), self.environment);
+        const text = try common.read(self.allocator, texts[0]);
+        // The compile runs beside the comparison, of which half is another preprocessor.
+        var compile = (try precompiled.begin(self.allocator, self.command, text, self.environment)) orelse return false;
+        const why = fullDiffers(self.allocator, few, self.all, texts, self.clang()) catch |err| {
+            _ = try compile.end(self.allocator, false);
+            return err;
+        };
+        return compile.end(self.allocator, why == null);
     }
 
     fn clang(self: Attempt) Clang {
@@ -154,9 +159,19 @@ pub fn differ(
     texts: [2][]const u8,
     preprocessor: anytype,
 ) !?[]const u8 {
-    inline for (.{ few.command, all }, texts) |words, text| {
-        if (!try preprocessor.preprocess(try preprocessing(allocator, words, text), text)) return needed.failed;
-    }
+    if (!try preprocessor.preprocess(try preprocessing(allocator, few.command, texts[0]), texts[0])) return needed.failed;
+    return fullDiffers(allocator, few, all, texts, preprocessor);
+}
+
+/// As `differ`, where the first of the texts has been made.
+fn fullDiffers(
+    allocator: std.mem.Allocator,
+    few: needed.Few,
+    all: []const []const u8,
+    texts: [2][]const u8,
+    preprocessor: anytype,
+) !?[]const u8 {
+    if (!try preprocessor.preprocess(try preprocessing(allocator, all, texts[1]), texts[1])) return needed.failed;
     const reads = .{ try common.read(allocator, texts[0]), try common.read(allocator, texts[1]) };
     return comparison.difference(allocator, reads[0], reads[1], few.spelled, .host);
 }

@@ -79,33 +79,23 @@ pub const Precompiled = struct {
     header: []const u8,
     text: []const u8,
 
-    /// Compiles a text with it, if that begins as it does and clang says nothing; whether that was done.
-    pub fn compile(
+    /// Begins to compile a text with it; null if that does not begin as it does, or is compiled with other options.
+    pub fn begin(
         self: Precompiled,
         allocator: std.mem.Allocator,
         command: []const []const u8,
         text: []const u8,
         environment: *const std.process.EnvMap,
-    ) !bool {
-        const words = (try Words.of(allocator, command)) orelse return false;
-        const rest = (try self.without(allocator, words.key, text)) orelse return false;
+    ) !?Compile {
+        const words = (try Words.of(allocator, command)) orelse return null;
+        const rest = (try self.without(allocator, words.key, text)) orelse return null;
         const out = try inputs.made(command);
         const path = try std.mem.concat(allocator, u8, &.{ out, ".rest.ii" });
         try common.write(path, rest);
-        defer std.fs.cwd().deleteFile(path) catch {};
         const whole = try std.mem.concat(allocator, []const u8, &.{
             words.words, &of_text, &.{ "-Xclang", "-include-pch", "-Xclang", self.header, "-c", path, "-o", out },
         });
-        const ended = try dryrun.tried(null, allocator, whole, environment);
-        if (ended.code == 0 and ended.said.len == 0) return true;
-        std.fs.cwd().deleteFile(out) catch {};
-        return false;
-    }
-
-    /// Whether a text begins as it does, and is compiled with the same options.
-    pub fn fits(self: Precompiled, allocator: std.mem.Allocator, command: []const []const u8, text: []const u8) !bool {
-        const words = (try Words.of(allocator, command)) orelse return false;
-        return try self.without(allocator, words.key, text) != null;
+        return .{ .child = try dryrun.start(null, allocator, whole, environment, .Pipe), .path = path, .out = out };
     }
 
     /// A text less the headers that were precompiled; null if they are not what it begins with, or the options differ.
@@ -123,6 +113,23 @@ pub const Precompiled = struct {
         if (try reopens(allocator, after, headers)) return null;
         const back = std.mem.trimRight(u8, marker[0..length], " 23");
         return try std.mem.concat(allocator, u8, &.{ text[0..start], back, after });
+    }
+};
+
+/// A compile with a precompiled header that has begun.
+pub const Compile = struct {
+    child: std.process.Child,
+    path: []const u8,
+    out: []const u8,
+
+    /// Waits for it; whether clang made an object without a word, and it is `wanted`. Else there is none.
+    pub fn end(self: *Compile, allocator: std.mem.Allocator, wanted: bool) !bool {
+        const said = try dryrun.listen(allocator, &self.child);
+        const code = try dryrun.finish(&self.child);
+        std.fs.cwd().deleteFile(self.path) catch {};
+        if (wanted and code == 0 and said.len == 0) return true;
+        std.fs.cwd().deleteFile(self.out) catch {};
+        return false;
     }
 };
 

@@ -248,8 +248,13 @@ struct Type<char> {
     TORCH_CHECK(text.size() == 1, "an argument of the binding is one character, not `", text, "`");
     return text[0];
   }
+  // A text of Python has the character of the same number, as with pybind11: torch reads UTF-8.
   static c10::IValue store(char value) {
-    return std::string(1, value);
+    const auto code = static_cast<unsigned char>(value);
+    if (code < 0x80) {
+      return std::string(1, value);
+    }
+    return std::string{static_cast<char>(0xC0 | (code >> 6)), static_cast<char>(0x80 | (code & 0x3F))};
   }
 };
 

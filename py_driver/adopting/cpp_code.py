@@ -6,12 +6,11 @@ import ast
 import re
 from typing import TYPE_CHECKING, Final
 
-from py_driver.plan.includes import blanked
+from py_driver.plan.cpp_text import blanked, closing, stripped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
 _STRING: Final = re.compile(
     r'\s*(?:R"(?P<mark>[^\s()\\"]{0,16})\((?P<raw>[\s\S]*?)\)(?P=mark)"|(?P<plain>"(?:[^"\\\n]|\\[\s\S])*"))'
 )
@@ -40,18 +39,8 @@ class Code:
         Returns:
             The position behind the closing one; -1 if there is none.
         """
-        waiting: list[str] = []
-        for at in range(start, len(self.code)):
-            sign = self.code[at]
-            if sign in _CLOSING:
-                waiting.append(_CLOSING[sign])
-            elif waiting and sign == waiting[-1]:
-                waiting.pop()
-                if not waiting:
-                    return at + 1
-            elif sign in ")]}":
-                return -1
-        return -1
+        close = closing(self.code, start)
+        return -1 if close is None else close + 1
 
     def parts(self, start: int, end: int) -> list[tuple[int, int]]:
         """A part of the text cut at commas that stand outside of brackets, also of templates.
@@ -76,11 +65,7 @@ class Code:
                 found.append((first, at))
                 first = at + 1
         found.append((first, end))
-        return [span for span in (self._stripped(*part) for part in found) if span[0] < span[1]]
-
-    def _stripped(self, start: int, end: int) -> tuple[int, int]:
-        inside = self.plain[start:end]
-        return start + len(inside) - len(inside.lstrip()), end - (len(inside) - len(inside.rstrip()))
+        return [span for span in (stripped(self.plain, *part) for part in found) if span[0] < span[1]]
 
     def statements(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """The statements of a block, without directives: where each begins, and where its `;` stands."""

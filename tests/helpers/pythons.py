@@ -1,0 +1,126 @@
+"""Pythons other than the one that runs the tests, and torch for them: what tests/e2e/pythons_test.py tries."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from py_driver.fetch.apt import Apt
+from py_driver.output import Output
+from py_driver.system.cache import cache_root
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SYSTEM = ("base-", "debconf", "debianutils", "dpkg", "mawk", "media-types", "perl-base", "tar")
+"""Packages of an empty machine that no Python needs."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Interpreter:
+    """A Python.
+
+    Attributes:
+        command: what starts it.
+        uv: how uv knows it.
+        environ: variables that it needs.
+    """
+
+    command: tuple[str, ...]
+    uv: tuple[str, ...]
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+    def run(self, *words: str, paths: tuple[Path, ...]) -> subprocess.CompletedProcess[str]:
+        """Run it with directories to import from."""
+        environ = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
+            **self.environ,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        }
+        command = [*self.command, *words]
+        return subprocess.run(command, env=environ, cwd="/", capture_output=True, text=True, check=False)
+
+
+class _Sources(Apt):
+    """Debian's source packages."""
+
+    def fetch(self, package: str, into: Path) -> None:
+        """Fetch the files of a source package; `update` has chosen the archive."""
+        self._sources.write_text(self._sources.read_text().replace("deb ", "deb-src ", 1))
+        self._read(self._private("-q", "update"))
+        subprocess.run(self._private("-q", "source", "--download-only", package), cwd=into, check=True)
+
+
+def debian_python(version: str, suite: str, to: Path) -> Interpreter:
+    """A Python of a Debian suite with its own C library, beside the C++ library of this machine.
+
+    Args:
+        version: as `3.14`.
+        suite: that has it.
+        to: a directory for it.
+    """
+    apt, root, debs = Apt(to / f"apt-{suite}"), to / version, to / f"{version}-debs"
+    apt.update(suite, ["main"])
+    wanted = {name: v for name, v in apt.closure(f"python{version}").items() if not name.startswith(_SYSTEM)}
+    debs.mkdir()
+    with Output().task(f"python{version}") as task:
+        apt.download(wanted, debs, task)
+    for package in debs.iterdir():
+        subprocess.run(["dpkg-deb", "-x", package, root], check=True)
+    libraries = root / "usr" / "lib" / "x86_64-linux-gnu"
+    shutil.copy("/usr/lib/x86_64-linux-gnu/libstdc++.so.6", libraries)
+    loader = (str(libraries / "ld-linux-x86-64.so.2"), "--library-path", str(libraries))
+    return Interpreter(
+        command=(*loader, str(root / "usr" / "bin" / f"python{version}")),
+        uv=("--python-version", version, "--python-platform", "x86_64-manylinux_2_28"),
+        environ={"PYTHONHOME": str(root / "usr")},
+    )
+
+
+def free_threaded_python(version: str, suite: str, to: Path) -> Interpreter:
+    """A free-threaded Python, compiled of the source package of a Debian suite with the machine's C compiler.
+
+    It stays in the cache: on two cores with nothing else to do the compile takes minutes.
+
+    Args:
+        version: as `3.13`.
+        suite: that has it.
+        to: a directory for what is temporary.
+    """
+    prefix = cache_root() / "tools" / f"python-{version}t-{suite}"
+    program = str(prefix / "bin" / f"python{version}t")
+    interpreter = Interpreter(command=(program,), uv=("--python", program))
+    if Path(program).is_file():
+        return interpreter
+    sources = to / f"{version}t"
+    sources.mkdir()
+    apt = _Sources(to / f"apt-{suite}-sources")
+    apt.update(suite, ["main"])
+    apt.fetch(f"python{version}", sources)
+    [archive] = [path for path in sources.glob("*.orig.tar.*") if path.suffix != ".asc"]
+    subprocess.run(["tar", "-xf", archive, "--strip-components=1"], cwd=sources, check=True)
+    options = ["--disable-gil", "--without-ensurepip", "--disable-test-modules", "CFLAGS=-O1"]
+    for command in (["./configure", f"--prefix={prefix}", *options], ["make", "-j2"], ["make", "install"]):
+        with (to / f"{command[0].removeprefix('./')}.log").open("wb") as log:
+            subprocess.run(command, cwd=sources, check=True, stdout=log, stderr=log)
+    shutil.rmtree(sources)
+    return interpreter
+
+
+def installed(python: Interpreter, to: Path, *requirements: str) -> subprocess.CompletedProcess[str]:
+    """Let uv install packages of the index, with all that they need, for a Python; only wheels.
+
+    Args:
+        python: which.
+        to: a directory for them.
+        requirements: as pip understands them.
+    """
+    uv = Path(sys.executable).with_name("uv")
+    command = [uv, "pip", "install", "--quiet", "--only-binary=:all:", "--target", to, *python.uv, *requirements]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
