@@ -1,7 +1,7 @@
 # ruff: noqa: INP001  (a program of its own)
 """What a repository of many projects costs: python bench/fleet.py write DIR COUNT, then measure DIR ARGUMENT...
 
-`write` makes projects out of the templates of `driver init` and of bench/kernels, each with a name of its own, so that
+`write` makes projects out of the templates of `driver init` and of bench/projects, each with a name of its own, so that
 no two share an action. `measure` runs `driver build DIR ARGUMENT...` and prints one line of JSON: seconds, CPU seconds
 and memory of the driver, and those of Bazel's server. With `--edit` one source of the first project is changed before.
 """
@@ -41,7 +41,7 @@ def write(directory: Path, count: int) -> None:
             command = [str(ROOT / "driver"), "init", str(path), "--template", kind, "--name", name]
             subprocess.run([*command, "--backends", "cpu", "cuda"], check=True, stdout=subprocess.DEVNULL)
         else:
-            shutil.copytree(ROOT / "bench" / "kernels" / kind if kind in KERNELS else first, path)
+            shutil.copytree(ROOT / "bench" / "projects" / kind if kind in KERNELS else first, path)
             _rename(path, kind, number)
 
 

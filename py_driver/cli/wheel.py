@@ -175,15 +175,15 @@ def _pack(args: argparse.Namespace, output: Output) -> int:
         raise error(Code.USAGE, "--json is for a single project", help="name one directory, without --changed-since")
     releases, selection = releases_of(args), words_of(args, several=projects is not None)
     if projects is None:
-        paths = make(args.directories[0], releases, selection, {}, args, output)
-        _show([{"file": str(path), "size": path.stat().st_size} for path in paths], args, output)
+        packed = make(args.directories[0], releases, selection, {}, args, output)
+        _show([{"file": str(path), "size": path.stat().st_size, **variants} for path, variants in packed], args, output)
         return ExitCode.OK
     taken: dict[Path, Path] = {}
     outcomes = for_each(projects, lambda path: make(path, releases, selection, taken, args, output), output)
     rows = [
         [printable(str(outcome.directory)), printable(str(path))]
         for outcome in outcomes
-        for path in outcome.value or ()
+        for path, _ in outcome.value or ()
     ]
     if rows:
         output.table(("project", "wheel"), rows)
@@ -221,8 +221,8 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
     taken: dict[Path, Path],
     args: argparse.Namespace,
     output: Output,
-) -> list[Path]:
-    """Make the wheel of a project, or those of its slices; their paths.
+) -> list[tuple[Path, dict[str, Any]]]:
+    """Make the wheel of a project, or those of its slices; their paths, and the variants that each has.
 
     Args:
         directory: of the project.
@@ -259,7 +259,7 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
             contents = [(part, [variant]) for part, listed in contents for variant in listed]
         others = _others(directory, project.manifest, built, releases, args, output)
         inner = [variant.name for other in others for variant in other.built]
-        paths: list[Path] = []
+        packed: list[tuple[Path, dict[str, Any]]] = []
         for part, listed in contents:
             names = [variant.name for variant in listed]
             path = args.out / wheel_name(project.manifest, names, part, labelled=args.variants, others=inner)
@@ -270,8 +270,8 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
                 args.out.mkdir(parents=True, exist_ok=True)
                 make_wheel(project.manifest, listed, path, labelled=args.variants, others=others)
             taken[path] = directory
-            paths.append(path)
-    return paths
+            packed.append((path, {"variants": names}))
+    return packed
 
 
 def _make_for_pythons(  # noqa: PLR0913  (as `_make`)
@@ -281,8 +281,8 @@ def _make_for_pythons(  # noqa: PLR0913  (as `_make`)
     taken: dict[Path, Path],
     args: argparse.Namespace,
     output: Output,
-) -> list[Path]:
-    """Build a project that is bound by pybind11, and make its wheel for each Python; their paths.
+) -> list[tuple[Path, dict[str, Any]]]:
+    """Build a project that is bound by pybind11, and make its wheel for each Python; as `_make`.
 
     Args:
         directory: as of `_make`.
@@ -298,13 +298,13 @@ def _make_for_pythons(  # noqa: PLR0913  (as `_make`)
     from py_driver.cli.build import show
     from py_driver.publishing.python_wheels import make_python_wheels
 
-    named = {"--slice": args.slice, "--variants": args.variants, "--with": args.further, "--json": args.json}
-    if option := next((option for option, value in named.items() if value), ""):
+    if option := "--slice" if args.slice else "--variants" if args.variants else "--with" if args.further else "":
         message = f"`{option}` is for wheels that fit every Python, and `--binding pybind` makes one for each"
         raise error(Code.USAGE, message, help=f"call it without {option}")
     pythons = bindings_of(args, releases.matrix, all_pythons).pythons
     options = replace(options_of(args), words=words, pythons=pythons)
     wheels = make_python_wheels(directory, args.variant, releases, args.out, taken, options, output)
-    show(wheels.done, output)
-    taken |= dict.fromkeys(wheels.paths, directory)
-    return [*wheels.paths]
+    if not args.json:
+        show(wheels.done, output)
+    taken |= dict.fromkeys(wheels.contents, directory)
+    return [(path, {"variants": [*names]}) for path, names in wheels.contents.items()]

@@ -53,14 +53,14 @@ def _reasons(text: str, own: frozenset[str]) -> Iterator[str]:
 
 def _of_macros(text: str, plain: str, own: frozenset[str]) -> Iterator[str]:
     """Why the macros of a text hide what it means."""
-    for found in _PASTING.finditer(text):
-        if _OF_TORCH.search(masked(found[0])):
-            yield f"line {line_of(text, found.start())[0]}: a macro pastes names of torch"
-    for found in _MACRO.finditer(plain):
-        if found[0] in own and found[0] in equivalents():
-            yield f"line {line_of(text, found.start())[0]}: the project defines `{found[0]}` anew"
-    for found in _REDEFINED.finditer(plain):
-        if found[1] in equivalents():
-            yield f"line {line_of(text, found.start(1))[0]}: `{found[1]}` is defined anew"
+    for pasting in _PASTING.finditer(text):
+        if _OF_TORCH.search(masked(pasting[0])):
+            yield f"line {line_of(text, pasting.start())[0]}: a macro pastes names of torch"
+    for macro in _MACRO.finditer(plain):
+        if macro[0] in own and macro[0] in equivalents():
+            yield f"line {line_of(text, macro.start())[0]}: the project defines `{macro[0]}` anew"
+    for definition in _REDEFINED.finditer(plain):
+        if definition[1] in equivalents():
+            yield f"line {line_of(text, definition.start(1))[0]}: `{definition[1]}` is defined anew"
     if found := _IN_MACRO.search(plain):
         yield f"line {line_of(text, found.start(1))[0]}: a macro has a {found[1]}"

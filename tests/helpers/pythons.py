@@ -122,5 +122,15 @@ def installed(python: Interpreter, to: Path, *requirements: str) -> subprocess.C
         requirements: as pip understands them.
     """
     uv = Path(sys.executable).with_name("uv")
-    command = [uv, "pip", "install", "--quiet", "--only-binary=:all:", "--target", to, *python.uv, *requirements]
+    command = [
+        str(uv),
+        "pip",
+        "install",
+        "--quiet",
+        "--only-binary=:all:",
+        "--target",
+        str(to),
+        *python.uv,
+        *requirements,
+    ]
     return subprocess.run(command, capture_output=True, text=True, check=False)

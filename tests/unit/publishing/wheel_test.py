@@ -121,7 +121,11 @@ def test_the_wheels_as_json(project: Path, capsys: pytest.CaptureFixture[str]) -
     assert __main__.main(["wheel", str(project), f"--out={out}", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     [path] = out.glob("*.whl")
-    assert result == {"directory": str(out), "wheels": [{"file": str(path), "size": path.stat().st_size}]}
+    variants = ["torch-cpu", "torch-cuda"]
+    assert result == {
+        "directory": str(out),
+        "wheels": [{"file": str(path), "size": path.stat().st_size, "variants": variants}],
+    }
     assert __main__.main(["wheel", str(project), str(project), f"--out={out}", "--json"]) == 2
     assert "--json is for a single project" in capsys.readouterr().err
 
