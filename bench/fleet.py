@@ -98,14 +98,16 @@ def measure(directory: Path, arguments: list[str]) -> dict[str, Any]:
     }
 
 
-def _server(_: Path) -> tuple[float, int]:
-    """CPU seconds and the peak of memory, in MB, of the Bazel servers of this checkout."""
+def _server(directory: Path) -> tuple[float, int]:
+    """CPU seconds and the peak of memory, in MB, of the Bazel servers whose workspace has the first project."""
     cpu, peak = 0.0, 0
     ticks = os.sysconf("SC_CLK_TCK")
+    project = _name_of(min(directory.glob("*/build.toml")).parent).replace("-", "_")
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            command = (process / "cmdline").read_bytes()
-            if b"A-server.jar" not in command or str(ROOT).encode() not in (process / "environ").read_bytes() + command:
+            command = (process / "cmdline").read_bytes().decode(errors="replace")
+            workspace = re.search("--workspace_directory=([^\0]+)", command)
+            if workspace is None or not (Path(workspace[1]) / "projects" / project).is_dir():
                 continue
             fields = (process / "stat").read_text().rpartition(")")[2].split()
             cpu += (int(fields[11]) + int(fields[12])) / ticks
