@@ -304,6 +304,7 @@ def _make_for_pythons(  # noqa: PLR0913  (as `_make`)
     pythons = bindings_of(args, releases.matrix, all_pythons).pythons
     options = replace(options_of(args), words=words, pythons=pythons)
     wheels = make_python_wheels(directory, args.variant, releases, args.out, taken, options, output)
-    show(wheels.done, output)
+    if not args.json:
+        show(wheels.done, output)
     taken |= dict.fromkeys(wheels.contents, directory)
     return [(path, {"variants": [*names]}) for path, names in wheels.contents.items()]

@@ -41,7 +41,7 @@ _TYPE: Final = re.compile(
     r"(?:at|c10|torch|torch::headeronly)::(?:k[A-Z]\w*|ScalarType::\w+)|.*\b(?:scalar_type|dtype)\(\)", re.DOTALL
 )
 _SHAPED: Final = (".view", ".reshape")
-_PLACE: Final = re.compile(r"\{(self|template|\d)\}")
+_SLOT: Final = re.compile(r"\{(self|template|\d)\}")
 
 
 class LeftUse(NamedTuple):
@@ -110,7 +110,7 @@ def fix_source(text: str, file: str, own: frozenset[str] = frozenset()) -> Fixed
     if lost := difference(ops_of(text), ops_of(new)):
         return Fixed(text, len(uses), [], frozenset(), f"its registrations are not understood: {lost}")
     left = [*_left(new, file, own), *(_overloaded(new, file) if foreign_includes(text) else [])]
-    return Fixed(new, len(uses), sorted(left, key=_place), _since(new), "")
+    return Fixed(new, len(uses), sorted(left, key=_position), _since(new), "")
 
 
 def _since(text: str) -> frozenset[str]:
@@ -131,10 +131,10 @@ def _left(new: str, file: str, own: frozenset[str]) -> list[LeftUse]:
     for index, name, reason in left_registrations(new):
         line, column = line_of(new, index)
         left.append(LeftUse(name, Span(file, line, column, len(name), lines[line - 1]), reason, ""))
-    return sorted(left, key=_place)
+    return sorted(left, key=_position)
 
 
-def _place(use: LeftUse) -> tuple[int, int]:
+def _position(use: LeftUse) -> tuple[int, int]:
     return use.span.line, use.span.column
 
 
@@ -305,7 +305,7 @@ def _called(row: Equivalent, receiver: str, template: str, parts: list[str]) -> 
         call = call.replace("{self}.", f"{receiver[1:]}->")
     values = {"self": receiver, "template": template, **{str(number): part for number, part in enumerate(parts)}}
     # In one pass: `{1}` may also stand in an argument, as a list.
-    return _PLACE.sub(lambda found: values[found[1]], call)
+    return _SLOT.sub(lambda found: values[found[1]], call)
 
 
 def _names(text: str) -> str:

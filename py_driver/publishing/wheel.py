@@ -173,27 +173,27 @@ def _local(configuration: Configuration) -> str:
     )
 
 
-def _variant_files(place: str, built: Sequence[BuiltVariant]) -> dict[str, File]:
+def _variant_files(directory: str, built: Sequence[BuiltVariant]) -> dict[str, File]:
     """The files of variants, by their paths in a wheel.
 
     Args:
-        place: of their package.
+        directory: of their package.
         built: the variants.
     """
     return {
-        f"{place}/{file.path.removeprefix(f'{BUILD}/').replace(variant.name, f'{PLACE}/{variant.name}', 1)}": file
+        f"{directory}/{file.path.removeprefix(f'{BUILD}/').replace(variant.name, f'{PLACE}/{variant.name}', 1)}": file
         for variant in built
         for file in variant.files
     }
 
 
 def _package_files(
-    place: str, built: Sequence[BuiltVariant], modules: Mapping[str, str], python: Python | None = None
+    directory: str, built: Sequence[BuiltVariant], modules: Mapping[str, str], python: Python | None = None
 ) -> dict[str, bytes]:
     """The files of a package that becomes one of several variants, by their paths in a wheel.
 
     Args:
-        place: of the package.
+        directory: of the package.
         built: the variants.
         modules: the packages of further kernels, by the names by which others ask for them.
         python: the one that the variants are for; None for every Python.
@@ -201,8 +201,8 @@ def _package_files(
     variants = [describe(parse(variant.name), variant)._replace(abi3=python is None) for variant in built]
     depends = {repository: modules[repository] for repository in depends_of(built)}
     return {
-        f"{place}/__init__.py": _package(variants, depends),
-        f"{place}/{LOADER}.py": Path(wheel_loader.__file__).read_bytes(),
+        f"{directory}/__init__.py": _package(variants, depends),
+        f"{directory}/{LOADER}.py": Path(wheel_loader.__file__).read_bytes(),
     }
 
 
