@@ -1,7 +1,7 @@
 # ruff: noqa: INP001  (a program of its own)
 """What a matrix costs, beside what people use today: python bench/benchmark.py [KERNEL...] --work DIR --out FILE.
 
-Every column builds the same variants of a kernel of bench/kernels with the same compilers, from the same state through
+Every column builds the same variants of a kernel of bench/projects with the same compilers, from the same state through
 the same changes. Peers compile objects only; ours also link, check and assemble. CPU seconds are of all processes; ours
 include Bazel's own, and those of sccache its server's. A row that fails in a column is noted, and the others go on.
 
@@ -41,7 +41,7 @@ from peers import PEERS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KERNELS = ROOT / "bench" / "kernels"
+KERNELS = ROOT / "bench" / "projects"
 VARIANTS = [f"torch{torch}-cxx11-{cuda}-x86_64-linux" for torch in ("213", "215") for cuda in ("cu130", "cu132")]
 MORE = "torch214-cxx11-cu130-x86_64-linux"
 LAST_ARCH, NEW_ARCH = "9.0", "10.0"

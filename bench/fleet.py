@@ -1,7 +1,7 @@
 # ruff: noqa: INP001  (a program of its own)
 """What a repository of many projects costs: python bench/fleet.py write DIR COUNT, then measure DIR ARGUMENT...
 
-`write` makes projects out of the templates of `driver init` and of bench/kernels, each with a name of its own, so that
+`write` makes projects out of the templates of `driver init` and of bench/projects, each with a name of its own, so that
 no two share an action. `measure` runs `driver build DIR ARGUMENT...` and prints one line of JSON: seconds, CPU seconds
 and memory of the driver, and those of Bazel's server. With `--edit` one source of the first project is changed before.
 """
@@ -41,7 +41,7 @@ def write(directory: Path, count: int) -> None:
             command = [str(ROOT / "driver"), "init", str(path), "--template", kind, "--name", name]
             subprocess.run([*command, "--backends", "cpu", "cuda"], check=True, stdout=subprocess.DEVNULL)
         else:
-            shutil.copytree(ROOT / "bench" / "kernels" / kind if kind in KERNELS else first, path)
+            shutil.copytree(ROOT / "bench" / "projects" / kind if kind in KERNELS else first, path)
             _rename(path, kind, number)
 
 
@@ -98,14 +98,16 @@ def measure(directory: Path, arguments: list[str]) -> dict[str, Any]:
     }
 
 
-def _server(_: Path) -> tuple[float, int]:
-    """CPU seconds and the peak of memory, in MB, of the Bazel servers of this checkout."""
+def _server(directory: Path) -> tuple[float, int]:
+    """CPU seconds and the peak of memory, in MB, of the Bazel servers whose workspace has the first project."""
     cpu, peak = 0.0, 0
     ticks = os.sysconf("SC_CLK_TCK")
+    project = _name_of(min(directory.glob("*/build.toml")).parent).replace("-", "_")
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            command = (process / "cmdline").read_bytes()
-            if b"A-server.jar" not in command or str(ROOT).encode() not in (process / "environ").read_bytes() + command:
+            command = (process / "cmdline").read_bytes().decode(errors="replace")
+            workspace = re.search("--workspace_directory=([^\0]+)", command)
+            if workspace is None or not (Path(workspace[1]) / "projects" / project).is_dir():
                 continue
             fields = (process / "stat").read_text().rpartition(")")[2].split()
             cpu += (int(fields[11]) + int(fields[12])) / ticks

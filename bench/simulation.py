@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from py_driver.plan.plan import Plan
 
 DATA: Final = ROOT / "bench" / "simulation.json"
-KERNELS: Final = ROOT / "bench" / "kernels"
+KERNELS: Final = ROOT / "bench" / "projects"
 MEASURED: Final = "torch213-cxx11-cu130-x86_64-linux"
 _ENGINE: Final = "w"
 """What comes before the number of workers in simulation.json, where builds without an engine have their `--jobs`."""

@@ -339,6 +339,18 @@ def openmp() -> str:
     return "".join(lines)
 
 
+def cells() -> str:
+    """What was built, loaded and run of each torch release and backend."""
+    matrix, program = _releases().matrix, importlib.import_module("cells")
+    records = program.read()
+    ours = {"cpu": "CPU", **{toolkit.backend: toolkit.backend for toolkit in matrix.toolkits}}
+    more = [backend for backend in program.backends_of(records) if backend not in ours]
+    columns = {**ours, **{backend: f"{backend} (own)" for backend in more}}
+    torches = [(torch.version, abi) for torch in matrix.torch for abi in torch.abis]
+    head, *rows = program.table(records, torches, dict(sorted(columns.items(), key=lambda pair: pair[0])))
+    return _heading(*head) + "".join(_row(*row) for row in rows)
+
+
 # Tables of README.md and docs/index.md.
 
 
@@ -398,7 +410,7 @@ def written() -> dict[Path, str]:
         },
         "docs/index.md": {"figures": figures},
         "docs/remote.md": {"simulation": simulation.table},
-        "docs/toolchains.md": {"variants": variants, "cuda": cuda, "rocm": rocm, "openmp": openmp},
+        "docs/toolchains.md": {"variants": variants, "cells": cells, "cuda": cuda, "rocm": rocm, "openmp": openmp},
     }
     found: dict[Path, str] = {
         _DOCS / "ci" / "kernel.yml": resource("projects/common/.github/workflows/kernel.yml"),

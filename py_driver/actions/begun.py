@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from py_driver.actions.estimate import History
+    from py_driver.bazel.spawns import Spawn
 
 _VERSION = 2
 _KIND = ".begun.json"
@@ -147,10 +149,26 @@ def _action(*row: Any) -> ExpectedAction:  # noqa: ANN401  (JSON)
     )
 
 
+def _stamps(log: Path) -> tuple[tuple[str, int, int], ...]:
+    """What tells whether a log, or a part of it that was put aside, has changed."""
+    found = []
+    for path in sorted(log.parent.glob(f"{glob.escape(log.name)}*")):
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            found.append((path.name, status.st_size, status.st_mtime_ns))
+    return tuple(found)
+
+
+@lru_cache(maxsize=1)
+def _spawns(log: str, _stamps: tuple[tuple[str, int, int], ...]) -> Sequence[Spawn]:
+    """The processes in a log, which all projects of a build have in common."""
+    return tuple(read_spawns(Path(log)))
+
+
 def _with(history: History, begun: dict[str, Any]) -> History:
     """A history with the actions of a build that have a record in its log."""
     actions: list[ExpectedAction] = begun["actions"]
-    spawns = [*read_spawns(Path(begun["log"]))]
+    spawns = _spawns(begun["log"], _stamps(Path(begun["log"])))
     written = {path for spawn in spawns for path in spawn.outputs}
     records = []
     for variant in dict.fromkeys(action.variant for action in actions):

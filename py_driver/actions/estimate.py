@@ -185,7 +185,8 @@ def _judged(works: Iterable[Work]) -> Iterator[_Judged]:
             else:
                 did = Did.RUN
             seen.add(same)
-            yield _Judged(project, action, did, guess.of(action), _memory(action), measured=guess.is_measured(action))
+            seconds, measured = guess.of(action)
+            yield _Judged(project, action, did, seconds, _memory(action), measured)
 
 
 def _is_large(action: ExpectedAction) -> bool:
@@ -270,16 +271,18 @@ class _Seconds:
             (f"{kind} of templates" if (section, source) in self._large else kind,),
         ]
 
-    def is_measured(self, action: ExpectedAction) -> bool:
-        return any(key in self._taken for key in self._keys(action.place)[:3])
-
-    def of(self, action: ExpectedAction) -> float:
-        for key in self._keys(action.place):
-            if key in self._taken:
-                return self._taken[key]
+    def of(self, action: ExpectedAction) -> tuple[float, bool]:
+        """How long an action takes, and whether that was measured of it or of one that is like it."""
+        if self._taken:
+            *like, kind = self._keys(action.place)
+            for key in like:
+                if key in self._taken:
+                    return self._taken[key], True
+            if kind in self._taken:
+                return self._taken[kind], False
         phase = phases()[action.mnemonic]
         usual = phase.seconds[action.headers]
-        return max(usual, phase.templates["seconds"]) if _is_large(action) else usual
+        return (max(usual, phase.templates["seconds"]) if _is_large(action) else usual), False
 
 
 def _simulate(actions: Sequence[_Judged], jobs: int, memory: int | None) -> tuple[float, int]:

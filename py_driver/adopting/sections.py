@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.adopting.losses import Loss
-from py_driver.manifest.linking import link_flags
+from py_driver.manifest.linking import link_flags, linking_of
 from py_driver.manifest.model import TORCH
 from py_driver.matrix.backends import arch_order
 from py_driver.matrix.facts import facts
@@ -99,9 +99,11 @@ def sections_of(
             archs = _capabilities(module, [other for other in every if other.sources == group.sources])
             section = _section(module, group, archs, mentions)
             _add(sections, section)
-            if group.link_flags != link_flags(section.cuda_flags):
+            linked = linking_of(section.cuda_flags).relocatable
+            if linked and group.link_flags != link_flags(section.cuda_flags):
                 reason = f"{module.name} links device code with other flags than it compiles with"
-                advice = "put them into `cuda-flags`, if they do no harm there: " + " ".join(group.link_flags)
+                flags = " ".join(f"`{flag}`" for flag in group.link_flags) or "none"
+                advice = f"a kernel links it with those of `cuda-flags`; setup.py links it with {flags}"
                 losses.append(Loss(module.script, module.line, reason, advice))
     return _with_archs(sections), losses
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from py_driver.output import Output
     from py_driver.publishing.publish_oci import Artifact
 
-_HUB_ONLY = ("repo_id", "branch", "private", "create_pr", "slice")
-
 
 def run_oci(args: argparse.Namespace, projects: Sequence[object] | None, output: Output) -> int:
     """Publish to a registry; the exit code.
@@ -31,9 +29,16 @@ def run_oci(args: argparse.Namespace, projects: Sequence[object] | None, output:
     """
     from py_driver.publishing.publish_oci import OciOptions, publish_oci
 
-    if given := [name for name in _HUB_ONLY if getattr(args, name)]:
-        option = f"--{given[0].replace('_', '-')}"
-        raise error(Code.USAGE, f"{option} is for the Hub, and --oci for a registry", help="publish to one of them")
+    hub_only = {
+        "--repo-id": args.repo_id,
+        "--branch": args.branch,
+        "--private": args.private,
+        "--create-pr": args.create_pr,
+        "--slice": args.slice,
+    }
+    for option, value in hub_only.items():
+        if value:
+            raise error(Code.USAGE, f"{option} is for the Hub, and --oci for a registry", help="publish to one of them")
     if projects is not None:
         raise error(Code.USAGE, "--oci is for a single project", help="name one directory, without --changed-since")
     options = OciOptions(

@@ -120,7 +120,7 @@ def named_bindings(
     from py_driver.extensions.binding import Bindings
 
     def pythons(configuration: Configuration) -> tuple[Python, ...]:
-        chosen = _named(words, matrix) if words else default(matrix, configuration.torch or "")
+        chosen = named_pythons(words, matrix) if words else default(matrix, configuration.torch or "")
         if installed := [python for python in chosen if python.key != python.version]:
             _check_cpu(configuration, matrix, installed[0])
         return chosen
@@ -150,8 +150,12 @@ def own_python(matrix: Matrix, torch: str) -> tuple[Python, ...]:
     return tuple(python for python in found if python.version == own) or found[:1]
 
 
-def _named(words: Sequence[str], matrix: Matrix) -> tuple[Python, ...]:
+def named_pythons(words: Sequence[str], matrix: Matrix) -> tuple[Python, ...]:
     """The Pythons of a command line.
+
+    Args:
+        words: as `--python` has them.
+        matrix: with the lock's versions.
 
     Raises:
         DriverError: UNSUPPORTED for a version that is neither locked nor installed; USAGE for two with one ABI; what

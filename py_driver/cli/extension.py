@@ -185,8 +185,8 @@ def show_planned(directory: Path, args: argparse.Namespace, output: Output, opti
 
 def wheels(
     directory: Path, args: argparse.Namespace, output: Output, options: Options, source: Source | None = None
-) -> list[Path]:
-    """Build variants of a project, and write a wheel of each, or one of all, into `--out`; their paths.
+) -> list[dict[str, Any]]:
+    """Build variants of a project, and write a wheel of each, or one of all, into `--out`; they as values for JSON.
 
     Args:
         directory: of the project.
@@ -215,13 +215,24 @@ def wheels(
         archive = source.archive if source else None
         if args.merge:
             paths = pack_merged(built, releases, archive, args.out)
+            pythons = dict.fromkeys(part.python for part in built if part.python)
+            contents = [[part for part in built if part.python in {None, python}] for python in pythons or [None]]
         else:
             paths = [pack(part, releases, archive, args.out) for part in built]
+            contents = [[part] for part in built]
     for part in built:
         _, archs, ran, shared, cached, seconds = figures(part.modules, part.shown_archs)
         actions = f"{counted(int(ran), 'action')} ran, {shared} shared, {cached} cached; {seconds} s"
         output.say(f"{part.name} ({archs}): {actions}")
-    return paths
+    return [
+        {
+            "file": str(path),
+            "size": path.stat().st_size,
+            "variants": [part.name for part in parts],
+            **actions_as_json([module for part in parts for module in part.modules]),
+        }
+        for path, parts in zip(paths, contents, strict=True)
+    ]
 
 
 def _built(  # noqa: PLR0913  (whose, which, and how)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_variants, releases_of, words_of
-from py_driver.cli.bindings import OWN, add_bindings, bindings_of, check_no_bindings, own_python
+from py_driver.cli.bindings import OWN, add_bindings, bindings_of, own_python, pythons_of_build_toml
 from py_driver.errors import ExitCode
 from py_driver.output import counted, printable
 from py_driver.plan.projects import is_extension
@@ -47,8 +47,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
     releases, words = releases_of(args), words_of(args, several=False)
     plans, edition = _planned(args, releases, words, output)
-    patterns = args.variant if edition is not None else ()
-    shown = write_database(args.directory, plans, releases, output, patterns, words)
+    is_one = edition is None or bool(args.binding)  # then the plans have the one variant that is meant
+    shown = write_database(args.directory, plans, releases, output, *(() if is_one else (args.variant, words)))
     written, users = prepare_settings(args.directory, plans, edition)
     if args.json:
         output.json({**shown._asdict(), "files": written, "users": users})
@@ -86,6 +86,14 @@ def _planned(
     from py_driver.plan.plan import make_plan
     from py_driver.plan.project import load
 
-    check_no_bindings(args)
-    project = load(directory, releases)
-    return [make_plan(project, releases.matrix, strict_archs=args.strict_archs)], project.manifest.edition
+    by_pybind = pythons_of_build_toml(args)
+    project = load(directory, releases, pybind=by_pybind)
+    plan = make_plan(project, releases.matrix, strict_archs=args.strict_archs)
+    if by_pybind:
+        from py_driver.building.selection import choose
+        from py_driver.editor.database import most_telling
+        from py_driver.plan.for_pythons import for_pythons
+
+        variant = most_telling(choose(plan, args.variant, words), releases.matrix)
+        plan = for_pythons(plan, [variant], releases.matrix, bindings_of(args, releases.matrix, own_python).pythons)
+    return [plan], project.manifest.edition

@@ -112,13 +112,13 @@ def _typed(kind: str) -> Schema:
     Raises:
         ValueError: it is none.
     """
-    words, place = [], 0
-    while place < len(kind):
-        match = _TOKEN.match(kind, place)
+    words, position = [], 0
+    while position < len(kind):
+        match = _TOKEN.match(kind, position)
         if match is None:
             raise ValueError(kind)
         words.append(match[1])
-        place = match.end()
+        position = match.end()
     schema = _either(words)
     if words:
         raise ValueError(kind)

@@ -6,13 +6,13 @@ import os
 import shutil
 import sys
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from py_driver.bazel.remote import remote_of
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_directory, add_matrix, release, releases_of
 from py_driver.cli.bindings import PYBIND, add_binding, pythons_of_build_toml
+from py_driver.cli.further import add_further, check_no_further
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted
 from py_driver.plan.projects import is_extension
@@ -21,12 +21,17 @@ if TYPE_CHECKING:
     import argparse
     import subprocess
     from collections.abc import Sequence
+    from pathlib import Path
 
     from py_driver.authoring.dev_build import DevBuild, Machine
     from py_driver.bazel.invocation import Choices
     from py_driver.cli import Parser, Subparsers
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
+
+
+FURTHER: Final = "build it too, and let the command find it; none then comes from the Hub"
+"""What `--with` does for commands that run something."""
 
 
 def add_local(parser: Parser) -> None:
@@ -82,35 +87,6 @@ def add_under(parser: Parser) -> None:
         action="store_true",
         help="compile CUDA sources for a debugger (-G -g): slow code, under a separate id",
     )
-
-
-def add_further(parser: Parser) -> None:
-    """Add the option of commands that run something with the variant: which other kernels it finds.
-
-    Args:
-        parser: of the command.
-    """
-    parser.group("select").add_argument(
-        "--with",
-        dest="further",
-        metavar="DIR",
-        action="append",
-        type=Path,
-        default=[],
-        help="also build the kernel in DIR, or those below it, for kernel-depends and get_kernel: none then comes from "
-        "the Hub; repeatable",
-    )
-
-
-def check_no_further(args: argparse.Namespace) -> None:
-    """See that no further kernel is named for a project with a setup.py.
-
-    Raises:
-        DriverError: USAGE.
-    """
-    if args.further:
-        message = f"--with: {args.directory} has a setup.py, and finds no kernels"
-        raise error(Code.USAGE, message, help="call it without --with")
 
 
 def check_project(directory: Path) -> None:
@@ -234,7 +210,7 @@ def add(subparsers: Subparsers) -> None:
     )
     add_under(parser)
     add_local(parser)
-    add_further(parser)
+    add_further(parser, FURTHER)
     add_binding(parser)
     command = parser.group("run")
     command.add_argument(
@@ -258,7 +234,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if is_extension(args.directory):
         from py_driver.cli import extension
 
-        check_no_further(args)
+        check_no_further(args, args.directory)
         return extension.run(
             args, output, extension.Local(lambda: machine_of(args), local_choices(args), local_archs(args))
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -76,17 +77,13 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 def _show(args: argparse.Namespace, output: Output) -> int:
     """Show the uses."""
-    from py_driver.inspecting.stable_uses import stable_uses
+    from py_driver.inspecting.stable_uses import macros_of, stable_uses
 
     uses: list[Use] = []
     for path in args.paths:
-        for source in _sources(path):
-            try:
-                text = source.read_text(encoding="utf-8", errors="replace")
-            except OSError as problem:
-                message = f"cannot read {source}: {problem.strerror}"
-                raise error(Code.PERMISSION, message, help="name a source that you may read") from None
-            uses += stable_uses(text, str(source))
+        texts = {source: _text(source) for source in _sources(path)}
+        own = frozenset[str]().union(*map(macros_of, texts.values()))
+        uses += itertools.chain.from_iterable(stable_uses(texts[source], str(source), own=own) for source in texts)
     missing = [use for use in uses if use.equivalent is None]
     since = max((use.equivalent.since for use in uses if use.equivalent), key=_numbers, default="")
     if args.json:
@@ -106,6 +103,19 @@ def _show(args: argparse.Namespace, output: Output) -> int:
     verdict = f"{len(missing)} of {len(uses)} uses have no known equivalent in the stable ABI"
     output.data(f"{verdict}; the others have one from torch {since} on" if since else verdict)
     return ExitCode.OK
+
+
+def _text(source: Path) -> str:
+    """The text of a source.
+
+    Raises:
+        DriverError: PERMISSION.
+    """
+    try:
+        return source.read_text(encoding="utf-8", errors="replace")
+    except OSError as problem:
+        message = f"cannot read {source}: {problem.strerror}"
+        raise error(Code.PERMISSION, message, help="name a source that you may read") from None
 
 
 def _fix(args: argparse.Namespace, output: Output) -> int:

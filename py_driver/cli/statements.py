@@ -142,7 +142,7 @@ def judge(args: argparse.Namespace, output: Output) -> int:
 def _as_json(variant: Confirmed) -> dict[str, Any]:
     return {
         "variant": variant.variant,
-        "place": variant.place,
+        "place": variant.source,
         "builders": list(variant.builders),
         "required": variant.required,
         "refused": [{"statement": name, "reason": reason} for name, reason in variant.refused.items()],

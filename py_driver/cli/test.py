@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
 from py_driver.cli.bindings import add_binding, pythons_of_build_toml
+from py_driver.cli.further import add_further, check_no_further
 from py_driver.cli.run import (
-    add_further,
+    FURTHER,
     add_local,
     add_under,
-    check_no_further,
     check_project,
     local_archs,
     local_choices,
@@ -56,7 +56,7 @@ def add(subparsers: Subparsers) -> None:
     )
     add_under(parser)
     add_local(parser)
-    add_further(parser)
+    add_further(parser, FURTHER)
     add_binding(parser)
     parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [-- ARGS ...]"
 
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if is_extension(args.directory):
         from py_driver.cli import extension
 
-        check_no_further(args)
+        check_no_further(args, args.directory)
         return extension.test(
             args, output, extension.Local(lambda: machine_of(args), local_choices(args), local_archs(args))
         )

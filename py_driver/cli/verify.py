@@ -21,6 +21,7 @@ from py_driver.cli.statements import (
 )
 from py_driver.errors import Code, DriverError, ExitCode, as_json, error
 from py_driver.output import counted, printable
+from py_driver.plan.projects import is_extension
 
 if TYPE_CHECKING:
     import argparse
@@ -43,7 +44,7 @@ def add(subparsers: Subparsers) -> None:
         "verify",
         "relu --variant '*-cpu-*'",
         "relu --published --repo-id me/relu",
-        more="It also compares wheels that `driver wheel` made of a setup.py: DIR is then the wheel.",
+        more="It also compares wheels that `driver wheel` made: DIR is then the wheel.",
     )
     add_choice(parser, default="all variants in build/", several=True)
     compare = parser.group("compare")
@@ -130,10 +131,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _wheels(wheels: Sequence[Path], args: argparse.Namespace, output: Output) -> int:
-    """Verify wheels of projects with a setup.py; the exit code.
+    """Verify wheels of projects; the exit code.
 
     Raises:
-        DriverError: USAGE; see `read_artifact`, `fetch_source` and `verify_extension`; NOT_REPRODUCED.
+        DriverError: USAGE; see `verify_wheels`, `read_artifact`, `fetch_source` and `verify_extension`; NOT_REPRODUCED.
     """
     from py_driver.publishing.extension_verify import read_artifact
     from py_driver.recording.source_archive import fetch_source
@@ -142,6 +143,8 @@ def _wheels(wheels: Sequence[Path], args: argparse.Namespace, output: Output) ->
     if len(wheels) < len(args.directories) or chosen or args.published:
         advice = "driver verify dist/*.whl, with --source DIR if the project is a directory"
         raise error(Code.USAGE, "wheels are verified alone, and whole", help=advice)
+    if args.source is not None and not is_extension(args.source):
+        return _told(_of_build_toml(wheels, args, output), args, output)
     projects: dict[tuple[Path, Entry | None], list[Artifact]] = {}
     for path in wheels:
         artifact = read_artifact(path)
@@ -161,6 +164,22 @@ def _wheels(wheels: Sequence[Path], args: argparse.Namespace, output: Output) ->
         for result in _compared(directory, source_archive, artifacts, args, output)
     ]
     return _told(verified, args, output)
+
+
+def _of_build_toml(wheels: Sequence[Path], args: argparse.Namespace, output: Output) -> list[Verified]:
+    """Build what is in wheels of a build.toml again, and compare it."""
+    from py_driver.building.build import Options
+    from py_driver.cli.bindings import named_pythons
+    from py_driver.publishing.verify import VerifyOptions, check_tools
+    from py_driver.publishing.wheel_verify import verify_wheels
+
+    releases = releases_of(args)
+    build = Options(strict_archs=args.strict_archs, choices=choices_of(args))
+    options = VerifyOptions(patterns=(), build=build, diffoscope=args.diffoscope)
+    check_tools(releases, options)
+    return verify_wheels(
+        wheels, args.source, lambda versions: named_pythons(versions, releases.matrix), releases, output, options
+    )
 
 
 def _extension(directory: Path, args: argparse.Namespace, output: Output) -> int:

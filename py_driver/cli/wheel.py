@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_of, words_of
 from py_driver.cli.bindings import EVERY, add_bindings, all_pythons, bindings_of, pythons_of_build_toml
 from py_driver.cli.build import add_arguments, add_report, options_of
+from py_driver.cli.further import add_further, check_no_further
 from py_driver.cli.projects import exit_code, extensions_of, for_each, projects_of, run_extensions, summary
 from py_driver.cli.sources import add_hash, located
 from py_driver.errors import Code, ExitCode, error
@@ -18,13 +19,15 @@ from py_driver.output import printable
 from py_driver.recording.source_archive import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from py_driver.cli import Subparsers
+    from py_driver.manifest.model import Manifest
     from py_driver.matrix.releases import Releases
     from py_driver.matrix.select import Words
     from py_driver.output import Output
     from py_driver.publishing.release import BuiltVariant
+    from py_driver.publishing.wheel_others import Other
 
 
 def add(subparsers: Subparsers) -> None:
@@ -40,10 +43,14 @@ def add(subparsers: Subparsers) -> None:
     add_arguments(parser, default="those in build/; with a setup.py all default variants", several=True)
     add_bindings(parser, EVERY)
     add_report(parser)
+    parser.group("report").add_argument(
+        "--json", action="store_true", help="print the wheels of the one project as JSON"
+    )
     add_hash(parser.group("select"))
     parser.add_argument(
         "--out", metavar="DIR", type=Path, default=Path("dist"), help="write the wheels to DIR (default: dist)"
     )
+    add_further(parser, "put its variants in build/ into the wheel, which imports them; needs the `kernels` client")
     parser.add_argument(
         "--slice",
         action="store_true",
@@ -70,7 +77,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Make the wheel of each project, and the index of all; the exit code.
 
     Raises:
-        DriverError: see `_pack` and `write_index`.
+        DriverError: USAGE for `--json` with several projects; see `_pack` and `write_index`.
     """
     code = _pack(args, output)
     if args.index and args.out.is_dir():
@@ -80,33 +87,103 @@ def run(args: argparse.Namespace, output: Output) -> int:
     return code
 
 
+def _others(  # noqa: PLR0913  (of what, of which, as which options say, and where it is shown)
+    directory: Path,
+    manifest: Manifest,
+    built: Sequence[BuiltVariant],
+    releases: Releases,
+    args: argparse.Namespace,
+    output: Output,
+) -> tuple[Other, ...]:
+    """The kernels of the command line that variants depend on, with their variants that fit these.
+
+    Args:
+        directory: of the project.
+        manifest: of it.
+        built: its variants.
+        releases: that it is for.
+        args: the command line.
+        output: where it is said that another run builds a project.
+
+    Raises:
+        DriverError: USAGE if nothing depends on one; see `check_depends`, `serving` and
+            what `_make` raises for the project itself.
+    """
+    from py_driver.actions.workspace import held
+    from py_driver.authoring.dev_build import repositories_of
+    from py_driver.authoring.further_kernels import Kernel, check_depends
+    from py_driver.building.variant_dir import present
+    from py_driver.matrix.configurations import parse
+    from py_driver.plan.plan import make_plan
+    from py_driver.plan.project import load
+    from py_driver.plan.projects import find_projects
+    from py_driver.publishing.release import read_to_ship
+    from py_driver.publishing.wheel import backends, describe
+    from py_driver.publishing.wheel_others import Other, serving
+
+    if not args.further:
+        return ()
+
+    def kernel(path: Path, manifest: Manifest, variants: Sequence[BuiltVariant]) -> Kernel:
+        depends = tuple(entry for variant in variants for entry in variant.metadata["kernel-depends"])
+        return Kernel(path, manifest.name.value, manifest.version, repositories_of(manifest), depends)
+
+    kernels, found = [kernel(directory, manifest, built)], []
+    for path in find_projects([directory, *args.further])[1:]:
+        project = load(path, releases)
+        plan = make_plan(project, releases.matrix, strict_archs=args.strict_archs)
+        with held(path, plan, output):
+            there = read_to_ship(path, plan, present(path, plan, ()), releases.lock)
+        described = [describe(parse(variant.name), variant) for variant in there]
+        own = project.manifest
+        chosen = serving([variant.name for variant in built], own.name.value, described, backends())
+        there = [variant for variant in there if variant.name in chosen]
+        found.append(Other(own, repositories_of(own), there))
+        kernels.append(kernel(path, own, there))
+    check_depends(kernels)
+    asked = {entry["repo-id"] for known in kernels for entry in known.depends}
+    for known in kernels[1:]:
+        if not asked.intersection(known.repositories):
+            message = f"no kernel of this wheel lists {known.directory} in kernel-depends"
+            raise error(Code.USAGE, message, help="leave it out of --with")
+    return tuple(found)
+
+
 def _pack(args: argparse.Namespace, output: Output) -> int:
     """Make the wheel of each project; the exit code.
 
     Raises:
-        DriverError: see `_make` and `located`; with several projects only what is wrong for all of them.
+        DriverError: USAGE for --with and slices or wheel variants; see `_make` and `located`; with several projects
+            only what is wrong for all of them.
     """
     words = located(args.directories, args.hash, output)
     sources = {word.directory: word for word in words if isinstance(word, Source)}
     directories = [word.directory if isinstance(word, Source) else word for word in words]
     args = argparse.Namespace(**{**vars(args), "directories": directories, "hash": []})
-    if extensions_of(args):
+    if extensions := extensions_of(args):
+        if args.json and len(directories) > 1:
+            raise error(Code.USAGE, "--json is for a single project", help=f"name {extensions[0]} alone")
         return run_extensions(
             args, output, lambda directory: _extension(directory, args, output, sources.get(directory)), _pack
         )
+    if args.further and (args.slice or args.variants):
+        message = "--with is for a wheel of whole variants; it cannot be combined with --slice or --variants"
+        raise error(Code.USAGE, message)
     make = _make_for_pythons if pythons_of_build_toml(args) else _make
     projects = projects_of(args)
+    if projects is not None and args.json:
+        raise error(Code.USAGE, "--json is for a single project", help="name one directory, without --changed-since")
     releases, selection = releases_of(args), words_of(args, several=projects is not None)
     if projects is None:
-        for path in make(args.directories[0], releases, selection, {}, args, output):
-            output.data(str(path))
+        packed = make(args.directories[0], releases, selection, {}, args, output)
+        _show([{"file": str(path), "size": path.stat().st_size, **variants} for path, variants in packed], args, output)
         return ExitCode.OK
     taken: dict[Path, Path] = {}
     outcomes = for_each(projects, lambda path: make(path, releases, selection, taken, args, output), output)
     rows = [
         [printable(str(outcome.directory)), printable(str(path))]
         for outcome in outcomes
-        for path in outcome.value or ()
+        for path, _ in outcome.value or ()
     ]
     if rows:
         output.table(("project", "wheel"), rows)
@@ -118,14 +195,23 @@ def _extension(directory: Path, args: argparse.Namespace, output: Output, source
     """Build a project with a setup.py, and write its wheels; the exit code."""
     from py_driver.cli.extension import wheels
 
+    check_no_further(args, directory)
     if args.slice:
         raise error(Code.USAGE, f"--slice: {directory} has a setup.py, and no slices", help="call it without --slice")
     if args.variants:
         message = f"--variants: {directory} has a setup.py, and its wheels are no wheel variants"
         raise error(Code.USAGE, message, help="call it without --variants")
-    for path in wheels(directory, args, output, options_of(args), source):
-        output.data(str(path))
+    _show(wheels(directory, args, output, options_of(args), source), args, output)
     return ExitCode.OK
+
+
+def _show(wheels: Sequence[Mapping[str, Any]], args: argparse.Namespace, output: Output) -> None:
+    """Print the wheels of a project."""
+    if args.json:
+        output.json({"directory": str(args.out), "wheels": [*wheels]})
+        return
+    for wheel in wheels:
+        output.data(wheel["file"])
 
 
 def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which options say, and where it is shown)
@@ -135,8 +221,8 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
     taken: dict[Path, Path],
     args: argparse.Namespace,
     output: Output,
-) -> list[Path]:
-    """Make the wheel of a project, or those of its slices; their paths.
+) -> list[tuple[Path, dict[str, Any]]]:
+    """Make the wheel of a project, or those of its slices; their paths, and the variants that each has.
 
     Args:
         directory: of the project.
@@ -171,19 +257,21 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
             contents += [(part.name, part.built) for part in parts]
         if args.variants:
             contents = [(part, [variant]) for part, listed in contents for variant in listed]
-        paths: list[Path] = []
+        others = _others(directory, project.manifest, built, releases, args, output)
+        inner = [variant.name for other in others for variant in other.built]
+        packed: list[tuple[Path, dict[str, Any]]] = []
         for part, listed in contents:
             names = [variant.name for variant in listed]
-            path = args.out / wheel_name(project.manifest, names, part, labelled=args.variants)
+            path = args.out / wheel_name(project.manifest, names, part, labelled=args.variants, others=inner)
             if path in taken:
                 message = f"the wheel {path} of {taken[path]} would be overwritten by the wheel of {directory}"
                 raise error(Code.FOREIGN_FILE, message, help="give the projects different names, or use another --out")
             with writing(args.out):
                 args.out.mkdir(parents=True, exist_ok=True)
-                make_wheel(project.manifest, listed, path, labelled=args.variants)
+                make_wheel(project.manifest, listed, path, labelled=args.variants, others=others)
             taken[path] = directory
-            paths.append(path)
-    return paths
+            packed.append((path, {"variants": names}))
+    return packed
 
 
 def _make_for_pythons(  # noqa: PLR0913  (as `_make`)
@@ -193,8 +281,8 @@ def _make_for_pythons(  # noqa: PLR0913  (as `_make`)
     taken: dict[Path, Path],
     args: argparse.Namespace,
     output: Output,
-) -> list[Path]:
-    """Build a project that is bound by pybind11, and make its wheel for each Python; their paths.
+) -> list[tuple[Path, dict[str, Any]]]:
+    """Build a project that is bound by pybind11, and make its wheel for each Python; as `_make`.
 
     Args:
         directory: as of `_make`.
@@ -205,17 +293,18 @@ def _make_for_pythons(  # noqa: PLR0913  (as `_make`)
         output: where progress is shown.
 
     Raises:
-        DriverError: USAGE for slices and wheel variants; see `make_python_wheels`.
+        DriverError: USAGE for slices, wheel variants and further kernels; see `make_python_wheels`.
     """
     from py_driver.cli.build import show
     from py_driver.publishing.python_wheels import make_python_wheels
 
-    if option := "--slice" if args.slice else "--variants" if args.variants else "":
+    if option := "--slice" if args.slice else "--variants" if args.variants else "--with" if args.further else "":
         message = f"`{option}` is for wheels that fit every Python, and `--binding pybind` makes one for each"
         raise error(Code.USAGE, message, help=f"call it without {option}")
     pythons = bindings_of(args, releases.matrix, all_pythons).pythons
     options = replace(options_of(args), words=words, pythons=pythons)
-    made = make_python_wheels(directory, args.variant, releases, args.out, taken, options, output)
-    show(made.done, output)
-    taken |= dict.fromkeys(made.paths, directory)
-    return [*made.paths]
+    wheels = make_python_wheels(directory, args.variant, releases, args.out, taken, options, output)
+    if not args.json:
+        show(wheels.done, output)
+    taken |= dict.fromkeys(wheels.contents, directory)
+    return [(path, {"variants": [*names]}) for path, names in wheels.contents.items()]

@@ -23,13 +23,17 @@ if TYPE_CHECKING:
 
 _TEMPLATE: Final = r"\s*(<[\w:\s]*>)?\s*\("
 _LIKE: Final = re.compile(r"(?<![\w:])(?:::)?(?:at|torch)::empty_like\s*\(")
-_NEW: Final = re.compile(r"(?<![\w:])(?:::)?(?:at|torch)::(empty|zeros)\s*\(")
+_NEW: Final = re.compile(r"(?<![\w:])(?:::)?(?:at|torch)::(empty|zeros|ones|full)\s*\(")
 _CONTIGUOUS: Final = re.compile(r"(?:(?:at|c10|torch)::MemoryFormat|torch::headeronly::MemoryFormat)::Contiguous")
 _OPTIONS: Final = re.compile(r"\s*\.\s*options\(\)\s*(\.\s*dtype\s*\()?")
 _CHECK: Final = re.compile(r"(?<!\w)(?:(?:STD_)?TORCH_CHECK|TORCH_INTERNAL_ASSERT|AT_ASSERTM?)\s*\(")
 _SIZES: Final = re.compile(r"(?:\.|->)\s*(?:sizes|strides)\(\)\s*([=!]=)")
 _SHOWN: Final = re.compile(r".*(?:\.|->)(?:sizes|strides|device)\(\)", re.DOTALL)
 _USING: Final = re.compile(r"\busing\s+\Z")
+_NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d*)?f?")
+_COUNT: Final = re.compile(rf"{_NUMBER.pattern}|\w+(?:\.|->)(?:size\(-?\w+\)|numel\(\)|dim\(\))")
+"""A value that a double has exactly: a short number, or a number of elements."""
+
 _ABS: Final = re.compile(r"(?<![\w:.>])(?<!std::)abs\s*\(")
 _OVERLOADS: Final = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<(?:math|stdlib)\.h>", re.MULTILINE)
 _DEVICE: Final = (".cu", ".cuh")
@@ -37,8 +41,7 @@ _TYPE: Final = re.compile(
     r"(?:at|c10|torch|torch::headeronly)::(?:k[A-Z]\w*|ScalarType::\w+)|.*\b(?:scalar_type|dtype)\(\)", re.DOTALL
 )
 _SHAPED: Final = (".view", ".reshape")
-_PLACE: Final = re.compile(r"\{(self|template|\d)\}")
-_NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d*)?f?")
+_SLOT: Final = re.compile(r"\{(self|template|\d)\}")
 
 
 class LeftUse(NamedTuple):
@@ -76,18 +79,19 @@ class Fixed(NamedTuple):
     refused: str
 
 
-def fix_source(text: str, file: str) -> Fixed:
+def fix_source(text: str, file: str, own: frozenset[str] = frozenset()) -> Fixed:
     """A source rewritten for the stable ABI; a source without uses and headers of torch is unchanged.
 
     Args:
         text: of the source, with its own ends of lines.
         file: its path, as users know it.
+        own: macros that other sources of the project define.
     """
-    uses = [*stable_uses(text, file)]
-    if refused := refusal(text) if uses or foreign_includes(text) else "":
+    uses = [*stable_uses(text, file, own=own)]
+    if refused := refusal(text, own) if uses or foreign_includes(text) else "":
         return Fixed(text, len(uses), [], frozenset(), refused)
     if not uses and not foreign_includes(text):
-        return Fixed(text, 0, _left(text, file) if "torch::stable::" in text else [], _since(text), "")
+        return Fixed(text, 0, _left(text, file, own) if "torch::stable::" in text else [], _since(text), "")
     new = rewrite_registrations(text)
     new = _shown(new)
     for rewrite in (
@@ -105,8 +109,8 @@ def fix_source(text: str, file: str) -> Fixed:
     new = rewrite_includes(text, _names(new))
     if lost := difference(ops_of(text), ops_of(new)):
         return Fixed(text, len(uses), [], frozenset(), f"its registrations are not understood: {lost}")
-    left = [*_left(new, file), *(_overloaded(new, file) if foreign_includes(text) else [])]
-    return Fixed(new, len(uses), sorted(left, key=_place), _since(new), "")
+    left = [*_left(new, file, own), *(_overloaded(new, file) if foreign_includes(text) else [])]
+    return Fixed(new, len(uses), sorted(left, key=_position), _since(new), "")
 
 
 def _since(text: str) -> frozenset[str]:
@@ -116,21 +120,21 @@ def _since(text: str) -> frozenset[str]:
     return frozenset(row.since for row in used_equivalents(text)) | methods
 
 
-def _left(new: str, file: str) -> list[LeftUse]:
+def _left(new: str, file: str, own: frozenset[str]) -> list[LeftUse]:
     """What is left in a rewritten text."""
     left = [
         LeftUse(use.name, use.span, _reason(use.equivalent), use.instead)
-        for use in stable_uses(new, file, ported=True)
+        for use in stable_uses(new, file, ported=True, own=own)
         if (use.equivalent is None or use.equivalent.stable != use.name) and use.span.text not in HELPER_LINES
     ]
     lines = new.split("\n")
     for index, name, reason in left_registrations(new):
         line, column = line_of(new, index)
         left.append(LeftUse(name, Span(file, line, column, len(name), lines[line - 1]), reason, ""))
-    return sorted(left, key=_place)
+    return sorted(left, key=_position)
 
 
-def _place(use: LeftUse) -> tuple[int, int]:
+def _position(use: LeftUse) -> tuple[int, int]:
     return use.span.line, use.span.column
 
 
@@ -214,14 +218,19 @@ def _like(text: str) -> str:
 
 
 def _new(text: str) -> str:
-    """`empty` and `zeros` with the options of a tensor."""
+    """`empty`, `zeros`, `ones` and `full` with the options of a tensor."""
     for found, close, parts in calls(text, _NEW):
-        options = _options(parts[1]) if len(parts) == 2 else None  # noqa: PLR2004  (sizes, options)
-        if options:
-            tensor, dtype = options
-            more = f", {dtype}" if dtype else ""
-            new = f"torch::stable::new_{found[1]}({tensor}, {parts[0]}{more})"
-            return _new(text[: found.start()] + new + text[close + 1 :])
+        sizes, *values = parts[:-1] or [""]
+        options = _options(parts[-1]) if len(values) == (found[1] == "full") else None
+        if not options or not all(_COUNT.fullmatch(value) for value in values):
+            continue
+        tensor, dtype = options
+        more = f", {dtype}" if dtype else ""
+        kind = "zeros" if found[1] == "zeros" else "empty"
+        new = f"torch::stable::new_{kind}({tensor}, {sizes}{more})"
+        if filled := {"ones": ["1.0"], "full": values}.get(found[1]):
+            new = f"torch::stable::fill_({new}, {filled[0]})"
+        return _new(text[: found.start()] + new + text[close + 1 :])
     return text
 
 
@@ -288,13 +297,15 @@ def _called(row: Equivalent, receiver: str, template: str, parts: list[str]) -> 
         return None
     if row.name in _SHAPED and _TYPE.fullmatch(parts[0]):
         return None
+    if row.name.endswith("::full_like") and not _COUNT.fullmatch(parts[1]):
+        return None
     if row.name == ".fill_" and not _NUMBER.fullmatch(parts[0]):
         return None
     if receiver.startswith("*"):
         call = call.replace("{self}.", f"{receiver[1:]}->")
     values = {"self": receiver, "template": template, **{str(number): part for number, part in enumerate(parts)}}
     # In one pass: `{1}` may also stand in an argument, as a list.
-    return _PLACE.sub(lambda found: values[found[1]], call)
+    return _SLOT.sub(lambda found: values[found[1]], call)
 
 
 def _names(text: str) -> str:

@@ -10,6 +10,7 @@ import tomli
 
 from py_driver.errors import Code, error
 from py_driver.inspecting.stable_fix import Fixed, fix_source
+from py_driver.inspecting.stable_uses import macros_of
 from py_driver.plan.links import is_in_repository
 from py_driver.system.files import write
 from py_driver.system.git import ask, names, said
@@ -69,17 +70,18 @@ def fix_project(sources: Iterable[Path], manifest: Path | None, *, force: bool) 
     Raises:
         DriverError: DIRTY_TREE if there are such files, or git does not say; PERMISSION, NO_SPACE.
     """
+    contents = {source: _read(source) for source in sources}
+    own = frozenset[str]().union(*(macros_of(content.decode(errors="replace")) for content in contents.values()))
     files: dict[Path, Fixed] = {}
     ported: list[Fixed] = []
     new: dict[Path, bytes] = {}
-    for source in sources:
-        content = _read(source)
+    for source, content in contents.items():
         try:
             text = content.decode()
         except UnicodeDecodeError:
             files[source] = Fixed("", 0, [], frozenset(), "it is not UTF-8")
             continue
-        fixed = fix_source(text, str(source))
+        fixed = fix_source(text, str(source), own)
         if fixed.uses or fixed.left:
             files[source] = fixed
         else:

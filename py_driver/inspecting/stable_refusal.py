@@ -15,7 +15,13 @@ _NAMESPACE: Final = re.compile(
     r"\busing\s+namespace\s+(?:::)?(?:at|c10|torch)\b|\bnamespace\s+(?:\w+\s*=\s*)?(?:at|c10|torch)\b"
 )
 _PASTING: Final = re.compile(r"^[ \t]*#[ \t]*define\b(?:[^\n\\]|\\\r?\n|\\)*##(?:[^\n\\]|\\\r?\n|\\)*", re.MULTILINE)
-_OF_TORCH: Final = re.compile(r"\b(?:at|c10|torch)::|\b(?:TORCH|AT|C10)_[A-Z]")
+_MACRO: Final = re.compile(r"\b[A-Z][A-Z0-9_]+\b")
+_GLUE: Final = r"(?:\s|\\\r?\n)*##(?:\s|\\\r?\n)*"
+_OF_TORCH: Final = re.compile(
+    rf"\b(?:(?:at|c10|torch)(?:::\w+)*::\w*|(?:TORCH|AT|C10)_\w*){_GLUE}|{_GLUE}(?:at|c10|torch)::|{_GLUE}::|::{_GLUE}"
+)
+"""A name of torch that `##` is a part of."""
+
 _REDEFINED: Final = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+(\w+)", re.MULTILINE)
 _IN_MACRO: Final = re.compile(
     r"^[ \t]*#[ \t]*define\b(?:[^\n\\]|\\\r?\n|\\)*?\b(?:STABLE_)?(TORCH_LIBRARY(?:_\w+)?)\s*\(", re.MULTILINE
@@ -23,29 +29,38 @@ _IN_MACRO: Final = re.compile(
 _CONTINUED: Final = re.compile(r"//[^\n]*\\\r?\n")
 
 
-def refusal(text: str) -> str:
+def refusal(text: str, own: frozenset[str]) -> str:
     """Why a text cannot be understood; empty if it can.
 
     Args:
         text: of a source that uses torch.
+        own: macros that the project defines.
     """
-    return next(_reasons(text), "")
+    return next(_reasons(text, own), "")
 
 
-def _reasons(text: str) -> Iterator[str]:
+def _reasons(text: str, own: frozenset[str]) -> Iterator[str]:
     plain = masked(text)
     if found := _NAMESPACE.search(plain):
         yield f"line {line_of(text, found.start())[0]}: `{' '.join(found[0].split())}` hides which names are torch's"
-    for found in _PASTING.finditer(text):
-        if _OF_TORCH.search(masked(found[0])):
-            yield f"line {line_of(text, found.start())[0]}: a macro pastes names of torch"
-    for found in _REDEFINED.finditer(plain):
-        if found[1] in equivalents():
-            yield f"line {line_of(text, found.start(1))[0]}: `{found[1]}` is defined anew"
-    if found := _IN_MACRO.search(plain):
-        yield f"line {line_of(text, found.start(1))[0]}: a macro has a {found[1]}"
+    yield from _of_macros(text, plain, own)
     if found := _CONTINUED.search(text):
         yield f"line {line_of(text, found.start())[0]}: a comment goes on in the next line"
     for opening, close in (("(", ")"), ("[", "]")):
         if plain.count(opening) != plain.count(close):
             yield f"`{opening}` and `{close}` are not of the same number"
+
+
+def _of_macros(text: str, plain: str, own: frozenset[str]) -> Iterator[str]:
+    """Why the macros of a text hide what it means."""
+    for pasting in _PASTING.finditer(text):
+        if _OF_TORCH.search(masked(pasting[0])):
+            yield f"line {line_of(text, pasting.start())[0]}: a macro pastes names of torch"
+    for macro in _MACRO.finditer(plain):
+        if macro[0] in own and macro[0] in equivalents():
+            yield f"line {line_of(text, macro.start())[0]}: the project defines `{macro[0]}` anew"
+    for definition in _REDEFINED.finditer(plain):
+        if definition[1] in equivalents():
+            yield f"line {line_of(text, definition.start(1))[0]}: `{definition[1]}` is defined anew"
+    if found := _IN_MACRO.search(plain):
+        yield f"line {line_of(text, found.start(1))[0]}: a macro has a {found[1]}"

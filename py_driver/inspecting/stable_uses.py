@@ -109,7 +109,12 @@ def tensor_methods() -> frozenset[str]:
     return frozenset(line for line in lines if line and not line.startswith("#"))
 
 
-def stable_uses(text: str, file: str, *, ported: bool = False) -> Iterator[Use]:
+def macros_of(text: str) -> frozenset[str]:
+    """The macros that a source defines."""
+    return frozenset(_DEFINED.findall(masked(text)))
+
+
+def stable_uses(text: str, file: str, *, ported: bool = False, own: frozenset[str] = frozenset()) -> Iterator[Use]:
     """The uses of torch's C++ API in a source, in its order, those of the stable ABI left out.
 
     Names count also where `using` or an alias of a namespace of this source shortens them. Of `using namespace` the
@@ -120,30 +125,32 @@ def stable_uses(text: str, file: str, *, ported: bool = False) -> Iterator[Use]:
         text: of the source.
         file: its path, as users know it.
         ported: whether methods of the stable ABI's tensors count as well, those left out that these have.
+        own: macros that other sources of the project define; they are no uses, nor are those of this source.
     """
     plain = masked(text)
+    own = own | macros_of(text)
     lines = text.split("\n")
-    for at, length, name, row in sorted(_found(plain, ported=ported), key=lambda use: use[0]):
+    for at, length, name, row in sorted(_found(plain, own, ported=ported), key=lambda use: use[0]):
         line = plain.count("\n", 0, at)
         column = at - (plain.rfind("\n", 0, at) + 1) + 1
         span = Span(file, line + 1, column, length, lines[line])
         yield Use(name, span, row if row and row.since else None)
 
 
-def _found(plain: str, *, ported: bool) -> Iterator[tuple[int, int, str, Equivalent | None]]:
+def _found(plain: str, own: frozenset[str], *, ported: bool) -> Iterator[tuple[int, int, str, Equivalent | None]]:
     """The uses in a source without comments and texts: where, how long, the name, and what stands for it."""
     known = equivalents()
     for match in (*_NAME.finditer(plain), *_MACRO.finditer(plain)):
         name = _joined(match[1])
-        if not name.startswith(_STABLE):
+        if not name.startswith(_STABLE) and name not in own:
             yield match.start(1), len(match[1]), *_row(name)
     for match in _OPENED.finditer(plain):
         if (name := _joined(match[1])) in {"at", "c10", "torch"} or not name.startswith(_STABLE):
             yield match.start(), len(match[0]), f"using namespace {name}", None
     yield from _shortened(plain)
-    yield from _asked(plain)
-    own = _stable_names(plain)
-    foreign = re.sub(r"\btorch\s*::\s*(?:stable|headeronly)\b[\w\s:]*", " ", _without(plain, own))
+    yield from _asked(plain, own)
+    names = _stable_names(plain)
+    foreign = re.sub(r"\btorch\s*::\s*(?:stable|headeronly)\b[\w\s:]*", " ", _without(plain, names))
     if _TENSORS.search(foreign) or (ported and any(space in plain for space in _STABLE)):
         methods = tensor_methods()
         for match in _METHOD.finditer(plain):
@@ -157,9 +164,8 @@ def _found(plain: str, *, ported: bool) -> Iterator[tuple[int, int, str, Equival
                 yield match.start(1), len(match[1]), name, row
 
 
-def _asked(plain: str) -> Iterator[tuple[int, int, str, None]]:
+def _asked(plain: str, own: frozenset[str]) -> Iterator[tuple[int, int, str, None]]:
     """The macros of torch's headers that conditions ask for: without the header they choose the other branch."""
-    own = {match[1] for match in _DEFINED.finditer(plain)}
     for condition in _CONDITION.finditer(plain):
         for match in _OF_HEADERS.finditer(plain, *condition.span("asked")):
             if match[0] not in own:

@@ -73,7 +73,7 @@ def make_metadata(manifest: Manifest, family: str, archs: list[str] | None) -> d
         "license": manifest.license,
         "python-depends": [name for depend in depends for name in depend.python],
         "kernel-depends": kernels,
-        "kernels-minver": _minver()["kernel-depends" if kernels else "metadata"],
+        "kernels-minver": minver()["kernel-depends" if kernels else "metadata"],
         "backend": backend,
     }
     places = {"upstream": manifest.upstream, "source": manifest.source}
@@ -81,7 +81,7 @@ def make_metadata(manifest: Manifest, family: str, archs: list[str] | None) -> d
 
 
 @cache
-def _minver() -> dict[str, str]:
+def minver() -> dict[str, str]:
     """The first release of the `kernels` client that reads a metadata.json: any, and one with `kernel-depends`."""
     minver: dict[str, str] = tomli.loads(resource("load.toml"))["minver"]
     return minver

@@ -59,8 +59,8 @@ def check_module(
             also = _seen(files, path, _EXTENSION, backend, always=True)
             if also is not None and files.complains(path, also, error=True):
                 message = f"{_EXTENSION} makes the function that {PYBIND11} of {next(iter(modules))} makes"
-                place = files.place(path, also, also + len(_EXTENSION))
-                findings.add(Code.OP_REGISTRATION, message, place, advice="remove it, or hide it by an `#if`")
+                word = files.place(path, also, also + len(_EXTENSION))
+                findings.add(Code.OP_REGISTRATION, message, word, advice="remove it, or hide it by an `#if`")
 
 
 def _seen(files: ProjectFiles, path: str, macro: str, backend: str, *, always: bool = False) -> int | None:

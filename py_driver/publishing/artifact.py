@@ -49,17 +49,17 @@ class Reference(NamedTuple):
     """Where an artifact is.
 
     Attributes:
-        host: of the registry, with its port.
+        registry: its host, with its port.
         name: of the repository.
         tag: of the artifact.
     """
 
-    host: str
+    registry: str
     name: str
     tag: str
 
     def __str__(self) -> str:
-        return f"{self.host}/{self.name}:{self.tag}"
+        return f"{self.registry}/{self.name}:{self.tag}"
 
 
 class Document(NamedTuple):

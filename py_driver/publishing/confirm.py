@@ -71,11 +71,11 @@ def confirm(directory: Path, releases: Releases, output: Output, options: Confir
     own = options.statements or directory / STATEMENTS
     places = {str(own): own}
     with ExitStack() as stack:
-        place = Place(directory, str(directory / BUILD))
+        source = Place(directory, str(directory / BUILD))
         if options.published:
             paths = [f"{BUILD}/*", f"{STATEMENTS}/*"]
-            place = stack.enter_context(downloaded(kernel.repo_id, kernel.branch, paths, output))
-            places[f"{place.name.removesuffix(BUILD)}{STATEMENTS}"] = place.directory / STATEMENTS
+            source = stack.enter_context(downloaded(kernel.repo_id, kernel.branch, paths, output))
+            places[f"{source.name.removesuffix(BUILD)}{STATEMENTS}"] = source.directory / STATEMENTS
         wanted = [
             {
                 "repository": kernel.repo_id,
@@ -83,9 +83,9 @@ def confirm(directory: Path, releases: Releases, output: Output, options: Confir
                 "variant": path.name,
                 "files": _digests(path),
             }
-            for path in _variants(place, options.patterns)
+            for path in _variants(source, options.patterns)
         ]
-        return judged(options.policy, wanted, places, place.name, output)
+        return judged(options.policy, wanted, places, source.name, output)
 
 
 def _kernel(directory: Path, releases: Releases, options: ConfirmOptions) -> _Kernel:
@@ -96,12 +96,12 @@ def _kernel(directory: Path, releases: Releases, options: ConfirmOptions) -> _Ke
     return _Kernel(*target(manifest, options.repo_id, options.branch), manifest.version)
 
 
-def _variants(place: Place, patterns: Sequence[str]) -> list[Path]:
+def _variants(source: Place, patterns: Sequence[str]) -> list[Path]:
     """The directories of variants."""
-    build = place.directory / BUILD
+    build = source.directory / BUILD
     found = sorted(path for path in build.iterdir() if not path.name.startswith(".")) if is_directory(build) else []
     if not found:
-        raise error(Code.FILE_MISSING, f"{place.name} has no variants", help="build or publish them first")
+        raise error(Code.FILE_MISSING, f"{source.name} has no variants", help="build or publish them first")
     names = {path.name: path for path in found}
     return [names[name] for name in select(patterns, list(names))]
 

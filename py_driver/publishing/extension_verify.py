@@ -40,7 +40,10 @@ if TYPE_CHECKING:
     from py_driver.plan.plan import Plan
 
 _OS: Final = "linux"
-_NO_WHEEL: Final = "name wheels that `driver wheel` made of a setup.py, or the project's directory for its build/"
+_NO_WHEEL: Final = (
+    "name wheels that `driver wheel` made of a setup.py, or the project's directory for its build/; a wheel of a "
+    "build.toml needs --source DIR"
+)
 
 MakeBindings = Callable[[str, Sequence[str]], Bindings]
 """How modules are bound, of a way and versions of Python; see `Bindings`."""

@@ -143,14 +143,14 @@ def publish_oci(
             sent.append(Sent(shipped.name, tag, own.digest, listed, *counts))
             manifests[shipped.name] = own
         known = registry.document(reference.tag)
-        whole = index(manifests, known)
-        changed = whole.file.content != known
+        listing = index(manifests, known)
+        changed = listing.file.content != known
         if changed and not options.dry_run:
-            registry.send(whole, reference.tag)
+            registry.send(listing, reference.tag)
         task.done(
             f"{counted(sum(part.sent for part in sent), 'blob')} sent, {sum(part.same for part in sent)} the same"
         )
-    return Artifact(reference, whole.digest, tuple(sent), changed, tuple(notes))
+    return Artifact(reference, listing.digest, tuple(sent), changed, tuple(notes))
 
 
 def _annotations(manifest: Manifest, variant: str, commit: Sources) -> dict[str, str]:

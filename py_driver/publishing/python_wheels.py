@@ -31,11 +31,11 @@ class PythonWheels(NamedTuple):
 
     Attributes:
         done: the build that they are of.
-        paths: of the wheels, in the order of their Pythons.
+        contents: the names of the variants in each wheel, by its path, in the order of the Pythons.
     """
 
     done: Build
-    paths: tuple[Path, ...]
+    contents: Mapping[Path, Sequence[str]]
 
 
 def make_python_wheels(  # noqa: PLR0913  (whose, of what, where to, beside which others, how, and where it is shown)
@@ -65,18 +65,19 @@ def make_python_wheels(  # noqa: PLR0913  (whose, of what, where to, beside whic
     manifest = load(directory, releases, pybind=True).manifest
     with tempfile.TemporaryDirectory(prefix="driver-") as scratch:
         done = build(directory, patterns, releases, output, replace(options, destination=Path(scratch)))
-        paths: list[Path] = []
+        contents: dict[Path, list[str]] = {}
         for python, variants in by_python(done.variants).items():
             shipped = [read_built(built.path) for built in variants]
-            path = out / wheel_name(manifest, [variant.name for variant in shipped], python=python)
+            names = [variant.name for variant in shipped]
+            path = out / wheel_name(manifest, names, python=python)
             if path in taken:
                 message = f"the wheel {path} of {taken[path]} would be overwritten by the wheel of {directory}"
                 raise error(Code.FOREIGN_FILE, message, help="give the projects different names, or use another --out")
             with writing(out):
                 out.mkdir(parents=True, exist_ok=True)
                 make_wheel(manifest, shipped, path, python=python)
-            paths.append(path)
-    return PythonWheels(done, tuple(paths))
+            contents[path] = names
+    return PythonWheels(done, contents)
 
 
 def by_python(variants: Iterable[Built]) -> dict[Python, list[Built]]:

@@ -52,14 +52,16 @@ class Registry:
             reference: of an artifact there. On the loopback interface the connection is not encrypted.
         """
         self.reference = reference
-        scheme = "http" if reference.host.rpartition(":")[0] in _LOOPBACK or reference.host in _LOOPBACK else "https"
-        self._origin = f"{scheme}://{reference.host}"
+        scheme = (
+            "http" if reference.registry.rpartition(":")[0] in _LOOPBACK or reference.registry in _LOOPBACK else "https"
+        )
+        self._origin = f"{scheme}://{reference.registry}"
         self._client = Client(
             timeout=_SECONDS,
             headers={"User-Agent": f"rules_torch_kernels/{__version__}"},
             base_url=f"{self._origin}/v2/{reference.name}/",
         )
-        self._authorization = _credentials(reference.host)
+        self._authorization = _credentials(reference.registry)
 
     def has_blob(self, file: File) -> bool:
         """Whether the repository has a file.
@@ -79,18 +81,18 @@ class Registry:
         accept = {"Accept": f"{INDEX_TYPE}, {MANIFEST_TYPE}"}
         answer = self._asked("GET", f"manifests/{tag}", (_OK, _MISSING), accept)
         if answer.status_code == _OK and len(answer.content) > _LONGEST:
-            raise error(Code.HUB_REFUSED, f"{self.reference.host} answered with a manifest that is too long")
+            raise error(Code.HUB_REFUSED, f"{self.reference.registry} answered with a manifest that is too long")
         return answer.content if answer.status_code == _OK else None
 
     def send_blob(self, file: File) -> None:
         """Send a file."""
-        place = self._asked("POST", "blobs/uploads/", (_ACCEPTED,)).headers.get("Location", "")
-        if not place:
-            raise error(Code.HUB_REFUSED, f"{self.reference.host} does not say where to upload to")
+        address = self._asked("POST", "blobs/uploads/", (_ACCEPTED,)).headers.get("Location", "")
+        if not address:
+            raise error(Code.HUB_REFUSED, f"{self.reference.registry} does not say where to upload to")
         content = file.content if isinstance(file.content, bytes) else file.content.read_bytes()
         more = {"Content-Type": "application/octet-stream"}
-        address = f"{place}{'&' if '?' in place else '?'}digest=sha256:{file.sha256}"
-        self._asked("PUT", address, (_CREATED,), more, content)
+        separator = "&" if "?" in address else "?"
+        self._asked("PUT", f"{address}{separator}digest=sha256:{file.sha256}", (_CREATED,), more, content)
 
     def send(self, document: Document, name: str = "") -> bool:
         """Send a manifest, whose blobs are there; whether the registry lists by itself what is attached to others.
@@ -141,24 +143,24 @@ class Registry:
         advice = _HELP.get(status, "the request may have succeeded: run it again")
         if status == _UNAUTHORIZED and challenge.lower().startswith("bearer"):
             advice = "it asks for a token of a token server, which the driver cannot get: copy the artifact with oras"
-        return error(Code.HUB_REFUSED, f"{self.reference.host} answered {status}: {text}", help=advice)
+        return error(Code.HUB_REFUSED, f"{self.reference.registry} answered {status}: {text}", help=advice)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
             yield
         except InvalidURL as wrong:
-            raise error(Code.HUB_REFUSED, f"{self.reference.host} answered with a wrong address: {wrong}") from None
+            raise error(Code.HUB_REFUSED, f"{self.reference.registry} answered with a wrong address: {wrong}") from None
         except (HTTPError, OSError) as wrong:
-            message = f"cannot reach {self.reference.host}: {type(wrong).__name__}: {wrong}"
+            message = f"cannot reach {self.reference.registry}: {type(wrong).__name__}: {wrong}"
             raise error(Code.NO_NETWORK, message, help="run it again: what was sent is not sent twice") from None
 
 
 def _credentials(host: str) -> str:
     """What docker's config.json has for a registry, as the value of a header; empty if it has nothing."""
-    place = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
+    path = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
     try:
-        auth = json.loads(place.read_bytes())["auths"][host]["auth"]
+        auth = json.loads(path.read_bytes())["auths"][host]["auth"]
         base64.b64decode(auth, validate=True)
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return ""

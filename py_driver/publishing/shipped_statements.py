@@ -31,8 +31,8 @@ def shipped_statements(directory: Path, built: Iterable[BuiltVariant]) -> tuple[
     found, notes = [], []
     for variant in built:
         files = {file.path: file.sha256 for file in variant.files if not file.path.endswith(f"/{SIGNATURE}")}
-        place = directory / STATEMENTS / variant.name
-        for path in sorted(place.glob(f"*{SUFFIX}")):
+        own = directory / STATEMENTS / variant.name
+        for path in sorted(own.glob(f"*{SUFFIX}")):
             with reading(path):
                 content = path.read_bytes()
             if files_stated(content) == files:

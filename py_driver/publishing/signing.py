@@ -35,7 +35,7 @@ class Confirmed(NamedTuple):
 
     Attributes:
         variant: its identifier.
-        place: of it.
+        source: where it is.
         builders: who has confirmed it.
         required: how many the policy asks for.
         refused: why a statement does not count, by its path.
@@ -43,7 +43,7 @@ class Confirmed(NamedTuple):
     """
 
     variant: str
-    place: str
+    source: str
     builders: tuple[str, ...]
     required: int
     refused: Mapping[str, str]
@@ -89,7 +89,7 @@ class Signer:
 
 
 def judged(
-    policy: Path, wanted: Sequence[Mapping[str, Any]], statements: Mapping[str, Path], place: str, output: Output
+    policy: Path, wanted: Sequence[Mapping[str, Any]], statements: Mapping[str, Path], shown: str, output: Output
 ) -> list[Confirmed]:
     """What a policy says of variants.
 
@@ -97,7 +97,7 @@ def judged(
         policy: its file.
         wanted: the variants; see `rules_torch_kernels.rebuilders.Wanted`.
         statements: directories with statements, besides those of the policy, by what messages call them.
-        place: what messages call the directory that has the variants.
+        shown: what messages call the directory that has the variants.
         output: where progress is shown.
 
     Raises:
@@ -109,7 +109,7 @@ def judged(
     return [
         Confirmed(
             variant=variant["variant"],
-            place=f"{place}/{variant['variant']}",
+            source=f"{shown}/{variant['variant']}",
             builders=tuple(verdict["builders"]),
             required=answer["require"],
             refused=verdict["refused"],
@@ -123,7 +123,7 @@ def not_confirmed(confirmed: Sequence[Confirmed]) -> list[Diagnostic]:
     """NOT_CONFIRMED for each variant that too few builders have confirmed."""
     advice = f"ask its builders to run `driver verify --published --sign-with KEY`, and add their {STATEMENTS}/"
     return [
-        Diagnostic(code=Code.NOT_CONFIRMED, message=f"{variant.place}: {variant.problem}", help=advice)
+        Diagnostic(code=Code.NOT_CONFIRMED, message=f"{variant.source}: {variant.problem}", help=advice)
         for variant in confirmed
         if variant.problem
     ]

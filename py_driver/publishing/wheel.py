@@ -14,19 +14,21 @@ from py_driver.errors import Code, error
 from py_driver.matrix.backends import TOOLKITS, version_of
 from py_driver.matrix.configurations import Configuration, parse
 from py_driver.matrix.toolkits import numbers
-from py_driver.plan.metadata import SLICE
+from py_driver.plan.metadata import SLICE, minver
 from py_driver.publishing import wheel_loader
 from py_driver.publishing.release import make_file
 from py_driver.publishing.wheel_archive import GENERATOR, PLATFORM, STABLE_ABI, write_wheel
-from py_driver.publishing.wheel_loader import PLACE, Backend, Variant
+from py_driver.publishing.wheel_loader import DEPENDS, PLACE, Backend, Variant
+from py_driver.publishing.wheel_others import depends_of
 from py_driver.publishing.wheel_variants import VARIANT, label_of, properties_of, variant_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from py_driver.manifest.model import Manifest
     from py_driver.matrix.pythons import Python
     from py_driver.publishing.release import BuiltVariant, File
+    from py_driver.publishing.wheel_others import Other
 
 _ANY = "py3-none-any"
 
@@ -40,13 +42,14 @@ LOADER = "_rules_torch_kernels"
 """The module that a wheel's package begins with; variants cannot see it."""
 
 
-def wheel_name(
+def wheel_name(  # noqa: PLR0913  (of what, for which Python, and how it is told)
     manifest: Manifest,
     variants: Sequence[str],
     part: str = "",
     *,
     labelled: bool = False,
     python: Python | None = None,
+    others: Sequence[str] = (),
 ) -> str:
     """What the wheel of some variants is called.
 
@@ -59,12 +62,14 @@ def wheel_name(
         part: the capability of slices, `sm90`, which is told too; empty for variants with all device code.
         labelled: whether the backend and the capability are a label after the tag, and not in the version: a wheel
             variant. There is one variant then.
+        others: the variants of further kernels that are in it.
         python: the one that the variants are for; None for every Python.
     """
     configurations = [parse(variant) for variant in variants]
     label = f"-{label_of(configurations[0], part)}" if labelled else ""
     version = _version(manifest, configurations, part, labelled=labelled)
-    return f"{manifest.module}-{version}-{_tag(configurations, python)}{label}.whl"
+    tag = _tag([*configurations, *map(parse, others)], python)
+    return f"{manifest.module}-{version}-{tag}{label}.whl"
 
 
 def _version(manifest: Manifest, configurations: Sequence[Configuration], part: str, *, labelled: bool) -> str:
@@ -95,12 +100,13 @@ def _compiled(configurations: Sequence[Configuration]) -> bool:
     return any(not configuration.is_noarch for configuration in configurations)
 
 
-def make_wheel(
+def make_wheel(  # noqa: PLR0913  (as `wheel_name`, with what is in it)
     manifest: Manifest,
     built: Sequence[BuiltVariant],
     target: Path,
     *,
     labelled: bool = False,
+    others: Sequence[Other] = (),
     python: Python | None = None,
 ) -> None:
     """Write the wheel of some variants; the same ones give the same bytes.
@@ -110,18 +116,22 @@ def make_wheel(
         built: the variants, or slices of them for one capability.
         target: the file, named as `wheel_name` says.
         labelled: whether it is a wheel variant; see `wheel_name`.
+        others: all kernels that the wheel's own and these depend on; the wheel has them too.
         python: the one that the variants are for; None for every Python.
 
     Raises:
-        DriverError: UNSUPPORTED if a variant loads other kernels, which only the `kernels` client does, or if a wheel
-            variant is for ROCm.
+        DriverError: UNSUPPORTED if a variant depends on a kernel that is none of the others, or if a wheel variant is
+            for ROCm.
         OSError: it cannot be written.
     """
-    others = sorted({kernel["repo-id"] for variant in built for kernel in variant.metadata.get("kernel-depends", ())})
-    if others:
-        message = f"{manifest.name.value} loads other kernels when it is imported ({', '.join(others)}); a wheel cannot"
-        advice = "publish it: `kernels.get_kernel` loads what it depends on as well"
-        raise error(Code.UNSUPPORTED, message, help=advice)
+    known = {repository: other for other in others for repository in other.repositories}
+    packages = [(manifest, built), *((other.manifest, other.built) for other in others)]
+    for asking, variants in packages:
+        if missing := [repository for repository in depends_of(variants) if repository not in known]:
+            name = asking.name.value
+            message = f"{name} loads other kernels when it is imported ({', '.join(missing)}); its wheel needs them"
+            advice = "name their directories: --with DIR; or publish it: `kernels.get_kernel` loads them as well"
+            raise error(Code.UNSUPPORTED, message, help=advice)
     configurations = [parse(variant.name) for variant in built]
     if any(configuration.tvm_ffi for configuration in configurations):
         advice = "publish it: `kernels.get_kernel` loads it"
@@ -129,22 +139,18 @@ def make_wheel(
     part = built[0].metadata.get(SLICE, "")
     version = _version(manifest, configurations, part, labelled=labelled)
     module = manifest.module
-    files: dict[str, File] = {
-        f"{module}/{file.path.removeprefix(f'{BUILD}/').replace(variant.name, f'{PLACE}/{variant.name}', 1)}": file
-        for variant in built
-        for file in variant.files
-    }
+    files = _variant_files(module, built)
     info = f"{module}-{version}.dist-info"
-    texts = {
-        f"{module}/__init__.py": _package(
-            [
-                describe(configuration, variant)._replace(abi3=python is None)
-                for configuration, variant in zip(configurations, built, strict=True)
-            ]
-        ),
-        f"{module}/{LOADER}.py": Path(wheel_loader.__file__).read_bytes(),
-        f"{info}/METADATA": _metadata(manifest, version, configurations),
-        f"{info}/WHEEL": _wheel(_tag(configurations, python), compiled=_compiled(configurations)),
+    modules = {repository: f"{module}.{DEPENDS}.{other.manifest.module}" for repository, other in known.items()}
+    texts = _package_files(module, built, modules, python)
+    for other in others:
+        inner = f"{module}/{DEPENDS}/{other.manifest.module}"
+        texts |= {f"{module}/{DEPENDS}/__init__.py": b"", **_package_files(inner, other.built, modules)}
+        files |= _variant_files(inner, other.built)
+    every = [*configurations, *(parse(variant.name) for other in others for variant in other.built)]
+    texts |= {
+        f"{info}/METADATA": _metadata(manifest, version, configurations, others),
+        f"{info}/WHEEL": _wheel(_tag(every, python), compiled=_compiled(every)),
     }
     if labelled:
         properties = properties_of(configurations[0], part, built[0].metadata.get("backend", {}).get("archs", ()))
@@ -167,12 +173,46 @@ def _local(configuration: Configuration) -> str:
     )
 
 
-def _package(variants: Sequence[Variant]) -> bytes:
+def _variant_files(directory: str, built: Sequence[BuiltVariant]) -> dict[str, File]:
+    """The files of variants, by their paths in a wheel.
+
+    Args:
+        directory: of their package.
+        built: the variants.
+    """
+    return {
+        f"{directory}/{file.path.removeprefix(f'{BUILD}/').replace(variant.name, f'{PLACE}/{variant.name}', 1)}": file
+        for variant in built
+        for file in variant.files
+    }
+
+
+def _package_files(
+    directory: str, built: Sequence[BuiltVariant], modules: Mapping[str, str], python: Python | None = None
+) -> dict[str, bytes]:
+    """The files of a package that becomes one of several variants, by their paths in a wheel.
+
+    Args:
+        directory: of the package.
+        built: the variants.
+        modules: the packages of further kernels, by the names by which others ask for them.
+        python: the one that the variants are for; None for every Python.
+    """
+    variants = [describe(parse(variant.name), variant)._replace(abi3=python is None) for variant in built]
+    depends = {repository: modules[repository] for repository in depends_of(built)}
+    return {
+        f"{directory}/__init__.py": _package(variants, depends),
+        f"{directory}/{LOADER}.py": Path(wheel_loader.__file__).read_bytes(),
+    }
+
+
+def _package(variants: Sequence[Variant], depends: Mapping[str, str]) -> bytes:
     """The package's `__init__.py`; every value is written as a Python literal."""
     listed = "".join(f"        {LOADER}.{variant!r},\n" for variant in variants)
     known = "".join(f"        {family!r}: {LOADER}.{backend!r},\n" for family, backend in backends().items())
     doc = '"""Becomes the variant of this package that fits the installed torch."""'
     arguments = f"    __name__,\n    (\n{listed}    ),\n    {{\n{known}    }},\n"
+    arguments += f"    {depends!r},\n" if depends else ""
     return f"{doc}\n\nfrom . import {LOADER}\n\n{LOADER}.load(\n{arguments})\n".encode()
 
 
@@ -211,10 +251,17 @@ def describe(configuration: Configuration, built: BuiltVariant) -> Variant:
     )
 
 
-def _metadata(manifest: Manifest, version: str, configurations: Sequence[Configuration]) -> bytes:
+def _metadata(
+    manifest: Manifest, version: str, configurations: Sequence[Configuration], others: Sequence[Other]
+) -> bytes:
     torches = {configuration.torch for configuration in configurations}
     [only] = torches if len(torches) == 1 else [None]
     exact = only is not None and not any(configuration.stable for configuration in configurations)
+    requirements = dict.fromkeys(_requirements(manifest, configurations))
+    for other in others:
+        requirements |= dict.fromkeys(_requirements(other.manifest, [parse(variant.name) for variant in other.built]))
+    if others:
+        requirements[f"Requires-Dist: kernels>={minver()['kernel-depends']}"] = None
     lines = [
         "Metadata-Version: 2.4",
         f"Name: {manifest.name.value}",
@@ -223,7 +270,7 @@ def _metadata(manifest: Manifest, version: str, configurations: Sequence[Configu
         f"License: {manifest.license}",
         "Requires-Python: >=3.9",
         f"Requires-Dist: torch{f'=={only}.*' if exact else ''}",
-        *_requirements(manifest, configurations),
+        *requirements,
         *([f"Project-URL: Source, {manifest.source}"] if manifest.source else []),
     ]
     return ("\n".join(lines) + "\n").encode()

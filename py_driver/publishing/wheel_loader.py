@@ -15,6 +15,7 @@ import sysconfig
 import warnings
 from importlib.machinery import ExtensionFileLoader, SourceFileLoader
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 PLACE = "_variants"
 """The directory in the package that has a directory for each variant."""
 
+DEPENDS = "_depends"
+"""The package in the package that has a package for each kernel that the wheel's own depends on."""
+
 MODULE_PLACE = ".variants"
 """How the directory beside a module ends that has a directory for each variant of it."""
 
@@ -34,7 +38,10 @@ _RELEASED = re.compile(r"\d+\.\d+(\.\d+)?(\.post\d+)?(\+(cpu|cu\d+|rocm\d+(\.\d+
 _PRE_RELEASE = re.compile(r"\d+(\.\d+)*\.?(a|b|rc|dev)\d*")
 
 _ABI3_WITHOUT_GIL = (3, 15)
-"""The first Python whose free-threaded build loads libraries of the stable ABI."""
+"""The first Python in whose free-threaded build the client takes libraries of the stable ABI."""
+
+NONE: Mapping[str, str] = MappingProxyType({})
+"""What a kernel depends on that depends on no other."""
 
 
 class Backend(NamedTuple):
@@ -111,44 +118,52 @@ class Twin(NamedTuple):
     """Finds an extension that is there under another name: torch takes its ops once in a process.
 
     Attributes:
-        names: where this package has it, and where the package has it that the `kernels` client loads.
+        id: the extension's own name; what it is in is another package in each wheel, and one of the `kernels` client.
     """
 
-    names: tuple[str, ...]
+    id: str
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
         """What importlib asks first: the spec of an extension that is there."""
-        there = name in self.names and any(module in sys.modules for module in self.names)
+        there = name.endswith(f".{self.id}") and self._module() is not None
         return importlib.util.spec_from_loader(name, self) if there else None  # type: ignore[arg-type]
 
-    def create_module(self, _spec: ModuleSpec) -> ModuleType:
+    def create_module(self, _spec: ModuleSpec) -> ModuleType | None:
         """What importlib asks next: the module, as it is."""
-        return next(sys.modules[name] for name in self.names if name in sys.modules)
+        return self._module()
 
     def exec_module(self, module: ModuleType) -> None:
         """What importlib asks last; the module was executed already."""
 
+    def _module(self) -> ModuleType | None:
+        return next((module for name, module in [*sys.modules.items()] if name.endswith(f".{self.id}")), None)
 
-def load(name: str, variants: Sequence[Variant], backends: Mapping[str, Backend]) -> None:
+
+def load(
+    name: str, variants: Sequence[Variant], backends: Mapping[str, Backend], depends: Mapping[str, str] = NONE
+) -> None:
     """Make a package the variant that fits, as if the variant's directory were the package's own.
 
     Args:
         name: of the package, which is being imported.
         variants: that the wheel has.
         backends: those that have toolkits, by family.
+        depends: the packages of the kernels that it depends on, by the names that it asks the `kernels` client for.
 
     Raises:
-        ImportError: none fits, or there is no torch.
+        ImportError: none fits, or there is no torch, or it depends on kernels and there is no client.
         Exception: whatever the variant raises.
     """
     package = vars(sys.modules[name])
     torch = importlib.import_module("torch")
     here = look(torch, backends)
     variant = choose(name, variants, here)
+    # While the package's path is its own yet: they are beside the variants.
+    others = {repository: importlib.import_module(module) for repository, module in depends.items()}
     if doubt := doubt_of(variant, here):
         warnings.warn(f"{name}: {doubt}", RuntimeWarning, stacklevel=3)
     _watch_gpus(name, variant, torch, here.backends.get(variant.family))
-    if variant.torch and (twin := Twin((f"{name}.{variant.id}", f"{variant.id}.{variant.id}"))) not in sys.meta_path:
+    if variant.torch and (twin := Twin(variant.id)) not in sys.meta_path:
         sys.meta_path.insert(0, twin)
     init = Path(package["__file__"]).parent / PLACE / variant.name / "__init__.py"
     loader = SourceFileLoader(name, str(init))
@@ -159,7 +174,11 @@ def load(name: str, variants: Sequence[Variant], backends: Mapping[str, Backend]
     package.update(__loader__=loader, __file__=spec.origin, __path__=spec.submodule_search_locations)
     package.update(__cached__=spec.cached, __doc__=None)
     del sys.modules[__name__], package[__name__.rpartition(".")[2]]
-    loader.exec_module(sys.modules[name])
+    if not depends:
+        loader.exec_module(sys.modules[name])
+        return
+    with importlib.import_module("kernels.deps").use_kernel_deps(others):
+        loader.exec_module(sys.modules[name])
 
 
 def load_module(

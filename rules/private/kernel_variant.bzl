@@ -79,8 +79,8 @@ def _check_package(ctx):
             help = "set `module` or `python_version`, or remove it"
             fail_with(ctx.label, "library_suffix", "the variant is no module, and for every Python", help)
         return
-    for attribute in ["stable_abi", "tvm_ffi"]:
-        if getattr(ctx.attr, attribute):
+    for attribute, value in {"stable_abi": ctx.attr.stable_abi, "tvm_ffi": ctx.attr.tvm_ffi}.items():
+        if value:
             fail_with(ctx.label, attribute, "pybind11 needs torch's own headers", "remove it, or remove `python_version`")
     if not ctx.attr.objects:
         fail_with(ctx.label, "objects", "no extension for one Python without objects", "name the kernel_objects to link")

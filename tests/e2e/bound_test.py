@@ -72,6 +72,13 @@ def test_a_wheel_for_one_python_is_imported_and_called(project: Path, tmp_path: 
     assert __main__.main(["abi-check", str(wheel)]) == 0
 
 
+def test_editors_find_the_headers_of_the_python(project: Path) -> None:
+    assert __main__.main(["ide", str(project), "--binding=pybind", "--python=3.11", f"--variant={CPU}"]) == 0
+    listed = json.loads((project / "compile_commands.json").read_text())
+    [entry] = [entry for entry in listed if entry["file"] == "torch-ext/torch_binding.cpp"]
+    assert any(word.endswith("/python3.11") for word in entry["arguments"])
+
+
 @pytest.mark.slow
 def test_the_projects_own_tests_pass_in_the_python_of_the_torch(project: Path) -> None:
     assert __main__.main(["test", str(project), "--binding=pybind", "--torch=2.13"]) == 0

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from actions import WORKFLOW, Runner, load
+from actions import EXTENSION, WORKFLOW, Runner, load
 from clone import CPU, SHARED, copy_project, make_cache, stop_servers
+from tree import write_files
 
 from py_driver.system.cache import cache_root
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 pytestmark = pytest.mark.e2e
 
 JOBS = load(WORKFLOW)["jobs"]
+EXTENSION_JOBS = load(EXTENSION)["jobs"]
 DIRECTORY = "kernels/relu"
 
 
@@ -51,12 +54,14 @@ def runner(base: Path, pristine: Path) -> Iterator[Runner]:
     stop_servers((here / "output").glob("*"))
 
 
-def on_its_own(runner: Runner, job: str, **contexts: object) -> tuple[Runner, dict[str, str]]:
+def on_its_own(
+    runner: Runner, job: str, jobs: Mapping[str, Any] = JOBS, **contexts: object
+) -> tuple[Runner, dict[str, str]]:
     """Run a job on a machine that knows nothing of the others; the machine, and the job's outputs."""
     machine = replace(
         runner, contexts={**runner.contexts, **contexts}, environ={**runner.environ}, used=[], said=[], summary=""
     )
-    outputs = machine.run(JOBS[job])
+    outputs = machine.run(jobs[job])
     return machine, outputs
 
 
@@ -130,3 +135,68 @@ def test_jobs_check_build_and_compare(runner: Runner) -> None:
     assert error.startswith(f"::error file={DIRECTORY}/relu_cpu/relu.cpp,line=")
     assert f",title=E401::use of undeclared identifier 'undeclared'%0Ain {CPU}" in error
     stop_servers((runner.workspace.parent / "second" / "output").glob("*"))
+
+
+SETUP = """from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CppExtension
+
+setup(
+    name="lone-op",
+    version="1.0",
+    py_modules=["lone"],
+    ext_modules=[CppExtension("lone_op", ["lone.cpp"])],
+    cmdclass={"build_ext": BuildExtension},
+)
+"""
+LONE = """#include <torch/extension.h>
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("one", [] { return 1; }); }
+"""
+WHEEL = re.compile(r"\| (lone_op-1\.0\S*\.whl) \| \d+\.\d\d \| (\d+) run, (\d+) reused \| \d+\.\d \| (\w+) \|")
+
+
+@pytest.mark.slow
+def test_jobs_make_wheels_of_a_setup_py_and_their_index(runner: Runner) -> None:
+    directory = "kernels/lone"
+    project = write_files(
+        runner.workspace / directory, {"setup.py": SETUP, "lone.cpp": LONE, "lone.py": "from lone_op import one\n"}
+    )
+    inputs = {"directory": directory, "variants": CPU, "options": "", "gpu-runner": "", "pages": True}
+    own = replace(runner, contexts={**runner.contexts, "inputs": inputs})
+    checked, outputs = on_its_own(own, "check", EXTENSION_JOBS)
+    assert checked.failed is None
+    [entry] = json.loads(outputs["matrix"])
+    assert entry == {"name": "1", "select": f"--variant {CPU}"}
+
+    contexts = {"matrix": entry, "needs": {"check": {"outputs": outputs}}}
+    built, _ = on_its_own(own, "wheels", EXTENSION_JOBS, **contexts)
+    assert built.failed is None
+    [wheel] = (project / "dist").glob("*.whl")
+    name, ran, _, verdict = WHEEL.findall(built.summary)[0]
+    assert (name, verdict) == (wheel.name, "passed")
+    assert int(ran) > 0
+    [uploaded] = [given for action, given in built.used if action.startswith("actions/upload-artifact@")]
+    assert uploaded == {
+        "name": "wheels-1",
+        "path": f"{directory}/dist/*.whl",
+        "if-no-files-found": "error",
+    }
+
+    # What GitHub does with artifacts: it brings them to the next machine.
+    (runner.workspace / "dist").mkdir()
+    shutil.copy2(wheel, runner.workspace / "dist")
+    listed, _ = on_its_own(own, "index", EXTENSION_JOBS)
+    assert listed.failed is None
+    assert wheel.name in (runner.workspace / "dist" / "simple" / "lone-op" / "index.html").read_text()
+    assert [given["path"] for action, given in listed.used if "pages-artifact" in action] == ["dist"]
+
+    wheel.write_bytes(wheel.read_bytes()[:1000])
+    wrong = replace(built, used=[], said=[], summary="", contexts={**own.contexts, **contexts})
+    wrong.run(EXTENSION_JOBS["wheels"], "Check the wheels")
+    assert wrong.failed is not None
+
+
+def test_a_kernel_is_not_for_the_workflow_of_a_setup_py(runner: Runner) -> None:
+    refused, _ = on_its_own(runner, "check", EXTENSION_JOBS)
+    assert refused.failed is not None
+    assert "has no setup.py, or a build.toml: call kernel.yml" in refused.failed[0]

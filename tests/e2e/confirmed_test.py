@@ -60,14 +60,15 @@ class _Published(NamedTuple):
     def repository(self) -> Repository:
         return self.hub.repositories["me/tuned"]
 
-    def state(self, builder: str, **changed: Any) -> None:  # noqa: ANN401  (JSON)
-        """Publish a builder's statement of what there is."""
-        there = dict(self.repository.files("v3") or {})
+    def state(self, builder: str, name: str = "me/tuned", **changed: Any) -> None:  # noqa: ANN401  (JSON)
+        """Publish a builder's statement of what there is in a repository."""
+        repository = self.hub.repositories[name]
+        there = dict(repository.files("v3") or {})
         below = f"build/{_VARIANT}/"
-        digests = {name: hashlib.sha256(own).hexdigest() for name, own in there.items() if name.startswith(below)}
-        about = {"repository": "me/tuned", "version": 3, "variant": _VARIANT, **changed}
+        digests = {path: hashlib.sha256(own).hexdigest() for path, own in there.items() if path.startswith(below)}
+        about = {"repository": name, "version": 3, "variant": _VARIANT, **changed}
         signed = bundle(self.place / f"{builder}.pem", digests, datetime.now(UTC), **about)
-        self.repository.put("v3", {**there, f"statements/{_VARIANT}/{builder}.sigstore.json": signed})
+        repository.put("v3", {**there, f"statements/{_VARIANT}/{builder}.sigstore.json": signed})
 
     def load(self, home: str, *, offline: bool = False, **options: Any) -> tuple[list[Any], bool]:  # noqa: ANN401
         """What comes of loading it, with a cache of its own, and whether any of its code ran."""
@@ -180,3 +181,22 @@ def test_statements_beside_the_policy_count(published: _Published) -> None:
     assert (found[0], ran) == ("NotConfirmedError", False)
     found, ran = published.load("hf", policy="missing.toml")
     assert (found[0], ran) == ("PolicyError", False)
+
+
+def test_a_kernel_that_another_depends_on_is_asked_for_as_well(published: _Published) -> None:
+    policy = write_policy(published.place, 1, "ann")
+    there = dict(published.repository.files("v3") or {})
+    stated = f"build/{_VARIANT}/metadata.json"
+    metadata = json.loads(there[stated])
+    other = {**there, stated: json.dumps({**metadata, "name": "other", "id": "other_1"}).encode()}
+    published.hub.repositories["me/other"] = Repository()
+    published.hub.repositories["me/other"].put("v3", other)
+    depends = [{"repo-id": "me/other", "version": 3}]
+    published.repository.put("v3", {**there, stated: json.dumps({**metadata, "kernel-depends": depends}).encode()})
+    published.state("ann")
+    trusted = ["me/tuned", "me/other"]
+    found, ran = published.load("hf", policy=str(policy), trust_remote_code=trusted)
+    assert (found[0], ran) == ("NotConfirmedError", False)
+    assert "0 of 1 builders have confirmed torch-cpu of me/other" in found[1]
+    published.state("ann", "me/other")
+    assert published.load("hf", policy=str(policy), trust_remote_code=trusted) == (["loaded", 1], True)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from clone import Driver
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 _OPTIONS = ("--fix", "--build", "--force", "--torch=2.13", "--json")
 

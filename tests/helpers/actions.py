@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WORKFLOW = ROOT / ".github" / "workflows" / "kernel.yml"
+EXTENSION = ROOT / ".github" / "workflows" / "extension.yml"
 ACTION = ROOT / "docs" / "ci" / "action.yml"
 OWN = "$/docs/ci"
 _TOKEN = re.compile(r"\s*('(?:[^']|'')*'|&&|\|\||[=!]=|[!(),]|\d+|[A-Za-z_][\w-]*(?:\.[\w-]+)*)\s*")

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import cells
 from results import validate
 
 from py_driver.matrix.configurations import Configuration
@@ -122,7 +123,13 @@ class Driver:
         """Build; what `--json` printed."""
         options = [f"--variant={glob}" for glob in variants] + ([f"--jobs={jobs}"] if jobs else [])
         options += [f"--remote-cache={remote_cache}"] if remote_cache else []
-        return json.loads(self.run("build", project, "--json", *options, env=env, within=within).stdout)
+        done = self.run("build", project, "--json", *options, env=env, within=within)
+        built = json.loads(done.stdout)
+        if records := os.environ.get("CELLS"):
+            cells.record(Path(records), "built", [one["variant"] for one in built["variants"]], project.name)
+            for variant, torch in cells.loaded(done.stderr).items():
+                cells.record(Path(records), "loaded", [variant], f"{project.name}, torch {torch}")
+        return built
 
     def bazel(self, *args: str, cwd: Path | None = None) -> str:
         """Run plain Bazel."""

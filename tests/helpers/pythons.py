@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
 _SYSTEM = ("base-", "debconf", "debianutils", "dpkg", "mawk", "media-types", "perl-base", "tar")
 """Packages of an empty machine that no Python needs."""
 
-_UNREAD = ("/include/", "/test/")
-_UNREAD_ENDS = (".a", ".bc")
-_UNREAD_LIBRARIES = ("libcudnn_", "libnvrtc-builtins.alt", "libnvrtc.alt")
-"""Parts of wheels that no import reads, and their gigabytes."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interpreter:
@@ -33,10 +27,12 @@ class Interpreter:
 
     Attributes:
         command: what starts it.
+        uv: how uv knows it.
         environ: variables that it needs.
     """
 
     command: tuple[str, ...]
+    uv: tuple[str, ...]
     environ: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, *words: str, paths: tuple[Path, ...]) -> subprocess.CompletedProcess[str]:
@@ -81,7 +77,9 @@ def debian_python(version: str, suite: str, to: Path) -> Interpreter:
     shutil.copy("/usr/lib/x86_64-linux-gnu/libstdc++.so.6", libraries)
     loader = (str(libraries / "ld-linux-x86-64.so.2"), "--library-path", str(libraries))
     return Interpreter(
-        command=(*loader, str(root / "usr" / "bin" / f"python{version}")), environ={"PYTHONHOME": str(root / "usr")}
+        command=(*loader, str(root / "usr" / "bin" / f"python{version}")),
+        uv=("--python-version", version, "--python-platform", "x86_64-manylinux_2_28"),
+        environ={"PYTHONHOME": str(root / "usr")},
     )
 
 
@@ -96,8 +94,9 @@ def free_threaded_python(version: str, suite: str, to: Path) -> Interpreter:
         to: a directory for what is temporary.
     """
     prefix = cache_root() / "tools" / f"python-{version}t-{suite}"
-    interpreter = Interpreter(command=(str(prefix / "bin" / f"python{version}t"),))
-    if Path(interpreter.command[0]).is_file():
+    program = str(prefix / "bin" / f"python{version}t")
+    interpreter = Interpreter(command=(program,), uv=("--python", program))
+    if Path(program).is_file():
         return interpreter
     sources = to / f"{version}t"
     sources.mkdir()
@@ -114,35 +113,24 @@ def free_threaded_python(version: str, suite: str, to: Path) -> Interpreter:
     return interpreter
 
 
-def installed(version: str, to: Path, *requirements: str) -> Path:
-    """Packages of the index and all that they need, unpacked for a Python; torch imports, and uses no GPU.
+def installed(python: Interpreter, to: Path, *requirements: str) -> subprocess.CompletedProcess[str]:
+    """Let uv install packages of the index, with all that they need, for a Python; only wheels.
 
     Args:
-        version: of Python, as `3.13t`.
+        python: which.
         to: a directory for them.
         requirements: as pip understands them.
-
-    Raises:
-        subprocess.CalledProcessError: the index has no wheels for that Python.
     """
-    site, wheels = to / f"site-{version}", to / f"wheels-{version}"
-    abis = ["abi3"] if not version.endswith("t") else []
-    abis = [word for abi in (f"cp{version.replace('.', '')}", *abis, "none") for word in ("--abi", abi)]
-    glibcs = ("2_28", "2_27", "2_25", "2_18", "2_17", "2_12", "2_5")
-    platforms = [word for glibc in glibcs for word in ("--platform", f"manylinux_{glibc}_x86_64")]
-    options = ["--only-binary=:all:", "--implementation=cp", "--python-version", version.removesuffix("t"), *abis]
-    pip = [sys.executable, "-m", "pip", "--quiet", "download", *options, *platforms, "--dest", str(wheels)]
-    subprocess.run([*pip, *requirements], check=True, capture_output=True, text=True)
-    for wheel in wheels.iterdir():
-        _unpack(wheel, site)
-        wheel.unlink()
-    return site
-
-
-def _unpack(wheel: Path, to: Path) -> None:
-    """Unpack a wheel, without what no import reads."""
-    with zipfile.ZipFile(wheel) as archive:
-        for name in archive.namelist():
-            is_unread = any(part in name for part in _UNREAD) or name.endswith(_UNREAD_ENDS)
-            if not is_unread and not name.rpartition("/")[2].startswith(_UNREAD_LIBRARIES):
-                archive.extract(name, to)
+    uv = Path(sys.executable).with_name("uv")
+    command = [
+        str(uv),
+        "pip",
+        "install",
+        "--quiet",
+        "--only-binary=:all:",
+        "--target",
+        str(to),
+        *python.uv,
+        *requirements,
+    ]
+    return subprocess.run(command, capture_output=True, text=True, check=False)

@@ -418,6 +418,7 @@ def _variant_failures():
             attribute = "objects",
             problem = "no extension for one Python without objects",
             help = "name the kernel_objects to link",
+            objects = [],
             python_version = "3.13",
         ),
         _variant(
@@ -433,7 +434,6 @@ def _variant_failures():
             attribute = "library_suffix",
             problem = "no extension for one Python ends in ``",
             help = "set that of the Python, e.g. `.cpython-313-x86_64-linux-gnu.so`",
-            objects = [_PROJECT + "plain_cpu"],
             python_version = "3.13",
         ),
     ]

@@ -104,8 +104,8 @@ class _Confirming:
             )
         wanted = Wanted(kernel.repo_id, getattr(kernel.version, "version", None), variant.name, digests(variant))
         bundles = statements_below(snapshot / _STATEMENTS, variant.name, f"{kernel.repo_id}/{_STATEMENTS}")
-        for place in self._policy.statements:
-            bundles |= statements_below(place, variant.name)
+        for directory in self._policy.statements:
+            bundles |= statements_below(directory, variant.name)
         if problem := judge(self._policy, wanted, bundles).problem:
             raise NotConfirmedError(problem)
         # What was read before came from the Hub by itself.

@@ -64,9 +64,9 @@ def _policy(table: Mapping[str, Any], beside: Path) -> Policy:
     if require is None:
         raise PolicyError(f"`require` is missing: how many of the builders have to confirm, 1 to {len(builders)}")
     places = table.get("statements", [])
-    if not isinstance(places, list) or not all(isinstance(place, str) for place in places):
+    if not isinstance(places, list) or not all(isinstance(path, str) for path in places):
         raise PolicyError("`statements` is not a list of directories")
-    statements = tuple(beside / place for place in places)
+    statements = tuple(beside / path for path in places)
     return Policy(builders, require, _number(table, "max-age-days", _DAYS), statements)
 
 

@@ -34,8 +34,8 @@ def _judge(request: Mapping[str, Any]) -> Any:  # noqa: ANN401  (JSON)
     for variant in request["wanted"]:
         wanted = Wanted(**variant)
         bundles = dict[str, bytes]()
-        for name, place in places.items():
-            bundles |= statements_below(Path(place), wanted.variant, name)
+        for name, directory in places.items():
+            bundles |= statements_below(Path(directory), wanted.variant, name)
         verdicts.append(judge(policy, wanted, bundles)._asdict())
     return {"verdicts": verdicts, "require": policy.require}
 

@@ -76,7 +76,10 @@ struct PyModuleDef {
 
 }  // namespace rules_torch_kernels
 
+// With all of the API of one Python in sight it is Python's own: such a library has PYBIND11_MODULE instead.
+#if !defined(Py_PYTHON_H) || defined(Py_LIMITED_API)
 extern "C" void* PyModule_Create2(rules_torch_kernels::PyModuleDef* definition, int api_version);
+#endif
 
 // What the build links: the id, and a name that brings the object with the entry point along (module.cpp).
 extern "C" __attribute__((visibility("hidden"))) const char rules_torch_kernels_id[];

@@ -91,6 +91,16 @@ def test_sections_have_the_flags_of_setup_py(tmp_path: Path) -> None:
     assert "-D__CUDA_NO_HALF_OPERATORS__" in device["cuda-flags"]
 
 
+def test_flags_for_linking_device_code_matter_where_it_is_linked_alone(tmp_path: Path) -> None:
+    files = {"a.cpp": BINDING, "k/c.cu": ""}
+    for nvcc, reasons in (
+        (("--ptxas-options=-v",), []),
+        (("--ptxas-options=-v", "-rdc=true"), ["own links device code with other flags than it compiles with"]),
+    ):
+        found = adopted(tmp_path, files, {CU130: [module("own", "a.cpp", "k/c.cu", nvcc=nvcc)]})
+        assert [loss.reason for loss in found.losses if loss.missing] == reasons
+
+
 def test_module_without_a_package_is_a_package(tmp_path: Path) -> None:
     found = adopted(tmp_path, {"a.cpp": BINDING}, {CPU: [module("own_c", "a.cpp", kind="cpp")]})
     package = "torch-ext/own_kernel"

@@ -129,19 +129,26 @@ def test_a_directory_of_tests_with_another_name_is_named(project: Path, capsys: 
     assert (code, "did you mean `p/test`?" in said) == (2, True)
 
 
-_BY_SETUP = [
-    *((command, "--binding=pybind") for command in ("build", "check", "gen", "ide", "wheel", "run", "test")),
-    *((command, "--python=3.13") for command in ("build", "check", "gen", "ide", "wheel")),
-]
-
-
-@pytest.mark.parametrize(("command", "option"), _BY_SETUP)
-def test_options_of_a_setup_py_are_refused_for_a_build_toml(
-    project: Path, capsys: pytest.CaptureFixture[str], command: str, option: str
-) -> None:
-    code, said = failure(capsys, command, str(project), option)
+@pytest.mark.parametrize("command", ["build", "check", "gen", "ide", "wheel"])
+def test_a_python_is_refused_for_a_build_toml(project: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    code, said = failure(capsys, command, str(project), "--python=3.13")
     assert code == 2
     assert "is for a project with a setup.py" in said
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        *((command, "the Hub takes one library for every Python (abi3)") for command in ("build", "gen")),
+        *((command, "no source for cuda has PYBIND11_MODULE") for command in ("check", "ide", "wheel")),
+    ],
+)
+def test_pybind11_is_for_wheels_of_a_build_toml_that_uses_it(
+    project: Path, capsys: pytest.CaptureFixture[str], command: str, message: str
+) -> None:
+    code, said = failure(capsys, command, str(project), "--binding=pybind")
+    assert code == 2
+    assert message in said
 
 
 @pytest.mark.parametrize("command", ["variants", "card"])

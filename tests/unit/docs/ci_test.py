@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from actions import ACTION, OWN, WORKFLOW, Runner, evaluate, filled, load
+from actions import ACTION, EXTENSION, OWN, WORKFLOW, Runner, evaluate, filled, load
 
 from py_driver.bazel.remote import config_file, remote_of
 from py_driver.system.cache import cache_root
@@ -23,12 +23,19 @@ from py_driver.system.cache import cache_root
 ROOT = Path(__file__).parents[3]
 CI = ROOT / "docs" / "ci"
 CALLER = CI / "kernel.yml"
+EXTENSION_CALLER = CI / "extension.yml"
 GITHUB = ROOT / ".github"
 OWN_CI = GITHUB / "workflows" / "ci.yml"
 JOBS = load(WORKFLOW)["jobs"]
 STEPS = [(name, step) for name, job in JOBS.items() for step in job["steps"]]
 STEPS += [("action", step) for step in load(ACTION)["runs"]["steps"]]
-SCRIPTS = [pytest.param(step["run"], id=f"{name}: {step['name']}") for name, step in STEPS if "run" in step]
+EXTENSION_JOBS = load(EXTENSION)["jobs"]
+EXTENSION_STEPS = [(f"extension {name}", step) for name, job in EXTENSION_JOBS.items() for step in job["steps"]]
+SCRIPTS = [
+    pytest.param(step["run"], id=f"{name}: {step['name']}")
+    for name, step in (*STEPS, *EXTENSION_STEPS)
+    if "run" in step
+]
 COMMANDS = [step["with"]["command"] for _, step in STEPS if step.get("uses") == OWN]
 COMMANDS += [
     line.split(" > ")[0].removeprefix("driver ")
@@ -84,13 +91,15 @@ def with_environment(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> Runner:
     [
         ("github-workflows", CALLER),
         ("github-workflows", WORKFLOW),
+        ("github-workflows", EXTENSION_CALLER),
+        ("github-workflows", EXTENSION),
         ("github-workflows", OWN_CI),
         ("github-actions", ACTION),
         ("github-issue-config", GITHUB / "ISSUE_TEMPLATE" / "config.yml"),
         ("github-issue-forms", GITHUB / "ISSUE_TEMPLATE" / "bug.yml"),
         ("github-issue-forms", GITHUB / "ISSUE_TEMPLATE" / "feature.yml"),
     ],
-    ids=lambda value: value.name if isinstance(value, Path) else value,
+    ids=lambda value: value.relative_to(ROOT).as_posix() if isinstance(value, Path) else value,
 )
 def test_files_have_the_form_that_github_wants(schema: str, file: Path) -> None:
     tool("check-jsonschema", "--builtin-schema", f"vendor.{schema}", str(file))
@@ -98,7 +107,7 @@ def test_files_have_the_form_that_github_wants(schema: str, file: Path) -> None:
 
 def test_zizmor_finds_no_hole() -> None:
     config = ROOT / ".github" / "zizmor.yml"
-    files = map(str, (CALLER, WORKFLOW, OWN_CI, ACTION))
+    files = map(str, (CALLER, WORKFLOW, EXTENSION_CALLER, EXTENSION, OWN_CI, ACTION))
     tool("zizmor", "--offline", "--no-progress", "--config", str(config), *files)
 
 
@@ -116,23 +125,59 @@ def test_image_is_what_hadolint_wants() -> None:
     tool("hadolint", "--strict-labels", str(CI / "Dockerfile"))
 
 
-def test_the_caller_gives_what_the_workflow_takes() -> None:
-    called, [job] = load(WORKFLOW)["on"]["workflow_call"], load(CALLER)["jobs"].values()
-    assert job["uses"].split("@")[0] == f"owner/rules_torch_kernels/{WORKFLOW.relative_to(ROOT)}"
+@pytest.mark.parametrize(
+    ("workflow", "caller"), [(WORKFLOW, CALLER), (EXTENSION, EXTENSION_CALLER)], ids=["kernel", "extension"]
+)
+def test_the_caller_gives_what_the_workflow_takes(workflow: Path, caller: Path) -> None:
+    called, [job] = load(workflow)["on"]["workflow_call"], load(caller)["jobs"].values()
+    assert job["uses"].split("@")[0] == f"owner/rules_torch_kernels/{workflow.relative_to(ROOT)}"
     assert set(job["with"]) <= set(called["inputs"])
-    assert job["secrets"] == {name: f"${{{{ secrets.{name} }}}}" for name in called["secrets"]}
+    assert job.get("secrets", {}) == {name: f"${{{{ secrets.{name} }}}}" for name in called.get("secrets", ())}
     # GitHub starts no workflow that calls one which asks for more than it may give.
-    asked = [JOBS[name].get("permissions", load(WORKFLOW)["permissions"]) for name in JOBS]
+    jobs = load(workflow)["jobs"]
+    asked = [jobs[name].get("permissions", load(workflow)["permissions"]) for name in jobs]
     assert {one: level for each in asked for one, level in each.items()} == job["permissions"]
-    assert load(CALLER)["permissions"] == {}
+    assert load(caller)["permissions"] == {}
 
 
 def test_the_page_says_what_the_workflow_takes_and_does() -> None:
     page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
     first = re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)
-    called = load(WORKFLOW)["on"]["workflow_call"]
-    assert first == [*JOBS, *called["inputs"]]
+    called, extension = (load(workflow)["on"]["workflow_call"] for workflow in (WORKFLOW, EXTENSION))
+    assert first == [*JOBS, *called["inputs"], *EXTENSION_JOBS, *extension["inputs"]]
     assert all(f"`{name}`" in page for name in called["secrets"])
+
+
+@pytest.mark.parametrize(
+    ("github", "cache", "test", "index"),
+    [
+        (MAIN, "save", True, False),
+        (BRANCH, "restore", True, False),
+        (TAG, "restore", True, True),
+        (PULL, "restore", False, False),
+        (TARGET, "restore", False, False),
+    ],
+    ids=["main", "branch", "tag", "pull", "target"],
+)
+def test_what_an_event_may_of_an_extension(github: dict[str, str], cache: str, *, test: bool, index: bool) -> None:
+    contexts: dict[str, Any] = {
+        "github": {**github, "event": {"repository": {"default_branch": "main"}}},
+        "inputs": {"pages": True, "gpu-runner": "gpu"},
+        "needs": {"wheels": {"result": "success"}, "test": {"result": "success" if test else "skipped"}},
+        "matrix": {"name": "cpu", "select": "--variant a"},
+    }
+    [build] = [step["with"] for step in EXTENSION_JOBS["wheels"]["steps"] if step.get("uses") == OWN]
+    assert filled(build["cache"], contexts) == cache
+    assert [bool(evaluate(EXTENSION_JOBS[name]["if"], contexts)) for name in ("test", "index")] == [test, index]
+    for name, job in (("pages", "index"), ("gpu-runner", "test")):
+        assert not evaluate(EXTENSION_JOBS[job]["if"], {**contexts, "inputs": {**contexts["inputs"], name: ""}})
+    for failed in ("wheels", "test"):
+        needs = {**contexts["needs"], failed: {"result": "failure"}}
+        assert not evaluate(EXTENSION_JOBS["index"]["if"], {**contexts, "needs": needs})
+    assert [name for name, job in EXTENSION_JOBS.items() if "permissions" in job] == ["index"]
+    assert "secrets." not in EXTENSION.read_text(encoding="utf-8")
+    checkouts = [step["with"] for _, step in EXTENSION_STEPS if step.get("uses", "").startswith("actions/checkout@")]
+    assert checkouts == [{"persist-credentials": False}] * 3
 
 
 def test_only_publishing_may_sign_and_has_the_token() -> None:
@@ -187,7 +232,7 @@ def test_the_job_that_publishes_reads_no_cache() -> None:
 
 
 def test_only_github_s_own_actions_are_used() -> None:
-    used = {step["uses"] for _, step in STEPS if "uses" in step}
+    used = {step["uses"] for _, step in (*STEPS, *EXTENSION_STEPS) if "uses" in step}
     assert all(one == OWN or one.startswith("actions/") for one in used), used
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from py_driver.inspecting.stable_fix import fix_source
+from py_driver.inspecting.stable_ops import difference, ops_of
 
 HEAD = "#include <ATen/core/Tensor.h>\n#include <torch/library.h>\n\nusing at::Tensor;\n"
 STREAM = (
@@ -151,3 +152,67 @@ def test_what_would_be_boxed_as_other_bytes_is_left(argument: str) -> None:
 def test_lists_of_a_size_are_boxed_as_lists() -> None:
     text = f'{HEAD}void f(at::IntArrayRef);\nTORCH_LIBRARY(n, m) {{ m.def("f(int[2] size) -> Tensor"); }}\n'
     assert fix_source(text, "a.cpp").left == []
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (
+            "auto a = torch::full(x.sizes(), y.size(n), x.options());",
+            "auto a = torch::stable::fill_(torch::stable::new_empty(x, x.sizes()), y.size(n));",
+        ),
+        (
+            "auto a = at::ones({n}, x.options().dtype(at::kInt));",
+            "auto a = torch::stable::fill_(torch::stable::new_empty(x, {n}, torch::headeronly::ScalarType::Int), 1.0);",
+        ),
+        ("auto a = at::full_like(x, 3);", "auto a = torch::stable::fill_(torch::stable::empty_like(x), 3);"),
+        (
+            "auto a = x.cpu();",
+            "auto a = torch::stable::to(x, torch::stable::Device(torch::headeronly::DeviceType::CPU));",
+        ),
+    ],
+)
+def test_values_that_a_double_has_are_filled_in(body: str, wanted: str) -> None:
+    assert _fixed(body) == (wanted, [])
+
+
+@pytest.mark.parametrize("call", ["at::full_like(x, value)", "at::full({n}, value, x.options())", "at::ones({n})"])
+def test_other_values_are_left(call: str) -> None:
+    assert call.partition("(")[0] in _fixed(f"auto a = {call};")[1]
+
+
+@pytest.mark.parametrize(
+    ("macro", "is_refused"),
+    [
+        ("#define K(x) at::k##x", True),
+        ("#define K(x) at::##x", True),
+        ("#define K(x) \\\n  torch::autograd::F ## x", True),
+        ("#define K(x) AT_##x", True),
+        ("#define K(x) struct Atomic##x##Half { at::Half value; };", False),
+    ],
+)
+def test_a_macro_may_paste_names_that_are_not_torch_s(macro: str, is_refused: bool) -> None:  # noqa: FBT001
+    assert bool(fix_source(f"{HEAD}{macro}\nint f(Tensor x);\n", "a.cu").refused) is is_refused
+
+
+def test_macros_of_the_project_are_no_uses() -> None:
+    text = f"{HEAD}void f(Tensor x) {{ AT_DISPATCH_OWN(x); }}\n"
+    assert [use.name for use in fix_source(text, "a.cpp").left] == ["AT_DISPATCH_OWN"]
+    assert fix_source(text, "a.cpp", frozenset({"AT_DISPATCH_OWN"})).left == []
+    assert fix_source(f"#define AT_DISPATCH_OWN(x)\n{text}", "a.cpp").left == []
+
+
+def test_a_macro_of_torch_that_another_file_defines_is_refused() -> None:
+    text = f"{HEAD}void f(Tensor x) {{ TORCH_CHECK(x.is_cuda()); }}\n"
+    assert fix_source(text, "a.cpp", frozenset({"TORCH_CHECK"})).refused
+
+
+def test_registrations_are_compared() -> None:
+    text = f'{HEAD}TORCH_LIBRARY(n, m) {{\n  m.def("f(Tensor x) -> Tensor", &f);\n  m.impl("g", torch::kCPU, &g);\n}}\n'
+    old = ops_of(text)
+    assert difference(old, ops_of(fix_source(text, "a.cpp").text)) == ""
+    assert "f(Tensor x) -> Tensor" in difference(old, ops_of(text.replace("Tensor x", "Tensor y")))
+    assert "for CPU" in difference(old, ops_of(text.replace("kCPU", "kCUDA")))
+    assert "f for CompositeImplicitAutograd" in difference(old, ops_of(text.replace(", &f", "")))
+    assert "n: " in difference(old, ops_of(text.replace("(n, m)", "(o, m)")))
+    assert difference(old, ops_of(f"#ifdef __CUDACC__\n{text}#endif\n"))

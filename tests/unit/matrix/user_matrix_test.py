@@ -423,9 +423,11 @@ def test_a_lock_of_something_else_is_stale(
 
 def test_the_example_of_the_page(own: Callable[[str], Path]) -> None:
     page = PAGE.read_text(encoding="utf-8")
-    cpus, text, library = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    cpus, text, backends, library = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert Releases(own(cpus)).matrix.cpus == ("x86_64", "aarch64")
     assert Releases(own(text)).matrix.torch[-1].release == "2.3.1"
+    [release] = [release for release in Releases(own(backends)).matrix.torch if release.version == "2.15"]
+    assert "cu134" in release.backends
     assert Releases(own(library)).matrix.libraries == {"tiles": "12.3"}
 
 

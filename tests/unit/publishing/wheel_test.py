@@ -7,6 +7,7 @@ import csv
 import hashlib
 import io
 import json
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -115,6 +116,20 @@ def test_wheels_of_several_projects(project: Path, capsys: pytest.CaptureFixture
     assert said.err.splitlines()[-1] == f"4 projects: 2 packed, 2 failed ({twin}, {broken})"
 
 
+def test_the_wheels_as_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = project.parent / "dist"
+    assert __main__.main(["wheel", str(project), f"--out={out}", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    [path] = out.glob("*.whl")
+    variants = ["torch-cpu", "torch-cuda"]
+    assert result == {
+        "directory": str(out),
+        "wheels": [{"file": str(path), "size": path.stat().st_size, "variants": variants}],
+    }
+    assert __main__.main(["wheel", str(project), str(project), f"--out={out}", "--json"]) == 2
+    assert "--json is for a single project" in capsys.readouterr().err
+
+
 def test_changed_variant_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "build" / "torch-cpu" / "__init__.py").write_text("x = 9\n")
     assert __main__.main(["wheel", str(project), f"--out={project.parent / 'dist'}"]) == 2
@@ -211,3 +226,62 @@ def test_place_that_cannot_be_written(project: Path, capsys: pytest.CaptureFixtu
     (project.parent / "dist").write_text("")
     assert __main__.main(["wheel", str(project), f"--out={project.parent / 'dist'}"]) == 4
     assert "error[E309]: cannot write " in capsys.readouterr().err
+
+
+def test_kernels_that_it_depends_on_are_in_it(project: Path) -> None:
+    other = tuned.copied(project, "other")
+    tuned.rename(other, "other")
+    depends = '[general]\nkernel-depends = [{ repo-id = "me/other", version = 3 }]\n'
+    (project / "build.toml").write_text(tuned.MANIFEST.replace("[general]\n", depends))
+    for backend in ("cpu", "cuda"):
+        tuned.build(project, f"torch-{backend}", FILES)
+    wheel = make(project, f"--with={other}")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        package = archive.read("tuned/__init__.py").decode()
+    assert {f"tuned/_depends/other/_variants/torch-{backend}/weights.bin" for backend in ("cpu", "cuda")} <= {*names}
+    assert {"tuned/_depends/__init__.py", "tuned/_depends/other/__init__.py"} <= {*names}
+    assert "{'me/other': 'tuned._depends.other'}" in package
+    assert listed(wheel, "Requires-Dist") == ["torch", "kernels>=0.17.0"]
+    one = project.parent / "one"
+    assert __main__.main(["wheel", str(project), f"--with={other}", f"--out={one}", "--variant=torch-cpu"]) == 0
+    [path] = one.glob("*.whl")
+    with zipfile.ZipFile(path) as archive:
+        assert not [name for name in archive.namelist() if "torch-cuda" in name]
+
+
+@pytest.mark.parametrize(
+    ("depends", "options", "message"),
+    [
+        ("me/other", ["--slice"], "--with is for a wheel of whole variants"),
+        ("me/other", ["--variants"], "--with is for a wheel of whole variants"),
+        ("me/third", [], "`tuned` depends on `me/third`, which no directory of --with is"),
+        ("", [], "no kernel of this wheel lists "),
+    ],
+)
+def test_kernels_that_do_not_go_with_it(
+    depends: str, options: list[str], message: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tuned.copied(project, "other")
+    tuned.rename(other, "other")
+    if depends:
+        line = f'[general]\nkernel-depends = [{{ repo-id = "{depends}", version = 3 }}]\n'
+        (project / "build.toml").write_text(tuned.MANIFEST.replace("[general]\n", line))
+        for backend in ("cpu", "cuda"):
+            tuned.build(project, f"torch-{backend}", FILES)
+    command = ["wheel", str(project), f"--with={other}", f"--out={project.parent / 'dist'}", *options]
+    assert __main__.main(command) == 2
+    assert message in capsys.readouterr().err
+    assert list(project.parent.glob("dist/*")) == []
+
+
+def test_a_variant_that_a_kernel_has_none_for_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tuned.copied(project, "other")
+    tuned.rename(other, "other")
+    shutil.rmtree(other / "build" / "torch-cuda")
+    depends = '[general]\nkernel-depends = [{ repo-id = "me/other", version = 3 }]\n'
+    (project / "build.toml").write_text(tuned.MANIFEST.replace("[general]\n", depends))
+    for backend in ("cpu", "cuda"):
+        tuned.build(project, f"torch-{backend}", FILES)
+    assert __main__.main(["wheel", str(project), f"--with={other}", f"--out={project.parent / 'dist'}"]) == 2
+    assert "torch-cuda depends on other, of which no built variant loads where" in capsys.readouterr().err

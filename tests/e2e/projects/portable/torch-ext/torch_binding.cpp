@@ -6,7 +6,7 @@
 TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
   ops.def("scaled(Tensor input, float factor=2.0, Tensor? bias=None) -> Tensor");
   ops.def("add_(Tensor(a!) target, Tensor other, *, int times=1) -> ()");
-  ops.impl("scaled", torch::kCPU, &scaled);
+  ops.impl("scaled", c10::kCPU, &scaled);
   ops.impl("add_", c10::DispatchKey::CPU, &add_);
   ops.def("halves(Tensor input, int[] shape) -> Tensor[]", &halves);
 }

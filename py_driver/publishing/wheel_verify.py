@@ -1,0 +1,192 @@
+"""Whether wheels of a build.toml are what its sources make: their variants are built again, without any cache."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from py_driver.building.variant_dir import BUILD, read_metadata
+from py_driver.errors import Code, DriverError, error
+from py_driver.matrix.configurations import Configuration, is_identifier, parse, spell
+from py_driver.matrix.pythons import Python
+from py_driver.plan.for_pythons import for_pythons
+from py_driver.plan.metadata import ONLY_ARCHS, SLICE
+from py_driver.plan.narrow import narrowed
+from py_driver.plan.plan import make_plan
+from py_driver.plan.project import load
+from py_driver.publishing.rebuild import Place, Task
+from py_driver.publishing.release import read_built
+from py_driver.publishing.verify import Verified, verify
+from py_driver.publishing.wheel import make_wheel, wheel_name
+from py_driver.publishing.wheel_loader import PLACE
+from py_driver.system.files import sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from py_driver.manifest.model import Manifest
+    from py_driver.matrix.releases import Releases
+    from py_driver.output import Output
+    from py_driver.publishing.verify import VerifyOptions
+
+_NAME: Final = re.compile(r"(?P<module>\w+)-[^-]+-cp3(?P<minor>\d+)-(?P<abi>abi3|none|cp3\d+t?)-\w+\.whl")
+_OTHER: Final = "what is beside its variants has other bytes"
+
+FindPythons = Callable[[tuple[str, ...]], "tuple[Python, ...]"]
+"""The Pythons of some versions, such as `3.13`."""
+
+
+class KernelWheel(NamedTuple):
+    """A wheel of a build.toml.
+
+    Attributes:
+        path: of it.
+        module: the name of its package.
+        names: of its variants.
+        version: of the one Python that it is for; empty for every Python.
+        archs: that `--archs` named for it; empty for all that the project asks for.
+    """
+
+    path: Path
+    module: str
+    names: tuple[str, ...]
+    version: str
+    archs: tuple[str, ...]
+
+    def directory(self, name: str) -> str:
+        """What a build calls a variant of it.
+
+        Args:
+            name: of the variant.
+        """
+        tag = Python(self.version, self.version).tag
+        return f"{name}-{tag}" if self.version and not parse(name).is_noarch else name
+
+
+def unpack_wheel(path: Path, scratch: Path) -> KernelWheel:
+    """Unpack the variants of a wheel of a build.toml into `scratch/build/`.
+
+    Raises:
+        DriverError: FILE_KIND if it is none that `driver wheel` makes of whole variants.
+    """
+    found = _NAME.fullmatch(path.name)
+    wrong = error(
+        Code.FILE_KIND,
+        f"{path} is no wheel of a build.toml with whole variants",
+        help="name one that `driver wheel` made without --slice and --variants",
+    )
+    if found is None:
+        raise wrong
+    version = found["abi"].replace("cp3", "3.", 1) if found["abi"].startswith("cp") else ""
+    prefix = f"{found['module']}/{PLACE}/"
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [name for name in archive.namelist() if name.startswith(prefix)]
+            archive.extractall(scratch / "unpacked" / path.name, members)
+    except (zipfile.BadZipFile, OSError, ValueError):
+        raise wrong from None
+    names = tuple(dict.fromkeys(name.removeprefix(prefix).partition("/")[0] for name in members))
+    if not names or not all(map(is_identifier, names)):
+        raise wrong
+    there = scratch / "unpacked" / path.name / prefix
+    stated = [read_metadata(there / name) or {} for name in names]
+    if any(SLICE in metadata for metadata in stated):
+        raise wrong
+    named = (metadata.get(ONLY_ARCHS) for metadata in stated)
+    archs = next((tuple(map(str, listed)) for listed in named if isinstance(listed, list)), ())
+    wheel = KernelWheel(path, found["module"], names, version, archs)
+    for name in names:
+        target = scratch / BUILD / wheel.directory(name)
+        if target.exists():
+            message = f"{path} has the variant {name}, which another of the wheels has"
+            raise error(Code.USAGE, message, help="verify them one after the other")
+        target.parent.mkdir(exist_ok=True)
+        shutil.move(there / name, target)
+    return wheel
+
+
+def verify_wheels(  # noqa: PLR0913  (what, made from what, and how)
+    paths: Sequence[Path],
+    source: Path,
+    find: FindPythons,
+    releases: Releases,
+    output: Output,
+    options: VerifyOptions,
+) -> list[Verified]:
+    """Build the variants of wheels anew, with no result of an earlier run of anything, and compare the wheels.
+
+    Args:
+        paths: of the wheels.
+        source: the directory of the project.
+        find: the Pythons of wheels that are for one.
+        releases: to build for.
+        output: where progress is shown.
+        options: how.
+
+    Raises:
+        DriverError: FILE_KIND, USAGE; NO_SUCH_VARIANT if the project has no variant of a name; what a build raises.
+    """
+    verified: list[Verified] = []
+    with tempfile.TemporaryDirectory(prefix="driver-") as name:
+        scratch = Path(name)
+        wheels = [unpack_wheel(path, scratch) for path in paths]
+        for kind in dict.fromkeys((wheel.archs, bool(wheel.version)) for wheel in wheels):
+            alike = [wheel for wheel in wheels if (wheel.archs, bool(wheel.version)) == kind]
+            task, manifest = _task(alike, source, scratch, find, releases, options)
+            [result] = verify([task], releases, output, options).values()
+            if isinstance(result, DriverError):
+                raise result
+            by_name = {own.variant: own for own in result}
+            for wheel in alike:
+                own = [replace(by_name[wheel.directory(name)], place=str(wheel.path)) for name in wheel.names]
+                rest = _rest(wheel, manifest, scratch)
+                verified += [replace(own[0], differences=(*own[0].differences, *rest)), *own[1:]]
+    return verified
+
+
+def _task(  # noqa: PLR0913  (what, made from what, and how)
+    wheels: Sequence[KernelWheel],
+    source: Path,
+    scratch: Path,
+    find: FindPythons,
+    releases: Releases,
+    options: VerifyOptions,
+) -> tuple[Task, Manifest]:
+    """What is to be built of a project for some wheels, which are for the same architectures."""
+    versions = tuple(dict.fromkeys(wheel.version for wheel in wheels if wheel.version))
+    project = load(source, releases, pybind=bool(versions))
+    plan = make_plan(project, releases.matrix, strict_archs=options.build.strict_archs)
+    plan = narrowed(plan, wheels[0].archs) if wheels[0].archs else plan
+    names = dict.fromkeys(name for wheel in wheels for name in wheel.names)
+    if missing := [name for name in names if name not in {variant.name for variant in plan.variants}]:
+        message = f"the project {source} has no variant {missing[0]}"
+        raise error(Code.NO_SUCH_VARIANT, message, help="name the project of the wheel with --source")
+    chosen = [variant for variant in plan.variants if variant.name in names]
+    if versions:
+        pythons = find(versions)
+        there = {wheel.directory(name) for wheel in wheels for name in wheel.names}
+
+        def fitting(configuration: Configuration) -> tuple[Python, ...]:
+            return tuple(python for python in pythons if f"{spell(configuration)}-{python.tag}" in there)
+
+        plan = for_pythons(plan, chosen, releases.matrix, fitting)
+        chosen = [*plan.variants]
+    return Task(source, plan, chosen, Place(scratch, str(wheels[0].path))), project.manifest
+
+
+def _rest(wheel: KernelWheel, manifest: Manifest, scratch: Path) -> tuple[str, ...]:
+    """What of a wheel is not as `driver wheel` makes it of the variants that the wheel has: a text, or nothing."""
+    python = Python(wheel.version, wheel.version) if wheel.version else None
+    copies = scratch / "again" / wheel.path.name
+    for name in wheel.names:
+        shutil.copytree(scratch / BUILD / wheel.directory(name), copies / BUILD / name)
+    built = [read_built(copies / BUILD / name) for name in wheel.names]
+    again = copies / wheel_name(manifest, wheel.names, python=python)
+    make_wheel(manifest, built, again, python=python)
+    return () if sha256(again.read_bytes()) == sha256(wheel.path.read_bytes()) else (_OTHER,)
