@@ -16,8 +16,8 @@ USED = {"binding", "types"}
 WITHOUT = {"included", "later", "reopened", "specialised"}
 """What stands before the header, another header that opens its namespaces, a namespace of it, a specialisation."""
 
-MORE = {"accessors", "gradients", "macros", "plain", "variables"}
-"""The sources in `more`: a pragma, autograd, macros of the preprocessor, variables with constructors."""
+MORE = {"accessors", "dispatched", "gradients", "libraries", "macros", "plain", "variables"}
+"""The sources in `more`: a pragma, autograd, dispatch, TORCH_LIBRARY, macros, variables with constructors."""
 
 
 def objects(clone: Driver, project: Path, *options: str) -> dict[str, tuple[bytes, str]]:
