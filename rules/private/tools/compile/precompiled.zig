@@ -162,6 +162,9 @@ fn leaves(text: []const u8) bool {
     return named(line) != null and std.mem.endsWith(u8, line, "\" 2");
 }
 
+/// What may stand between `struct` and a name.
+const attributes = [_][]const u8{ "__attribute__", "__attribute", "alignas", "__declspec", "_Alignas" };
+
 /// Whether a text may change what templates of the headers mean that are instantiated already: it opens a namespace that the
 /// headers open too, or completes a type of one, specialises or instantiates a template, or has a pragma of a file.
 fn reopens(allocator: std.mem.Allocator, text: []const u8, headers: []const u8) !bool {
@@ -174,9 +177,13 @@ fn reopens(allocator: std.mem.Allocator, text: []const u8, headers: []const u8) 
             if (named(token.text) == null and !isLocalPragma(token.text)) return true;
             continue;
         }
-        if (token.kind == .name and common.isAny(before, &.{ "namespace", "struct", "class", "union", "enum" })) {
-            if (known.count() == 0) try namespaces(headers, &known);
-            if (common.is(token.text, "inline") or known.contains(token.text)) return true;
+        if (common.isAny(before, &.{ "namespace", "struct", "class", "union", "enum" })) {
+            // `struct ::at::T` and `struct [[a]] at::T`: the name comes later.
+            if (token.isMark(':') or token.isMark('[') or common.isAny(token.text, &attributes)) return true;
+            if (token.kind == .name) {
+                if (known.count() == 0) try namespaces(headers, &known);
+                if (common.is(token.text, "inline") or known.contains(token.text)) return true;
+            }
         }
         if (common.is(before, "template")) {
             if (!token.isMark('<')) return true;
@@ -282,6 +289,9 @@ test "a text that begins with precompiled headers" {
         begin ++ headers ++ "# 3 \"m.cpp\" 2\ntemplate <> struct A<at::T> { };\n",
         begin ++ headers ++ "# 3 \"m.cpp\" 2\nextern template struct A<at::T>;\n",
         begin ++ headers ++ "# 3 \"m.cpp\" 2\nstruct at::T { };\n",
+        begin ++ headers ++ "# 3 \"m.cpp\" 2\nstruct ::at::T { };\n",
+        begin ++ headers ++ "# 3 \"m.cpp\" 2\nstruct [[nodiscard]] at::T { };\n",
+        begin ++ headers ++ "# 3 \"m.cpp\" 2\nstruct __attribute__((packed)) at::T { };\n",
         begin ++ headers ++ "# 3 \"m.cpp\" 2\n#pragma GCC visibility push(default)\n",
         begin ++ headers,
         "",
