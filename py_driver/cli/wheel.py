@@ -46,7 +46,7 @@ def add(subparsers: Subparsers) -> None:
     parser.group("report").add_argument(
         "--json", action="store_true", help="print the wheels of the one project as JSON"
     )
-    add_hash(parser.group("select"))
+    add_hash(parser)
     parser.add_argument(
         "--out", metavar="DIR", type=Path, default=Path("dist"), help="write the wheels to DIR (default: dist)"
     )
