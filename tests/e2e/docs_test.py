@@ -84,6 +84,12 @@ KINDS = {
         variant="tvm-ffi01-cpu-x86_64-linux",
         given="#include <tvm/ffi/tvm_ffi.h>\nvoid relu_cpu(tvm::ffi::TensorView, tvm::ffi::TensorView) {}\n",
     ),
+    "pybind": Kind(
+        mark="\nPYBIND11_MODULE",
+        table="torch]",
+        variant=CPU,
+        given="#include <ATen/core/Tensor.h>\nat::Tensor relu(const at::Tensor& input) { return input; }\n",
+    ),
     "fragment": Kind(mark="return call(Config<", table="torch]", variant=CPU, given="int nothing;\n", around=_FRAGMENT),
 }
 OF_PROJECTS = ("// scale/", "// square/")
@@ -114,5 +120,10 @@ def test_the_blocks_compile(name: str, clone: Driver, base: Path) -> None:
             f"{'tvm-ffi' if name == 'tvm' else 'torch'}-ext/{module}/__init__.py": "",
         }
         project = write_files(base / module, files)
+        if name == "pybind":
+            options = ("--binding=pybind", "--python=3.11", f"--out={project / 'dist'}")
+            clone.run("wheel", project, f"--variant={kind.variant}", *options)
+            assert [path.name.split("-")[2] for path in (project / "dist").iterdir()] == ["cp311"], block
+            continue
         result = clone.build(project, kind.variant)
         assert [one["variant"] for one in result["variants"]] == [kind.variant], block
