@@ -46,8 +46,8 @@ spec.loader.exec_module(relu)
 x = torch.tensor([-1.0, 0.0, 2.0, float("nan")])
 torch.testing.assert_close(relu.relu(x), torch.relu(x), equal_nan=True)
 """
-"""A variant in what says that it is a free-threaded Python, which the client refuses before 3.15; tests/e2e/pythons_test.py
-has a real one."""
+"""A variant in what says that it is a free-threaded Python, which the client refuses before 3.15;
+tests/e2e/pythons_test.py has a real one."""
 
 _NOT_IMPORTED = """
 assert not any(module.endswith("." + name) or module == name + "." + name for module in sys.modules), name
