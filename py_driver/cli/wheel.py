@@ -243,7 +243,7 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
     from py_driver.plan.slices import sliced
     from py_driver.publishing.release import read_to_ship
     from py_driver.publishing.slices import read_slices
-    from py_driver.publishing.wheel import make_wheel, wheel_name
+    from py_driver.publishing.wheel import check_unclaimed, make_wheel, wheel_name
     from py_driver.system.files import writing
 
     project = load(directory, releases)
@@ -263,9 +263,7 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
         for part, listed in contents:
             names = [variant.name for variant in listed]
             path = args.out / wheel_name(project.manifest, names, part, labelled=args.variants, others=inner)
-            if path in taken:
-                message = f"the wheel {path} of {taken[path]} would be overwritten by the wheel of {directory}"
-                raise error(Code.FOREIGN_FILE, message, help="give the projects different names, or use another --out")
+            check_unclaimed(path, directory, taken)
             with writing(args.out):
                 args.out.mkdir(parents=True, exist_ok=True)
                 make_wheel(project.manifest, listed, path, labelled=args.variants, others=others)

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.building.build import build
-from py_driver.errors import Code, error
 from py_driver.plan.project import load
 from py_driver.publishing.release import read_built
-from py_driver.publishing.wheel import make_wheel, wheel_name
+from py_driver.publishing.wheel import check_unclaimed, make_wheel, wheel_name
 from py_driver.system.files import writing
 
 if TYPE_CHECKING:
@@ -70,9 +69,7 @@ def make_python_wheels(  # noqa: PLR0913  (whose, of what, where to, beside whic
             shipped = [read_built(built.path) for built in variants]
             names = [variant.name for variant in shipped]
             path = out / wheel_name(manifest, names, python=python)
-            if path in taken:
-                message = f"the wheel {path} of {taken[path]} would be overwritten by the wheel of {directory}"
-                raise error(Code.FOREIGN_FILE, message, help="give the projects different names, or use another --out")
+            check_unclaimed(path, directory, taken)
             with writing(out):
                 out.mkdir(parents=True, exist_ok=True)
                 make_wheel(manifest, shipped, path, python=python)

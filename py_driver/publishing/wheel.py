@@ -173,6 +173,22 @@ def _local(configuration: Configuration) -> str:
     )
 
 
+def check_unclaimed(path: Path, directory: Path, taken: Mapping[Path, Path]) -> None:
+    """Refuse to write a wheel over that of another project of the same command.
+
+    Args:
+        path: of the wheel.
+        directory: of its project.
+        taken: the projects whose wheels are there, by the paths of these.
+
+    Raises:
+        DriverError: FOREIGN_FILE.
+    """
+    if path in taken:
+        message = f"the wheel {path} of {taken[path]} would be overwritten by the wheel of {directory}"
+        raise error(Code.FOREIGN_FILE, message, help="give the projects different names, or use another --out")
+
+
 def _variant_files(directory: str, built: Sequence[BuiltVariant]) -> dict[str, File]:
     """The files of variants, by their paths in a wheel.
 

@@ -118,4 +118,4 @@ def test_the_page_of_kernels_shows_what_they_are(  # noqa: PLR0913  (what the pa
 
 
 def test_the_page_of_kernels_has_all_of_them() -> None:
-    assert [one[0] for one in SHOWN] == ["attend", "fast-gemm", "wmma", "int4", "norm"]
+    assert [kernel[0] for kernel in SHOWN] == ["attend", "fast-gemm", "wmma", "int4", "norm"]

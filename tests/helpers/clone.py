@@ -126,7 +126,7 @@ class Driver:
         done = self.run("build", project, "--json", *options, env=env, within=within)
         built = json.loads(done.stdout)
         if records := os.environ.get("CELLS"):
-            cells.record(Path(records), "built", [one["variant"] for one in built["variants"]], project.name)
+            cells.record(Path(records), "built", [variant["variant"] for variant in built["variants"]], project.name)
             for variant, torch in cells.loaded(done.stderr).items():
                 cells.record(Path(records), "loaded", [variant], f"{project.name}, torch {torch}")
         return built

@@ -238,7 +238,7 @@ class _Recorder:
         return 0.0
 
 
-@pytest.mark.parametrize("kernel", sorted(one.name for one in (_ROOT / "bench" / "projects").iterdir()))
+@pytest.mark.parametrize("kernel", sorted(path.name for path in (_ROOT / "bench" / "projects").iterdir()))
 def test_every_kernel_takes_every_change(kernel: str, tmp_path: Path) -> None:
     rows = benchmark.rows_of(_Recorder(""), kernel, tmp_path, ["a", "b"])
     assert not [row for row, entry in rows.items() if "error" in entry]
