@@ -17,6 +17,15 @@ SLEEP = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"]
 KILLED = -9
 
 
+def is_running(process: int) -> bool:
+    """Return whether a process exists and is no zombie (the state in proc_pid_stat(5))."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
 def test_work_goes_on_while_the_block_does_and_its_result_is_awaited() -> None:
     told = threading.Event()
 
@@ -84,4 +93,7 @@ def test_what_a_program_has_started_ends_with_it() -> None:
         # The pipe ends when nobody holds it any more.
         assert program.stdout.read() == ""
     assert program.returncode == KILLED
-    assert not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text().rpartition(")")[2]
+    deadline = time.monotonic() + 60
+    while is_running(child):  # a killed process closes its files before it becomes a zombie
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
