@@ -28,6 +28,10 @@ def _cpython_symbols(python_version):
     """What the one Python of a variant defines; only then it is ever fetched."""
     return [CPYTHON_SYMBOLS] if python_version else []
 
+def _binding_objects(binding):
+    """What the headers of a binding call."""
+    return Label("//rules/private/include:binding") if binding else None
+
 def _python_names(ctx):
     """For each Python file its path in the variant directory."""
     root = ctx.attr.python_root + "/"
@@ -214,12 +218,14 @@ def _kernel_variant_impl(ctx):
         if section not in groups:
             fail_with(ctx.label, "slice", "no target of `objects` is named `%s`" % section, "remove it, or name the target too")
     compiled = [target[KernelObjectsInfo] for target in ctx.attr.objects]
+    bound = [ctx.attr._binding_objects[KernelObjectsInfo]] if ctx.attr._binding_objects else []
     _check_device_link(ctx)
     archives = depset([archive for section in compiled for archive in section.archives]).to_list()
     objects = [object for section, target in groups.items() for object in _sliced(ctx, section, target[KernelObjectsInfo])]
     openmp = [one.openmp for one in compiled if one.openmp]
     texts = [text for one in compiled for text in one.texts]
-    optional = identity.objects + (ctx.files._openmp if any([section.openmp_by_clang for section in compiled]) else [])
+    optional = identity.objects + [object for info in bound for object in info.objects]
+    optional += ctx.files._openmp if any([section.openmp_by_clang for section in compiled]) else []
     extension = link_extension(ctx, objects, optional, archives, openmp, texts, identity.text) if objects else None
     template = ctx.actions.declare_file(name + ".parts/metadata.json")
     ctx.actions.write(template, _metadata(ctx, objects))
@@ -255,7 +261,7 @@ def _kernel_variant_impl(ctx):
     steps = ctx.actions.declare_file(name + ".steps.json")
     ctx.actions.write(steps, json.encode({
         "directory": directory.path,
-        "steps": [step.path for info in compiled + ahead for step in info.steps],
+        "steps": [step.path for info in compiled + bound + ahead for step in info.steps],
         "variant": name,
     }))
     return [
@@ -341,6 +347,7 @@ kernel_variant = rule(
         "_abi_check": tool("abi_check"),
         "_assemble": tool("assemble"),
         "_binding": include("_binding.py.template"),
+        "_binding_objects": attr.label(default = _binding_objects, providers = [KernelObjectsInfo]),
         "_compress": attr.label(default = "//rules/settings:compress"),
         "_cpython_symbols": attr.label_list(default = _cpython_symbols, allow_files = True),
         "_cxx": attr.label(default = "//rules/settings:cxx"),

@@ -63,88 +63,19 @@ struct Box {
 class Boxes {
  public:
   // The box of an object that Python has; null without.
-  static Box* find(const void* object, const Class* kind) {
-    const auto [first, last] = live().equal_range(object);
-    for (auto item = first; item != last; ++item) {
-      if (item->second->kind == kind) {
-        ++item->second->count;
-        return item->second;
-      }
-    }
-    return nullptr;
-  }
-
-  static Box* add(void* object, const Class* kind, std::shared_ptr<void> owner, Box* parent = nullptr) {
-    Box* box = new Box{object, kind, std::move(owner), parent};
-    if (parent != nullptr) {
-      ++parent->count;
-    }
-    live().emplace(object, box);
-    return box;
-  }
-
-  static void drop(Box* box) {
-    while (box != nullptr && --box->count == 0) {
-      const auto [first, last] = live().equal_range(box->object);
-      for (auto item = first; item != last; ++item) {
-        if (item->second == box) {
-          live().erase(item);
-          break;
-        }
-      }
-      Box* parent = box->parent;
-      delete box;
-      box = parent;
-    }
-  }
+  static Box* find(const void* object, const Class* kind);
+  static Box* add(void* object, const Class* kind, std::shared_ptr<void> owner, Box* parent = nullptr);
+  static void drop(Box* box);
 
   // The classes by their C++ types, for objects of a class that is derived from the one that a function is declared with.
-  static std::unordered_map<std::type_index, const Class*>& classes() {
-    static auto* all = new std::unordered_map<std::type_index, const Class*>;
-    return *all;
-  }
-
- private:
-  // Not destroyed: Python lets go of objects after the destructors of a library have run.
-  static std::unordered_multimap<const void*, Box*>& live() {
-    static auto* all = new std::unordered_multimap<const void*, Box*>;
-    return *all;
-  }
+  static std::unordered_map<std::type_index, const Class*>& classes();
 };
 
-// What Python calls, by address: the module's file is told of it.
-inline void retain(int64_t box) {
-  const Locked locked;
-  ++reinterpret_cast<Box*>(box)->count;
-}
-inline void release(int64_t box) {
-  const Locked locked;
-  Boxes::drop(reinterpret_cast<Box*>(box));
-}
-inline const char* type_of(int64_t box) {
-  return reinterpret_cast<Box*>(box)->kind->type.c_str();
-}
-
 // An object as one of a class: its own, or one that it is derived from; null for others.
-inline void* part_of(void* object, const Class* kind, const Class* wanted) {
-  if (kind == wanted) {
-    return object;
-  }
-  for (const auto& [base, part] : kind->bases) {
-    if (void* found = part_of(part(object), base, wanted)) {
-      return found;
-    }
-  }
-  return nullptr;
-}
+void* part_of(void* object, const Class* kind, const Class* wanted);
 
-inline Box* box_at(int64_t address) {
-  if (address == 0) {
-    throw c10::TypeError(
-        {__func__, __FILE__, __LINE__}, "__init__() must be called when overriding __init__: the object has no value");
-  }
-  return reinterpret_cast<Box*>(address);
-}
+// The box at an address; a TypeError for 0, an object without a value.
+Box* box_at(int64_t address);
 
 template <class T>
 T* object_in(int64_t address) {
@@ -163,10 +94,7 @@ struct Handing {
   // Whether the result is a value: what is in it does not outlive the call.
   bool passing = false;
 
-  static Handing& now() {
-    static thread_local Handing handing;
-    return handing;
-  }
+  static Handing& now();
 };
 
 class HandingScope {

@@ -81,18 +81,15 @@ class class_ : public binding::Methods<class_<T, Options...>, T>, private bindin
       throw std::runtime_error("generic_type: type \"" + std::string(name) + "\" is already registered!");
     }
     kind.own = &binding::HolderOf<T, Options...>::own;
-    std::vector<std::string> bases;
+    binding::Json bases;
     (add_base<Options>(kind, bases), ...);
     binding::Boxes::classes()[typeid(T)] = &kind;
     std::string doc;
     (add_doc(extra, doc), ...);
-    scope.note(
-        "class",
-        {binding::key("name", binding::json_text(name)), binding::key("type", binding::json_text(kind.type)),
-         binding::key("doc", doc.empty() ? "null" : binding::json_text(doc)),
-         binding::key("bases", "[" + binding::joined(bases) + "]"),
-         binding::key("dynamic", has<dynamic_attr, Extra...> ? "true" : "false"),
-         binding::key("final", has<is_final, Extra...> ? "true" : "false")});
+    binding::Json keys;
+    keys.text("name", name).text("type", kind.type).text("doc", doc.empty() ? nullptr : doc.c_str());
+    keys.key("bases", bases.list()).flag("dynamic", has<dynamic_attr, Extra...>).flag("final", has<is_final, Extra...>);
+    scope.note("class", keys);
   }
 
   template <class... A, class... Extra>
@@ -167,12 +164,12 @@ class class_ : public binding::Methods<class_<T, Options...>, T>, private bindin
   static constexpr bool has = (std::is_same_v<Wanted, Extra> || ...);
 
   template <class Option>
-  static void add_base(binding::Class& kind, std::vector<std::string>& bases) {
+  static void add_base(binding::Class& kind, binding::Json& bases) {
     if constexpr (binding::is_base<T, Option>) {
       const binding::Class* base = &binding::class_of<Option>();
       kind.bases.emplace_back(
           base, [](void* object) -> void* { return static_cast<Option*>(static_cast<T*>(object)); });
-      bases.push_back(binding::json_text(base->type));
+      bases.text_item(base->type);
     }
   }
 

@@ -34,7 +34,7 @@ struct Type<std::optional<T>, std::enable_if_t<is_supported<T>>> {
   using Element = Type<bare<T>>;
   using held = std::conditional_t<is_plain<T>, std::optional<T>, std::optional<typename Element::held>>;
   static std::string describe() {
-    return generic("optional", {Element::describe()});
+    return generic("optional", Element::describe());
   }
   static c10::TypePtr wire() {
     return c10::OptionalType::create(Element::wire());
@@ -86,7 +86,7 @@ struct List {
   template <class T, class... More>                                                                           \
   struct Type<CONTAINER<T, More...>, std::enable_if_t<is_plain<T>>> : List<CONTAINER<T, More...>, T> { \
     static std::string describe() {                                                                           \
-      return generic(NAME, {Type<bare<T>>::describe()});                                                      \
+      return generic(NAME, Type<bare<T>>::describe());                                                        \
     }                                                                                                         \
   };
 RULES_TORCH_KERNELS_LIST(std::vector, "list")
@@ -99,7 +99,7 @@ RULES_TORCH_KERNELS_LIST(std::unordered_set, "set")
 template <class T>
 struct Type<c10::ArrayRef<T>, std::enable_if_t<is_plain<T> && !std::is_same_v<T, bool>>> : List<std::vector<T>, T> {
   static std::string describe() {
-    return generic("array_ref", {Type<T>::describe()});
+    return generic("array_ref", Type<T>::describe());
   }
   static c10::ArrayRef<T> view(std::vector<T>& items) {
     return items;
@@ -110,7 +110,7 @@ template <class T>
 struct Type<c10::OptionalArrayRef<T>, std::enable_if_t<is_plain<T> && !std::is_same_v<T, bool>>> {
   using held = std::optional<std::vector<T>>;
   static std::string describe() {
-    return generic("optional", {Type<c10::ArrayRef<T>>::describe()});
+    return generic("optional", Type<c10::ArrayRef<T>>::describe());
   }
   static c10::TypePtr wire() {
     return c10::OptionalType::create(Type<c10::ArrayRef<T>>::wire());
@@ -130,7 +130,7 @@ template <class T, size_t N>
 struct Type<std::array<T, N>, std::enable_if_t<is_plain<T>>> : List<std::vector<T>, T> {
   using held = std::array<T, N>;
   static std::string describe() {
-    return generic("array", {Type<T>::describe(), std::to_string(N)});
+    return generic("array", Type<T>::describe(), std::to_string(N));
   }
   static held load(const c10::IValue& value) {
     held items{};
@@ -147,7 +147,7 @@ template <class... T>
 struct Type<std::tuple<T...>, std::enable_if_t<(is_plain<T> && ...)>> {
   using held = std::tuple<T...>;
   static std::string describe() {
-    return sizeof...(T) == 0 ? "[\"tuple\"]" : generic("tuple", {Type<bare<T>>::describe()...});
+    return generic("tuple", Type<bare<T>>::describe()...);
   }
   static c10::TypePtr wire() {
     return c10::TupleType::create({Type<bare<T>>::wire()...});
@@ -206,7 +206,7 @@ template <class Items, class Key, class T>
 struct Dictionary {
   using held = Items;
   static std::string describe() {
-    return generic("dict", {Type<Key>::describe(), Type<bare<T>>::describe()});
+    return generic("dict", Type<Key>::describe(), Type<bare<T>>::describe());
   }
   static c10::TypePtr wire() {
     return c10::DictType::create(Type<Key>::wire(), Type<bare<T>>::wire());

@@ -19,24 +19,20 @@ class enum_ : public binding::Methods<enum_<E>, E> {
     std::string doc;
     bool has_numbers = false;
     (add_extra(extra, doc, has_numbers), ...);
-    place_ = scope.note("enum", {});
-    head_ = scope.definitions().items[place_];
-    head_.pop_back();
-    const std::string bits = std::to_string(8 * sizeof(Underlying));
-    head_ += "," +
-        binding::joined(
-            {binding::key("name", binding::json_text(name)), binding::key("doc", binding::json_text(doc)),
-             binding::key("type", binding::json_text(binding::type_key<E>())),
-             binding::key("numbers", binding::json_text((std::is_signed_v<Underlying> ? "int" : "uint") + bits)),
-             binding::key("arithmetic", has_numbers ? "true" : "false"),
-             binding::key("convertible", std::is_convertible_v<E, Underlying> ? "true" : "false")});
+    head_.text("kind", "enum").text("scope", scope.path()).text("name", name).text("doc", doc);
+    head_.text("type", binding::type_key<E>());
+    head_.text("numbers", (std::is_signed_v<Underlying> ? "int" : "uint") + std::to_string(8 * sizeof(Underlying)));
+    head_.flag("arithmetic", has_numbers).flag("convertible", std::is_convertible_v<E, Underlying>);
+    place_ = this->definitions().items.size();
+    this->definitions().items.emplace_back();
     write();
   }
 
   enum_& value(const char* name, E value, const char* doc = nullptr) {
     const auto number = static_cast<Underlying>(value);
-    values_.push_back(
-        "[" + binding::json_text(name) + "," + std::to_string(number) + "," + (doc ? binding::json_text(doc) : "null") + "]");
+    binding::Json item;
+    item.text_item(name).item(std::to_string(number)).item(doc == nullptr ? "null" : binding::json_text(doc));
+    values_.item(item.list());
     write();
     return *this;
   }
@@ -62,13 +58,13 @@ class enum_ : public binding::Methods<enum_<E>, E> {
   }
 
   void write() {
-    this->definitions().items[place_] = head_ + "," + binding::key("exported", exported_ ? "true" : "false") + "," +
-        binding::key("values", "[" + binding::joined(values_) + "]") + "}";
+    binding::Json keys = head_;
+    this->definitions().items[place_] = keys.flag("exported", exported_).key("values", values_.list()).object();
   }
 
   size_t place_ = 0;
-  std::string head_;
-  std::vector<std::string> values_;
+  binding::Json head_;
+  binding::Json values_;
   bool exported_ = false;
 };
 

@@ -16,22 +16,12 @@ class Exceptions {
   // What throws an exception of C++ again and, if it is of a registered type, returns true and what it says.
   using Match = bool (*)(std::string& what);
 
-  static size_t add(Match match) {
-    matches().push_back(match);
-    return matches().size() - 1;
-  }
+  // The number of a class that is registered.
+  static size_t add(Match match);
 
   // Throws, in place of the exception that is handled, one with a mark and the number of its class, which the module's
   // Python file makes the exception of; returns for exceptions of other types.
-  static void translate() {
-    std::string what;
-    // As in pybind11 the last that was registered is asked first.
-    for (size_t number = matches().size(); number-- > 0;) {
-      if (matches()[number](what)) {
-        throw std::runtime_error("rules_torch_kernels_exception " + std::to_string(number) + " " + what);
-      }
-    }
-  }
+  static void translate();
 
   template <class E>
   static bool match(std::string& what) {
@@ -43,12 +33,6 @@ class Exceptions {
     } catch (...) {
       return false;
     }
-  }
-
- private:
-  static std::vector<Match>& matches() {
-    static auto* all = new std::vector<Match>;
-    return *all;
   }
 };
 

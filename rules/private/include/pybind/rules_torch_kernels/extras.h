@@ -4,16 +4,6 @@
 
 #include "function.h"
 
-namespace rules_torch_kernels {
-namespace binding {
-
-inline std::string key(const char* name, const std::string& value) {
-  return json_text(name) + ":" + value;
-}
-
-}  // namespace binding
-}  // namespace rules_torch_kernels
-
 namespace pybind11 {
 
 namespace binding = ::rules_torch_kernels::binding;
@@ -145,7 +135,7 @@ template <size_t Nurse, size_t Patient>
 struct kept<keep_alive<Nurse, Patient>> {
   static constexpr bool found = true;
   static std::string json() {
-    return "[" + std::to_string(Nurse) + "," + std::to_string(Patient) + "]";
+    return binding::Json().item(std::to_string(Nurse)).item(std::to_string(Patient)).list();
   }
 };
 
@@ -154,7 +144,7 @@ struct Told {
   std::vector<std::string> arguments;
   std::vector<std::string> names;
   std::string doc;
-  std::vector<std::string> kept_alive;
+  binding::Json kept_alive;
   return_value_policy policy = return_value_policy::automatic;
   int positional = -1;
   int keywords = -1;
@@ -162,21 +152,18 @@ struct Told {
   bool is_operator = false;
   bool has_self = false;
 
+  // An argument that is named.
+  void add_argument(const arg& named, const arg_v* with_default);
+
   template <class T>
   void add(T&& extra) {
     using Extra = binding::bare<T>;
     if constexpr (is_argument<Extra>) {
-      std::vector<std::string> keys{
-          binding::key("name", extra.name == nullptr ? "null" : binding::json_text(extra.name)),
-          binding::key("convert", extra.converts ? "true" : "false"),
-          binding::key("none", extra.takes_none ? "true" : "false"),
-      };
       if constexpr (std::is_base_of_v<arg_v, Extra>) {
-        keys.push_back(binding::key("default", extra.value));
-        keys.push_back(binding::key("text", extra.text == nullptr ? "null" : binding::json_text(extra.text)));
+        add_argument(extra, &extra);
+      } else {
+        add_argument(extra, nullptr);
       }
-      arguments.push_back(binding::joined(keys));
-      names.push_back(extra.name == nullptr ? "" : extra.name);
     } else if constexpr (std::is_same_v<Extra, kw_only>) {
       keywords = static_cast<int>(arguments.size());
     } else if constexpr (std::is_same_v<Extra, pos_only>) {
@@ -190,7 +177,7 @@ struct Told {
     } else if constexpr (std::is_same_v<Extra, return_value_policy>) {
       policy = extra;
     } else if constexpr (kept<Extra>::found) {
-      kept_alive.push_back(kept<Extra>::json());
+      kept_alive.item(kept<Extra>::json());
     } else if constexpr (std::is_same_v<Extra, pybind11::doc>) {
       doc = extra.value;
     } else if constexpr (std::is_convertible_v<T, const char*>) {

@@ -2,8 +2,6 @@
 #pragma once
 #pragma GCC system_header
 
-#include <ATen/core/boxing/BoxedKernel.h>
-#include <ATen/core/function_schema.h>
 #include <ATen/core/stack.h>
 
 #include <memory>
@@ -129,30 +127,32 @@ inline constexpr bool is_boxed = is_object<std::remove_cv_t<std::remove_pointer_
 template <class T>
 inline constexpr bool is_boxed<std::shared_ptr<T>> = is_object<std::remove_cv_t<T>>;
 
+// A function of the author's: what is called, and how that is called with the arguments on torch's stack.
+struct Callee {
+  using Call = void (*)(void* function, pybind11::return_value_policy policy, torch::jit::Stack& stack);
+
+  std::unique_ptr<void, void (*)(void*)> function;
+  Call call;
+};
+
+// How a function of one type is called.
 template <class F, class Guards, class Signature>
-class Kernel;
+class Calling;
 
 template <class F, class Guards, class R, class... A>
-class Kernel<F, Guards, R(A...)> final : public c10::OperatorKernel {
+class Calling<F, Guards, R(A...)> {
  public:
-  Kernel(F function, pybind11::return_value_policy policy) : function_(std::move(function)), policy_(policy) {}
-
-  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
-    try {
-      call(*stack, std::index_sequence_for<A...>());
-    } catch (...) {
-      Exceptions::translate();
-      throw;
-    }
+  static void call(void* function, pybind11::return_value_policy policy, torch::jit::Stack& stack) {
+    run(*static_cast<F*>(function), policy, stack, std::index_sequence_for<A...>());
   }
 
  private:
   template <size_t... I>
-  void call(torch::jit::Stack& stack, std::index_sequence<I...>) {
+  static void run(F& function, pybind11::return_value_policy policy, torch::jit::Stack& stack, std::index_sequence<I...>) {
     const size_t first = stack.size() - sizeof...(A);
     const Locked locked;
     [[maybe_unused]] std::tuple<typename Type<bare<A>>::held...> held{Type<bare<A>>::load(stack[first + I])...};
-    Handing handing{policy_, nullptr, !std::is_reference_v<R>};
+    Handing handing{policy, nullptr, !std::is_reference_v<R>};
     if constexpr (sizeof...(A) > 0) {
       if constexpr (is_boxed<std::tuple_element_t<0, std::tuple<bare<A>...>>>) {
         handing.parent = stack[first].isInt() ? box_at(stack[first].toInt()) : nullptr;
@@ -161,19 +161,19 @@ class Kernel<F, Guards, R(A...)> final : public c10::OperatorKernel {
     torch::jit::drop(stack, sizeof...(A));
     if constexpr (std::is_void_v<R>) {
       [[maybe_unused]] Guards guards;
-      function_(passed<A>(std::get<I>(held))...);
+      function(passed<A>(std::get<I>(held))...);
     } else {
       // After the function, which may call others of the module.
-      decltype(auto) result = guarded<I...>(held);
+      decltype(auto) result = guarded<I...>(function, held);
       const HandingScope scope(handing);
       store(stack, std::forward<R>(result));
     }
   }
 
   template <size_t... I, class Held>
-  R guarded([[maybe_unused]] Held& held) {
+  static R guarded(F& function, [[maybe_unused]] Held& held) {
     [[maybe_unused]] Guards guards;
-    return function_(passed<A>(std::get<I>(held))...);
+    return function(passed<A>(std::get<I>(held))...);
   }
 
   template <class Result>
@@ -188,21 +188,28 @@ class Kernel<F, Guards, R(A...)> final : public c10::OperatorKernel {
       stack.push_back(Type<bare<R>>::store(std::forward<Result>(result)));
     }
   }
-
-  F function_;
-  pybind11::return_value_policy policy_;
 };
 
-// The schema of a function, and its signature in JSON.
+// An argument of a function: its type in JSON and in the schema, and whether it may be written.
+struct Parameter {
+  std::string json;
+  c10::TypePtr wire;
+  bool is_written;
+};
+
+// The signature of a function.
 template <class Signature>
 struct SchemaOf;
 
 template <class R, class... A>
 struct SchemaOf<R(A...)> {
-  static std::vector<std::string> arguments() {
-    return {Type<bare<A>>::describe()...};
+  static std::vector<Parameter> parameters() {
+    std::vector<Parameter> parameters;
+    (parameters.push_back({Type<bare<A>>::describe(), Type<bare<A>>::wire(), is_written<A>}), ...);
+    return parameters;
   }
 
+  // The type of the result in JSON.
   static std::string result() {
     if constexpr (std::is_void_v<R>) {
       return json_text("none");
@@ -211,21 +218,15 @@ struct SchemaOf<R(A...)> {
     }
   }
 
-  static std::vector<c10::Argument> wired(const std::vector<std::string>& names) {
-    std::vector<c10::Argument> wired;
-    [[maybe_unused]] size_t i = 0;
-    (wired.push_back(argument<A>(names[i++], i)), ...);
-    return wired;
-  }
-
-  static std::vector<c10::Argument> returned() {
-    if constexpr (std::is_void_v<R>) {
-      return {};
-    } else if constexpr (is_spread<bare<R>>) {
-      return spread(static_cast<bare<R>*>(nullptr));
-    } else {
-      return {c10::Argument("", Returned<bare<R>>::wire())};
+  // The types of the results in the schema.
+  static std::vector<c10::TypePtr> returned() {
+    std::vector<c10::TypePtr> types;
+    if constexpr (is_spread<bare<R>>) {
+      spread(types, static_cast<bare<R>*>(nullptr));
+    } else if constexpr (!std::is_void_v<R>) {
+      types.push_back(Returned<bare<R>>::wire());
     }
+    return types;
   }
 
  private:
@@ -234,28 +235,13 @@ struct SchemaOf<R(A...)> {
   static constexpr bool is_written = std::is_lvalue_reference_v<T> && !std::is_const_v<std::remove_reference_t<T>> &&
       (std::is_same_v<bare<T>, at::Tensor> || std::is_same_v<bare<T>, std::optional<at::Tensor>>);
 
-  // Of some types the schema has two: the one that it says, and the one that Python's values are converted to.
-  template <class T>
-  static c10::Argument argument(const std::string& name, size_t number) {
-    std::optional<c10::AliasInfo> alias;
-    if (is_written<T>) {
-      const auto set = c10::Symbol::fromQualString("alias::a" + std::to_string(number));
-      alias.emplace();
-      alias->setIsWrite(true);
-      alias->addBeforeSet(set);
-      alias->addAfterSet(set);
-    }
-    const c10::TypePtr type = Type<bare<T>>::wire();
-    return c10::Argument(name, type, type, std::nullopt, std::nullopt, false, std::move(alias));
-  }
-
   template <class... T>
-  static std::vector<c10::Argument> spread(std::tuple<T...>*) {
-    return {c10::Argument("", Returned<bare<T>>::wire())...};
+  static void spread(std::vector<c10::TypePtr>& types, std::tuple<T...>*) {
+    (types.push_back(Returned<bare<T>>::wire()), ...);
   }
   template <class First, class Second>
-  static std::vector<c10::Argument> spread(std::pair<First, Second>*) {
-    return spread(static_cast<std::tuple<First, Second>*>(nullptr));
+  static void spread(std::vector<c10::TypePtr>& types, std::pair<First, Second>*) {
+    spread(types, static_cast<std::tuple<First, Second>*>(nullptr));
   }
 };
 

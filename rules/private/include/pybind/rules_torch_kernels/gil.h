@@ -3,54 +3,15 @@
 #pragma once
 #pragma GCC system_header
 
-#include <unistd.h>
-
-#include <atomic>
-#include <chrono>
-#include <mutex>
-
 namespace rules_torch_kernels {
 namespace binding {
 
 class Lock {
  public:
-  static void acquire() {
-    std::recursive_timed_mutex* held = mutex().load();
-    // A process that was forked while another thread had the lock would wait for ever: that thread is not in it. The clock is
-    // one that a C library of 2018 can wait for.
-    while (!held->try_lock_until(std::chrono::system_clock::now() + std::chrono::seconds(1))) {
-      if (owner().load() != getpid()) {
-        owner() = getpid();
-        mutex() = new std::recursive_timed_mutex;
-      }
-      held = mutex().load();
-    }
-    if (depth()++ == 0 && owner().load() != getpid()) {
-      owner() = getpid();
-    }
-  }
-
-  static void release() {
-    --depth();
-    mutex().load()->unlock();
-  }
-
+  static void acquire();
+  static void release();
   // How often this thread has the lock.
-  static int& depth() {
-    static thread_local int count = 0;
-    return count;
-  }
-
- private:
-  static std::atomic<std::recursive_timed_mutex*>& mutex() {
-    static std::atomic<std::recursive_timed_mutex*> shared{new std::recursive_timed_mutex};
-    return shared;
-  }
-
-  static std::atomic<pid_t>& owner() {
-    static std::atomic<pid_t> process{getpid()};
-    return process;
-  }
+  static int& depth();
 };
 
 struct Locked {

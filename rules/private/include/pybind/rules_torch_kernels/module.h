@@ -23,8 +23,7 @@ class module_ : public binding::Scope {
   }
 
   module_ def_submodule(const char* name, const char* doc = nullptr) {
-    const std::string text = doc == nullptr ? "null" : binding::json_text(doc);
-    note("module", {binding::key("name", binding::json_text(name)), binding::key("doc", text)});
+    note("module", binding::Json().text("name", name).text("doc", doc));
     return {definitions(), path_of(name)};
   }
 
@@ -56,10 +55,7 @@ void register_exception(const binding::Scope& scope, const char* name, [[maybe_u
   const std::string base_name = "Exception";
 #endif
   const size_t number = binding::Exceptions::add(&binding::Exceptions::match<E>);
-  scope.note(
-      "exception",
-      {binding::key("name", binding::json_text(name)), binding::key("number", std::to_string(number)),
-       binding::key("base", binding::json_text(base_name))});
+  scope.note("exception", binding::Json().text("name", name).number("number", number).text("base", base_name));
 }
 template <class E, class... Base>
 void register_local_exception(const binding::Scope& scope, const char* name, const Base&... base) {

@@ -138,7 +138,7 @@ struct Reference {
 
 template <class T>
 std::string object_text(const char* how) {
-  return generic(how, {json_text(class_of<T>().type), std::is_polymorphic_v<T> ? "true" : "false"});
+  return generic(how, json_text(class_of<T>().type), std::is_polymorphic_v<T> ? "true" : "false");
 }
 
 // Defaults and attributes that are objects of the module: the library keeps them.
@@ -147,7 +147,7 @@ struct WrittenObject {
   static std::string write(const T& value) {
     const Locked locked;
     const c10::IValue box = Type<T>::store(value);
-    return box.isNone() ? "null" : tagged("object", "[" + Type<T>::describe() + "," + std::to_string(box.toInt()) + "]");
+    return box.isNone() ? "null" : tagged("object", Json().item(Type<T>::describe()).item(std::to_string(box.toInt())).list());
   }
 };
 template <class T>

@@ -2,27 +2,21 @@
 #pragma once
 #pragma GCC system_header
 
-#include <c10/core/DispatchKeySet.h>
 #include <torch/library.h>
+
+#include <memory>
 
 #include "extras.h"
 
 namespace rules_torch_kernels {
 namespace binding {
 
-// What a function is to be registered as.
-struct Function {
-  std::string scope;
-  std::string name;
-  std::vector<c10::Argument> arguments;
-  std::vector<c10::Argument> results;
-  c10::BoxedKernel kernel;
-  std::string json;
-};
+// What a function is to be registered as: see binding.cpp.
+struct Function;
 
 // Everything that a module has, in the order of the author's code.
 struct Definitions {
-  std::vector<Function> functions;
+  std::vector<std::shared_ptr<Function>> functions;
   // An object for each, but for functions, whose place is empty.
   std::vector<std::string> items;
   std::string doc;
@@ -30,12 +24,6 @@ struct Definitions {
 
 // How a function is called: by itself, as a method, to make an object, as a static method, as an attribute.
 enum class How { function, method, init, static_, getter, setter, static_getter, static_setter };
-
-inline const char* how_text(How how) {
-  static constexpr const char* texts[] = {
-      "function", "method", "init", "static", "getter", "setter", "static_getter", "static_setter"};
-  return texts[static_cast<int>(how)];
-}
 
 class Scope;
 
@@ -49,13 +37,13 @@ class Attribute {
   template <class T>
   void operator=(const T& value) {
     if constexpr (std::is_base_of_v<Scope, T>) {
-      set(key("same", json_text(value.path())));
+      set("same", json_text(value.path()));
     } else {
-      set(key("value", written(value)));
+      set("value", written(value));
     }
   }
   void operator=(const Attribute& other) {
-    set(key("same", json_text(other.path())));
+    set("same", json_text(other.path()));
   }
 
   std::string path() const {
@@ -63,12 +51,7 @@ class Attribute {
   }
 
  private:
-  void set(const std::string& value) {
-    definitions_.items.push_back(
-        "{" +
-        joined({key("kind", json_text("attribute")), key("scope", json_text(scope_)), key("name", json_text(name_)), value}) +
-        "}");
-  }
+  void set(const char* key, const std::string& value);
 
   Definitions& definitions_;
   std::string scope_;
@@ -95,12 +78,8 @@ class Scope {
     return *definitions_;
   }
 
-  size_t note(const char* kind, std::vector<std::string> keys) const {
-    keys.push_back(key("kind", json_text(kind)));
-    keys.push_back(key("scope", json_text(path_)));
-    definitions_->items.push_back("{" + joined(keys) + "}");
-    return definitions_->items.size() - 1;
-  }
+  // What is not a function: its kind, and the other keys of its object.
+  void note(const char* kind, Json keys) const;
 
   // A function: what can be called, and what is told of it.
   template <How HOW, class F, class... Extra>
@@ -133,52 +112,23 @@ class Scope {
           told.add(pybind11::arg("self").none(false));
         }
         (told.add(extra), ...);
-        define(
-            HOW, name, told, Schema::arguments(), Schema::result(), [](const auto& names) { return Schema::wired(names); },
-            Schema::returned(),
-            c10::BoxedKernel::makeFromFunctor(
-                std::make_unique<Kernel<Held, Guards, Signature>>(std::forward<F>(function), told.policy)));
+        Callee callee{
+            {new Held(std::forward<F>(function)), [](void* held) { delete static_cast<Held*>(held); }},
+            &Calling<Held, Guards, Signature>::call};
+        define(HOW, name, told, Schema::parameters(), Schema::result(), Schema::returned(), std::move(callee));
       }
     }
   }
 
  private:
-  template <class Wire>
   void define(
       How how,
       const char* name,
       const pybind11::detail::Told& told,
-      const std::vector<std::string>& types,
+      const std::vector<Parameter>& parameters,
       const std::string& result,
-      const Wire& wired,
-      std::vector<c10::Argument> results,
-      c10::BoxedKernel kernel) const {
-    std::vector<std::string> names;
-    std::vector<std::string> arguments;
-    for (size_t i = 0; i < types.size(); ++i) {
-      const bool named = i < told.names.size();
-      names.push_back(named && !told.names[i].empty() ? told.names[i] : "arg" + std::to_string(i));
-      const std::string rest = named ? told.arguments[i] : R"("name":null,"convert":true,"none":true)";
-      arguments.push_back("{" + key("type", types[i]) + "," + rest + "}");
-    }
-    const std::vector<std::string> keys{
-        key("kind", json_text("function")),
-        key("how", json_text(how_text(how))),
-        key("scope", json_text(path_)),
-        key("name", json_text(name)),
-        key("doc", json_text(told.doc)),
-        key("arguments", "[" + joined(arguments) + "]"),
-        key("result", result),
-        key("positional", std::to_string(told.positional)),
-        key("keywords", std::to_string(told.keywords)),
-        key("keep", "[" + joined(told.kept_alive) + "]"),
-        key("operator", told.is_operator ? "true" : "false"),
-        key("self", told.has_self ? "true" : "false"),
-        key("prepend", told.first ? "true" : "false"),
-    };
-    definitions_->items.emplace_back();
-    definitions_->functions.push_back({path_, name, wired(names), std::move(results), std::move(kernel), joined(keys)});
-  }
+      const std::vector<c10::TypePtr>& returned,
+      Callee callee) const;
 
   Definitions* definitions_;
   std::string path_;

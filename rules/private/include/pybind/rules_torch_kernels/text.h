@@ -14,7 +14,6 @@
 #include <cmath>
 #include <complex>
 #include <cstdint>
-#include <cstdio>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -25,6 +24,8 @@
 #include <typeinfo>
 #include <utility>
 #include <vector>
+
+#include "json.h"
 
 namespace rules_torch_kernels {
 namespace binding {
@@ -40,52 +41,11 @@ using bare = std::remove_cv_t<std::remove_reference_t<T>>;
 template <class...>
 inline constexpr bool never = false;
 
-inline std::string json_text(std::string_view text) {
-  std::string spelled = "\"";
-  for (const char c : text) {
-    const unsigned char byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == '"' || byte == '\\') {
-      char escape[8];
-      std::snprintf(escape, sizeof(escape), "\\u%04x", byte);
-      spelled += escape;
-    } else {
-      spelled += c;
-    }
-  }
-  return spelled + '"';
-}
-
-inline std::string joined(const std::vector<std::string>& texts) {
-  std::string text;
-  for (const auto& part : texts) {
-    text += (text.empty() ? "" : ",") + part;
-  }
-  return text;
-}
-
 // What a type is called between C++ and Python. Types of the same name in anonymous namespaces have different addresses.
 template <class T>
 std::string type_key() {
   static char mark = 0;
   return std::string(typeid(T).name()) + "@" + std::to_string(reinterpret_cast<uintptr_t>(&mark));
-}
-
-// An object with one key, which says what its value stands for.
-inline std::string tagged(const char* tag, const std::string& value) {
-  return "{\"" + std::string(tag) + "\":" + value + "}";
-}
-
-inline std::string real(double value) {
-  if (std::isnan(value)) {
-    return "NaN";
-  }
-  if (std::isinf(value)) {
-    return value > 0 ? "Infinity" : "-Infinity";
-  }
-  char text[40];
-  std::snprintf(text, sizeof(text), "%.17g", value);
-  const std::string spelled = text;
-  return spelled.find_first_of(".e") == std::string::npos ? spelled + ".0" : spelled;
 }
 
 // A Python value that has no type of its own in C++: what `py::int_(1)`, `py::str("a")`, `py::none()` are.
@@ -142,7 +102,7 @@ template <class T>
 struct Written<T, std::enable_if_t<std::is_enum_v<T> && !is_of_torch<T>>> {
   static std::string write(T value) {
     const auto number = static_cast<std::underlying_type_t<T>>(value);
-    return tagged("enum", "[" + json_text(type_key<T>()) + "," + std::to_string(number) + "]");
+    return tagged("enum", Json().text_item(type_key<T>()).item(std::to_string(number)).list());
   }
 };
 
@@ -201,7 +161,7 @@ struct Written<c10::Scalar> {
     }
     if (value.isComplex()) {
       const auto number = value.toComplexDouble();
-      return tagged("complex", "[" + real(number.real()) + "," + real(number.imag()) + "]");
+      return tagged("complex", Json().item(real(number.real())).item(real(number.imag())).list());
     }
     return value.isFloatingPoint() ? real(value.toDouble()) : std::to_string(value.toLong());
   }
@@ -210,7 +170,7 @@ struct Written<c10::Scalar> {
 template <class T>
 struct Written<std::complex<T>> {
   static std::string write(const std::complex<T>& value) {
-    return tagged("complex", "[" + real(value.real()) + "," + real(value.imag()) + "]");
+    return tagged("complex", Json().item(real(value.real())).item(real(value.imag())).list());
   }
 };
 
@@ -233,11 +193,11 @@ struct Written<std::optional<T>, std::enable_if_t<is_written<T>::value>> {
 
 template <class Items>
 std::string written_list(const Items& items) {
-  std::vector<std::string> texts;
+  Json list;
   for (const auto& item : items) {
-    texts.push_back(written<typename Items::value_type>(item));
+    list.item(written<typename Items::value_type>(item));
   }
-  return "[" + joined(texts) + "]";
+  return list.list();
 }
 
 template <class T, class Allocator>
@@ -264,25 +224,27 @@ struct Written<c10::ArrayRef<T>, std::enable_if_t<is_written<T>::value>> {
 template <class... T>
 struct Written<std::tuple<T...>, std::enable_if_t<(is_written<T>::value && ...)>> {
   static std::string write(const std::tuple<T...>& value) {
-    return tagged("tuple", std::apply([](const auto&... item) { return "[" + joined({written(item)...}) + "]"; }, value));
+    Json list;
+    std::apply([&list](const auto&... item) { (list.item(written(item)), ...); }, value);
+    return tagged("tuple", list.list());
   }
 };
 
 template <class First, class Second>
 struct Written<std::pair<First, Second>, std::enable_if_t<is_written<First>::value && is_written<Second>::value>> {
   static std::string write(const std::pair<First, Second>& value) {
-    return tagged("tuple", "[" + written(value.first) + "," + written(value.second) + "]");
+    return tagged("tuple", Json().item(written(value.first)).item(written(value.second)).list());
   }
 };
 
 template <class T>
 struct Written<std::map<std::string, T>, std::enable_if_t<is_written<T>::value>> {
   static std::string write(const std::map<std::string, T>& value) {
-    std::vector<std::string> texts;
+    Json keys;
     for (const auto& [key, item] : value) {
-      texts.push_back(json_text(key) + ":" + written(item));
+      keys.key(key, written(item));
     }
-    return tagged("dict", "{" + joined(texts) + "}");
+    return tagged("dict", keys.object());
   }
 };
 

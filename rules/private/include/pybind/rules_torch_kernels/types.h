@@ -41,8 +41,13 @@ template <class T>
 inline constexpr bool is_plain<T, std::enable_if_t<is_supported<T>>> =
     is_object<bare<T>> || std::is_same_v<typename Type<bare<T>>::held, bare<T>>;
 
-inline std::string generic(const char* name, const std::vector<std::string>& parameters) {
-  return "[" + json_text(name) + "," + joined(parameters) + "]";
+// The description of a type with parameters, each in JSON.
+template <class... Parameter>
+std::string generic(const char* name, const Parameter&... parameter) {
+  Json list;
+  list.text_item(name);
+  (list.item(parameter), ...);
+  return list.list();
 }
 
 template <class T>
@@ -112,7 +117,7 @@ template <class T>
 struct Type<T, std::enable_if_t<std::is_enum_v<T> && !is_of_torch<T>>> {
   using held = T;
   static std::string describe() {
-    return generic("enum", {json_text(type_key<T>())});
+    return generic("enum", json_text(type_key<T>()));
   }
   static c10::TypePtr wire() {
     return c10::IntType::get();
