@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from py_driver.authoring.dev_build import python_of_torch
 from py_driver.authoring.local_variant import local_variant
+from py_driver.authoring.machine import python_of_torch
 from py_driver.authoring.session import BUILDS, launch, python_environment, wait
 from py_driver.building.build import Options
 from py_driver.building.extension import build_extension, candidates, plan_extension
@@ -28,7 +28,7 @@ from py_driver.system.files import keep_from_git, writing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from py_driver.authoring.dev_build import Machine
+    from py_driver.authoring.machine import Machine
     from py_driver.bazel.invocation import Choices
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from py_driver.authoring.dev_build import local, repositories_of
+from py_driver.authoring.dev_build import repositories_of
+from py_driver.authoring.local_builds import local
 from py_driver.errors import Code, error
 from py_driver.plan.projects import find_projects
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from py_driver.authoring.dev_build import Machine
+    from py_driver.authoring.machine import Machine
     from py_driver.matrix.releases import Releases
 
 OPTION = "--with"

@@ -59,6 +59,17 @@ def local_variant(plan: Plan, torch: Torch, archs: Sequence[str], family: str = 
     raise _nothing(plan, torch, gpu, family)
 
 
+def has_device_code(plan: Plan, variant: Variant) -> bool:
+    """Whether a variant is compiled for GPUs; one of Python files only is not.
+
+    Args:
+        plan: of its project.
+        variant: which.
+    """
+    groups = {group.name: group for group in plan.groups}
+    return bool(variant.triton) or any(groups[name].archs.get(variant.configuration.backend) for name in variant.groups)
+
+
 def _loads(torch: Torch, variant: Variant, family: str) -> bool:
     """Whether a torch loads a variant; one of Python files only fits every release."""
     configuration = variant.configuration

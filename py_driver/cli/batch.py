@@ -18,7 +18,7 @@ from py_driver.output import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from py_driver.authoring.dev_build import Machine
+    from py_driver.authoring.machine import Machine
     from py_driver.cli import Parser, Subparsers
     from py_driver.inspecting.assembly import Kernel
     from py_driver.matrix.releases import Releases
@@ -158,7 +158,7 @@ def _text(file: str, shown: str) -> str:
 
 def _machine(args: argparse.Namespace) -> Machine:
     """The torch and the GPUs to judge with."""
-    from py_driver.authoring.dev_build import TORCH_PYTHON, this_machine
+    from py_driver.authoring.machine import TORCH_PYTHON, this_machine
 
     if args.python:
         os.environ[TORCH_PYTHON] = args.python
@@ -171,7 +171,7 @@ def _target(args: argparse.Namespace, machine: Machine, releases: Releases, outp
     Raises:
         DriverError: SET_UP if `--archs native` finds no GPU; see `python_of_torch`.
     """
-    from py_driver.authoring.dev_build import python_of_torch
+    from py_driver.authoring.machine import python_of_torch
     from py_driver.cli.build import named_archs
     from py_driver.trials.projects import Target
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from py_driver.authoring.benchmark import Benchmarks
-    from py_driver.authoring.dev_build import DevBuild, Machine
+    from py_driver.authoring.dev_build import DevBuild
+    from py_driver.authoring.machine import Machine
     from py_driver.cli import Subparsers
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output

@@ -75,8 +75,8 @@ def _variant(directory: Path) -> str:
     Raises:
         DriverError: see `local_variant` and `this_machine`.
     """
-    from py_driver.authoring.dev_build import this_machine
     from py_driver.authoring.local_variant import local_variant
+    from py_driver.authoring.machine import this_machine
     from py_driver.matrix.releases import Releases
     from py_driver.plan.plan import plan_directory
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Sequence
 
-    from py_driver.authoring.dev_build import Machine
     from py_driver.authoring.extension_session import InstalledExtension
+    from py_driver.authoring.machine import Machine
     from py_driver.bazel.invocation import Choices
     from py_driver.building.build import Options
     from py_driver.building.extension import BuiltExtension, Extension

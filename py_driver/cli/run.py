@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from py_driver.authoring.dev_build import DevBuild, Machine
+    from py_driver.authoring.dev_build import DevBuild
+    from py_driver.authoring.machine import Machine
     from py_driver.bazel.invocation import Choices
     from py_driver.cli import Parser, Subparsers
     from py_driver.matrix.releases import Releases
@@ -116,7 +117,7 @@ def local_archs(args: argparse.Namespace) -> tuple[str, ...]:
 
 def machine_of(args: argparse.Namespace) -> Machine:
     """What the variant is to run with."""
-    from py_driver.authoring.dev_build import this_machine
+    from py_driver.authoring.machine import this_machine
 
     return this_machine(args.torch or "", args.backend or "")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from py_driver.authoring.dev_build import this_machine
 from py_driver.authoring.local_variant import local_variant
+from py_driver.authoring.machine import this_machine
 from py_driver.building.build import Options, build
 from py_driver.building.selection import choose
 from py_driver.building.variant_dir import DEV

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from py_driver.authoring.dev_build import dev_build, this_machine
+from py_driver.authoring.dev_build import dev_build
+from py_driver.authoring.machine import this_machine
 from py_driver.bazel.invocation import Choices
 from py_driver.inspecting.recorded_symbols import Recorded
 from py_driver.inspecting.release_changes import release_changes

@@ -12,12 +12,14 @@ from py_driver.matrix.facts import facts
 from py_driver.spelling import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _NAME: Final = "candidate"
 """The module of a candidate that names none."""
 
-_FILE: Final = re.compile(r"\w[\w.-]*\.\w+", re.ASCII)
+_FILE: Final = re.compile(r"(?=.{1,200}$)\w[\w.-]*\.\w+", re.ASCII)
+"""The name of a further file: short enough for a file system, and for the files that are written beside it."""
+
 _TAKEN: Final = ("main.cpp", "cuda.cu")
 """The files that hold `cpp_sources` and `cuda_sources`."""
 
@@ -127,7 +129,9 @@ _CHECK: Final = {
 }
 _OTHER: Final = {
     "id": _TEXT,
-    "files": _Kind("an object of names, such as `kernel.cu`, and texts", _is_files),
+    "files": _Kind(
+        "an object of names (such as `kernel.cu`, up to 200 letters, digits, `_`, `.`, `-`) and texts", _is_files
+    ),
     "is_python_module": _FLAG,
 }
 _KEYS: Final = {**_OTHER, **_ARGUMENTS, **_CHECK}
@@ -179,6 +183,7 @@ def _read(line: str) -> tuple[dict[str, Any], list[_Fault]]:
     """The object of a line, or why it is none."""
     try:
         value = json.loads(line, object_pairs_hook=_object)
+        odd = next((found[0] for text in _texts_in(value) if (found := _NO_TEXT.search(text))), "")
     except json.JSONDecodeError as problem:
         message = f"this is no JSON: {problem.msg[0].lower()}{problem.msg[1:]}"
         return {}, [_Fault(Code.BAD_VALUE, message, "a candidate is one line", problem.colno)]
@@ -186,7 +191,27 @@ def _read(line: str) -> tuple[dict[str, Any], list[_Fault]]:
         return {}, [_Fault(Code.BAD_VALUE, f"this is no JSON: {problem}")]
     if not isinstance(value, dict):
         return {}, [_Fault(Code.WRONG_TYPE, "a candidate is an object: `{...}`")]
+    if odd:
+        message = f"a text has U+{ord(odd):04X}, which no file or command line can have"
+        return {}, [_Fault(Code.BAD_VALUE, message, "remove the character")]
     return value, []
+
+
+_NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
+"""NUL, and halves of a character in UTF-16."""
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    """All texts in a value of JSON, keys too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield key
+            yield from _texts_in(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts_in(part)
 
 
 def _object(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.authoring.benchmark import scripts_of
 from py_driver.authoring.ceilings import gpu_facts
-from py_driver.authoring.dev_build import dev_build, dev_builds, local, python_for
+from py_driver.authoring.dev_build import dev_build
+from py_driver.authoring.local_builds import dev_builds, local, python_for
 from py_driver.building.variant_dir import DEV
 from py_driver.errors import Code, DriverError, error
 from py_driver.plan.overrides import with_configurations
@@ -28,7 +29,9 @@ from py_driver.tuning.worker import measure
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from py_driver.authoring.dev_build import DevBuild, Local, Machine
+    from py_driver.authoring.dev_build import DevBuild
+    from py_driver.authoring.local_builds import Local
+    from py_driver.authoring.machine import Machine
     from py_driver.bazel.invocation import Choices
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output

@@ -6,7 +6,6 @@ import io
 from typing import TYPE_CHECKING
 
 import pytest
-from clone import make_cache
 from setup_projects import CPU, CU130, RELEASES, fault, record, write_project
 
 from py_driver import __main__
@@ -16,12 +15,11 @@ from py_driver.errors import Code
 from py_driver.extensions.binding import Bindings
 from py_driver.output import Output
 from py_driver.recording.recorder import Recorded
-from py_driver.system.cache import CACHE_VARIABLE, cache_root
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("cache")]
 
 PYPROJECT = """
     [build-system]
@@ -49,13 +47,6 @@ UNDONE = (
     "-U__CUDA_NO_HALF2_OPERATORS__",
     "-UTORCH_API_INCLUDE_EXTENSION_H",
 )
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache of the test's own, with the packages that were installed before."""
-    made = make_cache(tmp_path / "cache", {name: cache_root() / name for name in ("venvs", "build-requirements")})
-    monkeypatch.setenv(CACHE_VARIABLE, str(made))
 
 
 def project(directory: Path, lists: str, files: dict[str, str] | None = None) -> Path:

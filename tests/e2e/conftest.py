@@ -30,7 +30,7 @@ from clone import (
 from hostile import mounts_of_our_own, poison, set_traps, within
 
 from py_driver.fetch.store import Store
-from py_driver.system.cache import cache_root
+from py_driver.system.cache import CACHE_VARIABLE, cache_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,6 +48,14 @@ def base() -> Iterator[Path]:
     base.mkdir(parents=True)
     yield base
     remove(base)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own, with the Python packages that were installed before."""
+    made = make_cache(tmp_path / "cache", {name: cache_root() / name for name in ("venvs", "build-requirements")})
+    monkeypatch.setenv(CACHE_VARIABLE, str(made))
+    return made
 
 
 @pytest.fixture(scope="session")

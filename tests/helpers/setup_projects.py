@@ -32,6 +32,10 @@ SETUP = """
         cmdclass={"build_ext": BuildExtension},
     )
 """
+BODY = textwrap.dedent(SETUP).lstrip("\n")
+"""The same without indentation, to stand behind other statements."""
+
+SOABI = "cpython-311-x86_64-linux-gnu"
 
 
 def write_project(directory: Path, setup: str = SETUP, files: dict[str, str] | None = None) -> Path:
@@ -42,6 +46,11 @@ def write_project(directory: Path, setup: str = SETUP, files: dict[str, str] | N
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text).lstrip("\n"), encoding="utf-8")
     return directory
+
+
+def project(directory: Path, setup: str, files: dict[str, str] | None = None) -> Path:
+    """The same in a directory `project` below one of a test."""
+    return write_project(directory / "project", setup, files)
 
 
 def record(directory: Path, identifier: str = CU130, limits: dict[str, int] | None = None) -> Recorded:

@@ -55,8 +55,8 @@ HEADERS = {
 }
 """What `load_inline` puts in front of sources, as torch does."""
 
-_INCLUDE = ("-I", "-isystem", "-iquote", "--include-path")
-"""Options with a directory, in the same word or in the next one."""
+_INCLUDE, _SYSTEM = ("-I", "--include-path"), ("-isystem",)
+"""Options with a directory, in the same word or in the next one; compilers search those of `-isystem` last."""
 
 _NOWHERE = Path(os.devnull)
 """A directory that is none."""
@@ -307,7 +307,7 @@ def options(
     cuda_cflags: Sequence[str] | None,
     include_paths: Sequence[str | os.PathLike[str]] | None,
 ) -> Options:
-    """The options of a call. Directories among the flags join the others; those of torch and CUDA are left out.
+    """The options of a call. Directories among the flags follow the others; those of torch and CUDA are left out.
 
     Args:
         cflags: for C++.
@@ -319,20 +319,20 @@ def options(
         ValueError: a directory is missing.
     """
     flags: dict[str, list[str]] = {}
-    directories = [Path(path).absolute() for path in include_paths or ()]
+    directories, last = [Path(path).absolute() for path in include_paths or ()], list[Path]()
     for kind, texts in (("cxx", cflags), ("nvcc", cuda_cflags)):
         words = iter(_words(texts))
         flags[kind] = []
         for word in words:
-            option = next((option for option in _INCLUDE if word.startswith(option)), None)
+            option = next((option for option in (*_INCLUDE, *_SYSTEM) if word.startswith(option)), None)
             if option is None:
                 flags[kind].append(word)
             else:
                 directory = word.removeprefix(option).removeprefix("=") or next(words, "")
                 if not directory:
                     raise ValueError(f"no directory follows `{option}`")
-                directories.append(Path(directory).absolute())
-    own = [path for path in dict.fromkeys(directories) if not _is_of_toolchains(path)]
+                (last if option in _SYSTEM else directories).append(Path(directory).absolute())
+    own = [path for path in dict.fromkeys([*directories, *last]) if not _is_of_toolchains(path)]
     return Options(flags, own)
 
 

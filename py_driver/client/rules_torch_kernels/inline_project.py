@@ -7,7 +7,6 @@ process, and another text never meets it.
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 import os
 import re
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rules_torch_kernels.loading import ARCH_LISTS, DRIVER, BuildError, build_shown, replace_text, turn
+from rules_torch_kernels.loading import DRIVER, BuildError, build_shown, replace_text, settings, turn, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -85,8 +84,8 @@ class Inline:
             {path: hashlib.sha256(text).hexdigest() for path, text in self.texts.items()},
             [self.name, self.sources, self.include_dirs, self.link_flags, self.backend, self.gpus],
             self.flags,
-            [sys.implementation.cache_tag, sys.prefix, _version("torch"), _version("rules-torch-kernels")],
-            [os.environ.get(name, "") for name in (*ARCH_LISTS, DRIVER)],
+            [sys.implementation.cache_tag, sys.prefix, version_of("torch")],
+            settings(),
             _checkout(),
         ]
         return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
@@ -185,13 +184,6 @@ def copies(sources: Mapping[Path, bytes], include_dirs: Iterable[Path]) -> dict[
 def copied(path: Path) -> str:
     """Where the copy of a file or directory is in the project."""
     return f"{COPIED}{os.path.normpath(path)}"
-
-
-def _version(distribution: str) -> str:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
 
 
 def _checkout() -> list[tuple[str, int, int]]:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 DRIVER = "RULES_TORCH_KERNELS_DRIVER"
 """Environment variable with the command that builds; `driver` of this Python's environment, or of PATH, if not set."""
 
+MATRIX = "RULES_TORCH_KERNELS_MATRIX"
+"""Environment variable that names a file with releases of the user's own."""
+
 _KNOWN = "known.json"
 """The file, beside the builds, that says of which state of the files the last one is."""
 
@@ -60,7 +63,7 @@ class _Loaded(NamedTuple):
     """What was loaded last of a project.
 
     Attributes:
-        state: of its files and of what it was built for, at that time: see `_state`.
+        state: of its files and of what it was built for, at that time: see `state_of`.
         path: the directory of the variant.
         module: what came of it.
     """
@@ -98,7 +101,7 @@ def load(directory: str | os.PathLike[str], *, backend: str = "", verbose: bool 
 
 def _load(root: Path, backend: str, *, show: bool | None) -> ModuleType:
     """See `load`; no other thread loads meanwhile."""
-    state = _state(root, backend)
+    state = state_of(root, backend)
     last = _loaded.get(root)
     if last is not None and last.state == state:
         return last.module
@@ -120,7 +123,7 @@ def newest(root: Path, backend: str, *, show: bool | None = None, state: str = "
     Raises:
         BuildError: it cannot be built.
     """
-    state = state or _state(root, backend)
+    state = state or state_of(root, backend)
     variant = _known(root, state)
     if variant is None:
         with _turn(root):
@@ -221,20 +224,53 @@ def _asked(backend: str) -> str | None:
     return "cpu" if backend == "cpu" else None
 
 
-def _state(root: Path, backend: str) -> str:
-    """A digest of what a build depends on: this Python, and each file with its size and the time of its last change."""
-    listed = [os.environ.get(name, "") for name in ARCH_LISTS]
-    digest = hashlib.sha256("\0".join([sys.executable, _torch(), backend, *listed]).encode(errors="surrogateescape"))
-    for directory, directories, files in os.walk(root):
-        directories[:] = sorted(sources_among(root, directory, directories))
-        for name in sorted(files):
-            path = os.path.join(directory, name)  # noqa: PTH118  (called for each file, and pathlib is slow)
-            try:
-                about = os.lstat(path)
-            except FileNotFoundError:  # an editor's
-                continue
-            digest.update(f"{path}\0{about.st_size}\0{about.st_mtime_ns}\0".encode(errors="surrogateescape"))
+def settings() -> list[str]:
+    """What a build for this Python depends on besides sources and torch: the driver, the architectures, a matrix."""
+    values = [version_of("rules-torch-kernels"), *(os.environ.get(name, "") for name in (*ARCH_LISTS, DRIVER, MATRIX))]
+    if named := os.environ.get(MATRIX):
+        paths = (Path(named), Path(named).with_suffix(".lock.json"))
+        values += [hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "" for path in paths]
+    return values
+
+
+def state_of(root: Path, backend: str) -> str:
+    """A digest of what a build depends on: this Python, and each file with its size and the time of its last change.
+
+    Args:
+        root: the project's directory.
+        backend: see `load`.
+    """
+    about = [sys.executable, version_of("torch"), backend, *settings()]
+    digest = hashlib.sha256("\0".join(about).encode(errors="surrogateescape"))
+    for path in _files(root):
+        try:
+            file = os.stat(path)  # noqa: PTH116  (called for each file, and pathlib is slow)
+        except OSError:  # an editor's, or a link to nothing
+            continue
+        values = (path, file.st_ino, file.st_size, file.st_mtime_ns)
+        digest.update("".join(f"{value}\0" for value in values).encode(errors="surrogateescape"))
     return digest.hexdigest()
+
+
+def _files(root: Path) -> Iterator[str]:
+    """The files of a project that may be sources, also behind links to directories of its repository."""
+    repository = next((str(parent) for parent in (root, *root.parents) if (parent / ".git").exists()), str(root))
+    entered = {os.path.realpath(root)}
+
+    def is_new(path: str) -> bool:
+        if not os.path.islink(path):  # noqa: PTH114  (as below)
+            return True
+        real = os.path.realpath(path)
+        if real in entered or os.path.commonpath([repository, real]) != repository:
+            return False
+        entered.add(real)
+        return True
+
+    for directory, directories, files in os.walk(root, followlinks=True):
+        inner = sorted(sources_among(root, directory, directories))
+        directories[:] = [name for name in inner if is_new(os.path.join(directory, name))]  # noqa: PTH118
+        for name in sorted(files):
+            yield os.path.join(directory, name)  # noqa: PTH118  (thousands of them)
 
 
 def sources_among(root: str | os.PathLike[str], directory: str, directories: Iterable[str]) -> list[str]:
@@ -249,10 +285,14 @@ def sources_among(root: str | os.PathLike[str], directory: str, directories: Ite
     return [directory for directory in directories if directory != CACHE and directory not in others]
 
 
-def _torch() -> str:
-    """The version of this Python's torch."""
+def version_of(distribution: str) -> str:
+    """The version of an installed distribution; empty if there is none.
+
+    Args:
+        distribution: its name.
+    """
     try:
-        return importlib.metadata.version("torch")
+        return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return ""
 

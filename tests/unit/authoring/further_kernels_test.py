@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from py_driver import __main__
-from py_driver.authoring.dev_build import this_machine
 from py_driver.authoring.further_kernels import Kernel, check_depends, further_kernels
+from py_driver.authoring.machine import this_machine
 from py_driver.errors import Code, DriverError
 from py_driver.matrix.releases import Releases
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sections import CPU, CUDA, GENERAL, TORCH, make
 
-from py_driver.authoring.dev_build import Machine, _listed
+from py_driver.authoring.machine import Machine, archs_of_variables
 from py_driver.building.installed_torch import Torch
 from py_driver.cli import run_command_line
 from py_driver.cli.variables import take_variables
@@ -98,14 +98,14 @@ def test_a_build_for_this_machine_takes_them(
     plan = make(tmp_path, GENERAL + TORCH + CPU + CUDA + 'cuda-capabilities = ["8.0", "9.0"]\n')
     torch = Torch(python="python3", version="2.13", backend="cu130")
     machine = Machine(torch=torch, archs=("9.0",))
-    assert _listed(plan, machine, args.listed, Output()) == ("8.0", "9.0")
+    assert archs_of_variables(plan, machine, args.listed, Output()) == ("8.0", "9.0")
     said = "note: --archs 8.0,9.0 comes from TORCH_CUDA_ARCH_LIST: no device code for 12.0\n"
     assert capsys.readouterr().err == said
-    assert _listed(plan, machine, {"TORCH_CUDA_ARCH_LIST": ("7.5",)}, Output()) == ()
+    assert archs_of_variables(plan, machine, {"TORCH_CUDA_ARCH_LIST": ("7.5",)}, Output()) == ()
     assert capsys.readouterr().err == "note: TORCH_CUDA_ARCH_LIST is not used: no device code for 7.5\n"
     # They are about GPUs that a machine has: none, and those of another maker.
-    assert _listed(plan, Machine(torch=torch, archs=()), args.listed, Output()) == ()
-    assert _listed(plan, machine, {"PYTORCH_ROCM_ARCH": ("gfx942",)}, Output()) == ()
+    assert archs_of_variables(plan, Machine(torch=torch, archs=()), args.listed, Output()) == ()
+    assert archs_of_variables(plan, machine, {"PYTORCH_ROCM_ARCH": ("gfx942",)}, Output()) == ()
     assert capsys.readouterr().err == ""
 
 

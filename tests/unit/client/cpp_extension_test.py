@@ -86,10 +86,11 @@ def test_whatever_a_build_depends_on_is_another_key(changed: dict[str, Any]) -> 
 
 def test_architectures_and_the_driver_are_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = {_inline().key()}
-    for name in ("TORCH_CUDA_ARCH_LIST", "PYTORCH_ROCM_ARCH", "RULES_TORCH_KERNELS_DRIVER"):
+    names = ("TORCH_CUDA_ARCH_LIST", "PYTORCH_ROCM_ARCH", "RULES_TORCH_KERNELS_DRIVER", "RULES_TORCH_KERNELS_MATRIX")
+    for name in names:
         monkeypatch.setenv(name, "9.0")
         keys.add(_inline().key())
-    assert len(keys) == 4
+    assert len(keys) == 5
 
 
 def test_a_change_of_a_checkout_of_the_driver_is_another_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +173,7 @@ def test_directories_among_options(tmp_path: Path) -> None:
     flags = [f"-I{own[0]} -DX=1", "-isystem", own[1], f"-I{tmp_path}/torch/include", f"-I{tmp_path}/cuda/include"]
     found = cpp_extension.options(flags, ["-O2", "-I", own[2]], [own[3], own[0]])
     assert found.flags == {"cxx": ["-DX=1"], "nvcc": ["-O2"]}
-    assert sorted(map(str, found.directories)) == own
+    assert [*map(str, found.directories)] == [own[3], own[0], own[2], own[1]], "those of -isystem come last"
     assert cpp_extension.options(None, ["--include-path=/x"], None).directories == [Path("/x")]
     with pytest.raises(ValueError, match="no directory follows `-I`"):
         cpp_extension.options(["-O2", "-I"], None, None)

@@ -1,4 +1,4 @@
-"""Two processes that load one project at once: one builds, and both have the build."""
+"""When a project is built again, and two processes that load it at once: one builds, and both have the build."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rules_torch_kernels import loading
+
+if TYPE_CHECKING:
+    import pytest
 
 CLIENT = Path(__file__).resolve().parents[3] / "py_driver" / "client"
 DRIVER = """
@@ -27,6 +33,54 @@ root = pathlib.Path(sys.argv[1])
 (root.parent / f"started-{os.getpid()}").touch()
 print(newest(root, "")["path"])
 """
+
+
+def _state(root: Path) -> str:
+    return loading.state_of(root, "cpu")
+
+
+def test_a_file_behind_a_link_is_a_source(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    root, shared = tmp_path / "project", tmp_path / "shared"
+    for path in (root / "csrc" / "a.cpp", shared / "b.h", shared / "inner" / "c.h", root / "build" / "d.h"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("1")
+    (root / "csrc" / "b.h").symlink_to("../../shared/b.h")
+    (root / "inner").symlink_to("../shared/inner")
+    (root / "csrc" / "loop").symlink_to("..")
+    (root / "csrc" / "nothing").symlink_to("nowhere")
+    states = [_state(root)]
+    assert _state(root) == states[0]
+    (root / "build" / "d.h").write_text("12")
+    assert _state(root) == states[0]
+    for path in (root / "csrc" / "a.cpp", shared / "b.h", shared / "inner" / "c.h"):
+        path.write_text("12")
+        states.append(_state(root))
+    assert len({*states}) == 4
+
+
+def test_a_link_out_of_the_repository_is_not_followed(tmp_path: Path) -> None:
+    root, data = tmp_path / "project", tmp_path / "data"
+    root.mkdir()
+    data.mkdir()
+    (root / "data").symlink_to("../data")
+    before = _state(root)
+    (data / "a").write_text("1")
+    assert _state(root) == before
+
+
+def test_a_build_for_another_matrix_or_driver_is_another_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = tmp_path / "releases.toml"
+    (tmp_path / "project").mkdir()
+    states = [_state(tmp_path / "project")]
+    monkeypatch.setenv(loading.MATRIX, str(matrix))
+    states.append(_state(tmp_path / "project"))
+    for path in (matrix, matrix.with_suffix(".lock.json")):
+        path.write_text("1")
+        states.append(_state(tmp_path / "project"))
+    monkeypatch.setenv(loading.DRIVER, "another")
+    states.append(_state(tmp_path / "project"))
+    assert len({*states}) == 5
 
 
 def test_two_processes_at_once_build_once(tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 GOOD = {"id": "a", "cpp_sources": "int f();", "functions": "f", "inputs": [1], "reference": "def reference(x): ..."}
 
 
+FILES = "`files` is not an object of names (such as `kernel.cu`, up to 200 letters, digits, `_`, `.`, `-`) and texts"
+
+
 def _line(**changed: Any) -> str:  # noqa: ANN401  (a value of JSON)
     return json.dumps({key: value for key, value in {**GOOD, **changed}.items() if value is not None})
 
@@ -58,13 +61,21 @@ def _faults(text: str) -> list[tuple[str, int, int, str]]:
         (
             _line(files={"../x.cpp": ""}),
             "WRONG_TYPE",
-            "`files` is not an object of names, such as `kernel.cu`, and texts",
+            FILES,
         ),
         (
             _line(files={"main.cpp": ""}),
             "WRONG_TYPE",
-            "`files` is not an object of names, such as `kernel.cu`, and texts",
+            FILES,
         ),
+        (_line(files={f"{'x' * 200}.h": ""}), "WRONG_TYPE", FILES),
+        (_line(id="\ud800"), "BAD_VALUE", "a text has U+D800, which no file or command line can have"),
+        (
+            _line(extra_cflags=["-DA=\0"]),
+            "BAD_VALUE",
+            "a text has U+0000, which no file or command line can have",
+        ),
+        (_line()[:-1] + ', "a": ' + "[" * 500 + "]" * 500 + "}", "UNKNOWN_KEY", "`a` is no key of a candidate"),
         (_line(inputs=None), "MISSING_KEY", "`reference` is there, and `inputs` is missing"),
         (_line(reference=None), "MISSING_KEY", "`inputs` is there, and `reference` is missing"),
         (_line(functions=["f", "g"]), "MISSING_KEY", "`call` is missing"),

@@ -3,8 +3,10 @@
 //! Both sides are preprocessed texts, which have no macros. A source whose text begins, behind nothing but line markers,
 //! with the text of the precompiled header is compiled with that in its place, if the options that reach the compiler behind
 //! the preprocessor are the same too. So nothing that a define, an include guard or a directory of headers changes can be
-//! missed. What the source gets besides is compiled as it is. A source that opens a namespace of the headers could have
-//! meant another function in a template that the precompiled header has instantiated already: it is compiled without.
+//! missed. What the source gets besides is compiled as it is. A source that opens a namespace of the headers, or specialises
+//! a template, could have changed what a template means that the precompiled header has instantiated already: it is compiled
+//! without. Not detected: a function in the global namespace that a template of the headers finds by an argument whose class
+//! is in the global namespace, too. C++ does not define which function such a template calls ([temp.point]).
 //!
 //! The file beside a precompiled header has the options in its first line, and then the text. clang writes absolute
 //! names of files into a precompiled header; so it reads the text from stdin, in the root directory.
@@ -165,8 +167,11 @@ fn leaves(text: []const u8) bool {
 /// What may stand between `struct` and a name.
 const attributes = [_][]const u8{ "__attribute__", "__attribute", "alignas", "__declspec", "_Alignas" };
 
+const class_keys = [_][]const u8{ "struct", "class", "union", "enum" };
+
 /// Whether a text may change what templates of the headers mean that are instantiated already: it opens a namespace that the
-/// headers open too, or completes a type of one, specialises or instantiates a template, or has a pragma of a file.
+/// headers open too, defines a class with a qualified name, specialises or instantiates a template, or has a pragma of a file.
+/// Names say little of a specialisation: an alias or a using-declaration may stand for the namespace. So all count.
 fn reopens(allocator: std.mem.Allocator, text: []const u8, headers: []const u8) !bool {
     var known = std.StringHashMap(void).init(allocator);
     var all = lexer.Lexer{ .text = text };
@@ -177,22 +182,55 @@ fn reopens(allocator: std.mem.Allocator, text: []const u8, headers: []const u8) 
             if (named(token.text) == null and !isLocalPragma(token.text)) return true;
             continue;
         }
-        if (common.isAny(before, &.{ "namespace", "struct", "class", "union", "enum" })) {
+        const opens = common.is(before, "namespace");
+        if (opens or common.isAny(before, &class_keys)) {
             // `struct ::at::T` and `struct [[a]] at::T`: the name comes later.
             if (token.isMark(':') or token.isMark('[') or common.isAny(token.text, &attributes)) return true;
-            if (token.kind == .name) {
+            if (opens and token.kind == .name) {
                 if (known.count() == 0) try namespaces(headers, &known);
                 if (common.is(token.text, "inline") or known.contains(token.text)) return true;
             }
+            const rest = std.mem.trimLeft(u8, text[all.at..], " \t\r\n");
+            const is_more = std.mem.startsWith(u8, rest, "::") or std.mem.startsWith(u8, rest, "<");
+            if (!opens and token.kind == .name and is_more) return true;
         }
-        if (common.is(before, "template")) {
-            if (!token.isMark('<')) return true;
-            var ahead = all;
-            if (ahead.next()) |next| if (next.isMark('>')) return true;
-        }
+        if (common.is(before, "template") and (!token.isMark('<') or isSpecialisation(all))) return true;
         before = token.text;
     }
     return false;
+}
+
+/// Whether a template is an explicit specialisation, or a partial one of a variable: `template <class T> bool v<T*> = true`.
+/// Also true for one with a constraint, and where a comparison may end the parameters.
+fn isSpecialisation(behind_bracket: lexer.Lexer) bool {
+    var words = behind_bracket;
+    var open_brackets: usize = 1;
+    var depth: usize = 0;
+    var before: []const u8 = "";
+    while (words.next()) |token| {
+        if (token.kind == .comment or token.kind == .directive) continue;
+        if (token.isMark('(') or token.isMark('[')) {
+            const is_function = token.isMark('(') and !common.isAny(before, &attributes);
+            if (open_brackets == 0 and depth == 0 and is_function) return false;
+            depth += 1;
+        } else if (token.isMark(')') or token.isMark(']')) {
+            depth -|= 1;
+        } else if (depth > 0) {
+            // of a default, or of an attribute
+        } else if (common.is(token.text, "requires")) {
+            return true;
+        } else if (open_brackets > 0) {
+            if (token.isMark(';') or token.isMark('{') or (token.isMark('>') and before.len == 0)) return true;
+            if (token.isMark('<')) open_brackets += 1;
+            if (token.isMark('>')) open_brackets -= 1;
+        } else if (common.isAny(token.text, &class_keys)) {
+            return false;
+        } else if (token.isMark(';') or token.isMark('{') or token.isMark('=')) {
+            return common.is(before, ">");
+        }
+        before = token.text;
+    }
+    return true;
 }
 
 /// Whether a directive of a preprocessed text is a pragma about messages or about the statement that follows.
@@ -207,10 +245,11 @@ fn isLocalPragma(line: []const u8) bool {
 
 /// The names of the namespaces that a text opens.
 fn namespaces(text: []const u8, into: *std.StringHashMap(void)) !void {
-    const word = "namespace ";
+    const word = "namespace";
     var at: usize = 0;
     while (std.mem.indexOfPos(u8, text, at, word)) |found| {
         at = found + word.len;
+        while (at < text.len and std.ascii.isWhitespace(text[at])) at += 1;
         var end = at;
         while (end < text.len and (std.ascii.isAlphanumeric(text[end]) or text[end] == '_')) end += 1;
         if (end > at) try into.put(text[at..end], {});
@@ -292,14 +331,25 @@ test "a text that begins with precompiled headers" {
         begin ++ headers ++ "# 3 \"m.cpp\" 2\nstruct ::at::T { };\n",
         begin ++ headers ++ "# 3 \"m.cpp\" 2\nstruct [[nodiscard]] at::T { };\n",
         begin ++ headers ++ "# 3 \"m.cpp\" 2\nstruct __attribute__((packed)) at::T { };\n",
+        begin ++ headers ++ "# 3 \"m.cpp\" 2\nnamespace a = at; template <class T> struct a::S<T*> { };\n",
+        begin ++ headers ++ "# 3 \"m.cpp\" 2\nusing at::S; template <class T> struct S<T*> { };\n",
+        begin ++ headers ++ "# 3 \"m.cpp\" 2\ntemplate <class T> constexpr int at::v<T*> = 2;\n",
+        begin ++ headers ++ "# 3 \"m.cpp\" 2\ntemplate <class T> [[maybe_unused]] constexpr int at::v<T*>{2};\n",
+        begin ++ headers ++ "# 3 \"m.cpp\" 2\ntemplate <class T> requires C<T> int f(T);\n",
         begin ++ headers ++ "# 3 \"m.cpp\" 2\n#pragma GCC visibility push(default)\n",
         begin ++ headers,
         "",
     };
     for (cases) |text| try std.testing.expectEqual(null, try precompiled.without(a, "-O3", text));
     try std.testing.expectEqual(null, try precompiled.without(a, "-O2", begin ++ headers ++ "# 3 \"m.cpp\" 2\nint x;\n"));
-    const own = "namespace mine { template <class T> struct A { }; }\n#pragma unroll\n# 9 \"m.cpp\"\nstruct B { };\n";
-    try std.testing.expect(try precompiled.without(a, "-O3", begin ++ headers ++ "# 3 \"m.cpp\" 2\n" ++ own) != null);
+    const own = [_][]const u8{
+        "namespace mine { template <class T> struct A { }; }\n#pragma unroll\n# 9 \"m.cpp\"\nstruct B { };\n",
+        "template <class T, class... R> struct D : mine::A<T> { }; enum class E : int { a };\n",
+        "template <class T, int N = (2 > 1), class = mine::A<A<T>>> [[nodiscard]] std::vector<T> f(T x) { return {x}; }\n",
+        "template <class T> using Y = std::vector<T>; template <class T> constexpr int v = 2; struct at_ {} x;\n",
+        "template <class T> __attribute__((noinline)) void g(std::vector<T> x = {}) { }\n",
+    };
+    inline for (own) |text| try std.testing.expect(try precompiled.without(a, "-O3", begin ++ headers ++ "# 3 \"m.cpp\" 2\n" ++ text) != null);
 }
 
 test "words of a compile of a text" {
