@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING, Final
 
 from py_driver.authoring.dev_build import dev_build, this_machine
@@ -79,7 +80,7 @@ def cpu_facts(directory: Path, torch: str, releases: Releases, output: Output) -
     """
     machine = this_machine(torch, _CPU)
     if is_extension(directory):
-        path = install_extension(directory, machine, releases, output, Choices()).path
+        path = install_extension(directory, machine, releases, output, Choices(), python=sys.executable).path
     else:
         path = dev_build(
             directory,
