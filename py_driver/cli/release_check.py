@@ -57,9 +57,9 @@ def add(subparsers: Subparsers) -> None:
         "release-check",
         "relu --repo-id me/relu",
         "relu --since v1.0 --torch 2.13 --backend cpu",
-        more="Compares the variants in build/ as `driver diff --breaking` does, and runs the tests, the numerics (tests "
-        "with verify.py), the tests of the last release, and the benchmarks beside it. Exit code 1: something is "
-        "broken, wrong or slower.",
+        more="Compares the variants in build/ as `driver diff --breaking` does, and runs the tests, the numerics "
+        "(tests that import verify.py), the tests of the last release, and the benchmarks beside it. Exit code 1: "
+        "something is broken, wrong or slower.",
     )
     add_directory(parser)
     compare = parser.group("compare")
