@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from py_driver.inspecting.release_changes import ReleaseChange
     from py_driver.inspecting.release_facts import ReleaseFacts
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
@@ -103,7 +104,16 @@ def differences(before: ReleaseFacts, after: ReleaseFacts) -> Iterator[str]:
     """
     for change in release_changes(before, after):
         if change.kind in _COMPARED and not (change.kind == "export" and _OF_TORCH.search(change.subject)):
-            yield f"the {change.kind} {change.subject} was `{change.before}` and is `{change.after}`"
+            yield f"the {change.kind} {change.subject} {_became(change)}"
+
+
+def _became(change: ReleaseChange) -> str:
+    """What became of something that differs, in words."""
+    if not change.before:
+        return "is new"
+    if not change.after:
+        return "is gone"
+    return f"was `{change.before}` and is `{change.after}`"
 
 
 def unloadable(facts: ReleaseFacts, every: Sequence[str]) -> Iterator[str]:
