@@ -288,10 +288,10 @@ def resolved(modules: Modules, module: str, name: str, seen: frozenset[tuple[str
 
 def followed(modules: Modules, module: str, path: str, seen: frozenset[tuple[str, str]]) -> Definition | str | None:
     """What `f` or `module.f` in a module stands for."""
-    place: Definition | str | None = module
+    found: Definition | str | None = module
     for name in path.split("."):
-        place = resolved(modules, place, name, seen) if isinstance(place, str) else None
-    return place
+        found = resolved(modules, found, name, seen) if isinstance(found, str) else None
+    return found
 
 
 def home_of(modules: Modules, definition: Definition) -> str:

@@ -89,7 +89,7 @@ def _paired(old: Mapping[str, LibraryFacts], new: Mapping[str, LibraryFacts]) ->
 
 def _in_place(name: str, old: Mapping[str, LibraryFacts], new: Mapping[str, LibraryFacts]) -> str:
     """The new library that has the place of one that is gone; its own name if there is none."""
-    file, loads = name.rpartition("/")[2], {place for place in old[name].loads if place.startswith(_TORCH)}
+    file, loads = name.rpartition("/")[2], {release for release in old[name].loads if release.startswith(_TORCH)}
     found = (
         other
         for other in sorted(new)

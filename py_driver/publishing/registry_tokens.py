@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 _BEARER: Final = re.compile(r"\s*bearer\s+(.*)", re.IGNORECASE | re.DOTALL)
 _PARAMETER: Final = re.compile(r'([A-Za-z_]+)\s*=\s*"([^"]*)"')
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,65536}", re.ASCII)
-_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+_LOOPBACK: Final = (b"localhost", b"127.0.0.1", b"::1")
 _LOGIN: Final = "log in with `docker login` or `oras login`, as a user who may write there"
 _OK: Final = 200
 
 
 def is_private(address: URL) -> bool:
     """Whether nobody on the way reads what goes to an address: it is encrypted, or does not leave the machine."""
-    return address.scheme == "https" or (address.scheme == "http" and address.host in _LOOPBACK)
+    return address.scheme == "https" or (address.scheme == "http" and address.raw_host in _LOOPBACK)
 
 
 def asks_for_token(answer: Response) -> bool:
@@ -50,21 +50,24 @@ def token_of(answer: Response, password: str, send: Callable[[Request], Response
     challenges = answer.headers.get_list("WWW-Authenticate")
     found = next(parts for challenge in challenges if (parts := _BEARER.match(challenge)))
     named = dict(_PARAMETER.findall(found[1]))
+    registry = answer.url.netloc.decode()
     realm = answer.url.join(named.get("realm", ""))
     if "realm" not in named or not is_private(realm):
-        message = f"{answer.url.host} asks for a token of `{named.get('realm', '')}`, which is no https address"
+        message = f"{registry} asks for a token of `{named.get('realm', '')}`, which is no https address"
         raise error(Code.HUB_REFUSED, message, help="the password is not sent there")
     asked = {key: named[key] for key in ("service", "scope") if key in named}
     headers = {"Authorization": password} if password else {}
-    said = send(Request("GET", realm.copy_merge_params(asked), headers=headers))
-    if said.status_code != _OK:
-        message = f"the token server {realm.host} of {answer.url.host} answered {said.status_code}"
+    reply = send(Request("GET", realm.copy_merge_params(asked), headers=headers))
+    if reply.status_code != _OK:
+        message = f"the token server {realm.netloc.decode()} of {registry} answered {reply.status_code}"
         raise error(Code.HUB_REFUSED, message, help=_LOGIN)
     try:
-        value = said.json()
+        value = reply.json()
         token = value.get("token") or value["access_token"]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         token = ""
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-        raise error(Code.HUB_REFUSED, f"the token server {realm.host} of {answer.url.host} answered without a token")
+        raise error(
+            Code.HUB_REFUSED, f"the token server {realm.netloc.decode()} of {registry} answered without a token"
+        )
     return f"Bearer {token}"
