@@ -40,8 +40,8 @@ class TokenServer:
         """
         self.certificate, key = place / "tokens.crt", place / "tokens.key"
         command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-        command += ["-subj", "/CN=tokens", "-days", "9", "-keyout", key, "-out", self.certificate]
-        subprocess.run(list(map(str, command)), check=True, capture_output=True)
+        command += ["-subj", "/CN=tokens", "-days", "9", "-keyout", str(key), "-out", str(self.certificate)]
+        subprocess.run(command, check=True, capture_output=True)
         loaded = serialization.load_pem_private_key(key.read_bytes(), None)
         assert isinstance(loaded, ec.EllipticCurvePrivateKey)
         self._key = loaded

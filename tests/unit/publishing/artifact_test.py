@@ -196,7 +196,7 @@ class _Hostile(BaseHTTPRequestHandler):
         status, headers, body = self.answers[f"{self.command} {path}"]
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **headers}.items():
-            self.send_header(name, value.format(port=self.server.server_address[1]))
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 
