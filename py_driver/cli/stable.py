@@ -75,11 +75,13 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: FILE_MISSING if a path does not exist or has no source; PERMISSION if a source cannot be read;
             DIRTY_TREE if a file to write has uncommitted changes; USAGE for --build without --fix, or with a path
-            that is no project; with --build, see `cpu_releases` and `cpu_facts`.
+            that is no project, and for --torch without --build; with --build, see `cpu_releases` and `cpu_facts`.
     """
     if args.build and not (args.fix and all(is_project(path) or is_extension(path) for path in args.paths)):
         advice = "`driver stable DIR --fix --build`, where DIR has a build.toml or a setup.py"
         raise error(Code.USAGE, "--build is for --fix and for projects", help=advice)
+    if args.torch and not args.build:
+        raise error(Code.USAGE, "--torch is for the tests of --build", help="add --fix --build")
     return _fix(args, output) if args.fix else _show(args, output)
 
 
