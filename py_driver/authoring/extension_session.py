@@ -71,6 +71,7 @@ def install_extension(  # noqa: PLR0913  (whose, for which machine, and how)
     choices: Choices,
     archs: Sequence[str] = (),
     way: str = "",
+    python: str = "",
 ) -> InstalledExtension:
     """Build a project for a machine, and lay it out as it is installed.
 
@@ -82,6 +83,7 @@ def install_extension(  # noqa: PLR0913  (whose, for which machine, and how)
         choices: how.
         archs: GPU architectures to build for; the machine's own if none.
         way: how modules are to be bound, see `Bindings`.
+        python: the interpreter that it is for; one with the machine's torch if empty.
 
     Raises:
         DriverError: NO_SUCH_VARIANT if none fits; what building raises.
@@ -90,7 +92,7 @@ def install_extension(  # noqa: PLR0913  (whose, for which machine, and how)
     variant = local_variant(candidates(directory, releases.matrix), machine.torch, chosen, machine.family)
     usable = chosen if variant.configuration.family != "cpu" else ()
     options = Options(archs=usable, local=True, choices=choices)
-    python = python_of_torch([variant.configuration], machine, releases, output)
+    python = python or python_of_torch([variant.configuration], machine, releases, output)
     bindings = Bindings(way, lambda _: (python_at(Path(python), releases.matrix),))
     extension = plan_extension(directory, [variant.name], releases, output, options, bindings)
     if not choices.remote.is_used:

@@ -150,7 +150,7 @@ def add_words(select: ArgumentGroup) -> None:
         metavar="M.N",
         action="extend",
         default=[],
-        type=lambda text: [release(word) for word in listed(text)],
+        type=releases_listed,
         help="select the variants for a torch release, e.g. 2.13; repeatable, or a list with commas",
     )
     select.add_argument(
@@ -227,6 +227,11 @@ def release(text: str) -> str:
         minor = re.match(r"[0-9]{1,4}\.[0-9]{1,4}(?=\.)", text, re.ASCII)
         raise argparse.ArgumentTypeError(f"`{text}` is not a version like {minor[0] if minor else '2.13'}")
     return text
+
+
+def releases_listed(text: str) -> list[str]:
+    """Versions of torch from the command line, with commas."""
+    return [release(word) for word in listed(text)]
 
 
 def words_of(args: argparse.Namespace, *, several: bool) -> Words:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 import time
 from contextlib import ExitStack
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from py_driver.output import Output
 
 _OF_LAST: Final = ("tests of the last release", "benchmarks")
+_TEST_FILE: Final = re.compile(r"test_.*\.py|.*_test\.py")
+_VERIFIES: Final = re.compile(r"^\s*(?:from|import)\s+(?:\w+\.)*verify\b", re.MULTILINE)
+"""The import of `verify.py`, which `driver init` writes: its bounds follow from the types."""
 
 
 class Step(NamedTuple):
@@ -53,8 +57,9 @@ def add(subparsers: Subparsers) -> None:
         "release-check",
         "relu --repo-id me/relu",
         "relu --since v1.0 --torch 2.13 --backend cpu",
-        more="Compares the variants in build/ as `driver diff --breaking` does, and runs the tests, those of the last "
-        "release, and the benchmarks beside it. Exit code 1: something is broken, wrong or slower.",
+        more="Compares the variants in build/ as `driver diff --breaking` does, and runs the tests, the numerics "
+        "(tests that import verify.py), the tests of the last release, and the benchmarks beside it. Exit code 1: "
+        "something is broken, wrong or slower.",
     )
     add_directory(parser)
     compare = parser.group("compare")
@@ -95,10 +100,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
             there = stack.enter_context(hub)
             commit, old = commit_of(there), there / BUILD
         checks.step("what callers use", lambda: _compared(old, directory, args.since or "", releases, output))
-        if (directory / TESTS).is_dir():
-            checks.step("tests", lambda: checks.ran("test", str(directory), *chosen))
-        else:
-            checks.steps.append(Step("tests", f"there is no {directory / TESTS}", ExitCode.LOAD, 0))
+        _own_tests(directory, chosen, checks)
         try:
             source = there if args.since is not None else _source(directory, commit, stack)
         except DriverError as failure:
@@ -117,6 +119,25 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if fault:
         output.fail(fault)
     return next((step.code for step in steps if step.code), ExitCode.OK)
+
+
+def _own_tests(directory: Path, chosen: Sequence[str], checks: _Checks) -> None:
+    """Run the project's tests: those that compare with a reference by the verification helper are the numerics."""
+    tests = directory / TESTS
+    if not tests.is_dir():
+        checks.steps.append(Step("tests", f"there is no {tests}", ExitCode.LOAD, 0))
+        return
+    files = [path for path in sorted(tests.rglob("*.py")) if _TEST_FILE.fullmatch(path.name)]
+    numerics = [path for path in files if _VERIFIES.search(path.read_text(encoding="utf-8", errors="replace"))]
+    others = [path for path in files if path not in numerics]
+    for name, group in (("tests", others), ("numerics", numerics)):
+        words = ["test", str(directory), *chosen]
+        if group or not files:
+            named = ["--", *map(str, group)] if numerics else []
+            checks.step(name, lambda words=words, named=named: checks.ran(*words, *named))  # type: ignore[misc]
+        else:
+            why = "no test imports verify.py" if group is numerics else "all tests are numerics"
+            checks.steps.append(Step(name, f"skipped: {why}", ExitCode.OK, 0))
 
 
 class _Checks:

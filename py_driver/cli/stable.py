@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.cli import add_command, aside, run_command_line
-from py_driver.cli.arguments import releases_of
+from py_driver.cli.arguments import releases_listed, releases_of
 from py_driver.errors import Code, DriverError, ExitCode, error
 from py_driver.output import annotation
-from py_driver.plan.project import MANIFEST
+from py_driver.plan.projects import is_extension, is_project
 from py_driver.publishing.card_files import TESTS
 
 if TYPE_CHECKING:
@@ -52,10 +52,18 @@ def add(subparsers: Subparsers) -> None:
     fix.add_argument(
         "--build",
         action="store_true",
-        help="with --fix: build for the CPU before and after, compare ops, functions and exports, run the tests, and "
-        "undo if something differs or fails",
+        help="with --fix: build for the CPU before and after, against the first and the last torch release, compare "
+        "ops, functions and exports, run the tests, and undo if something differs or fails",
     )
-    fix.add_argument("--torch", metavar="M.N", help="with --build: run with this torch release, as in `driver test`")
+    fix.add_argument(
+        "--torch",
+        metavar="M.N",
+        action="extend",
+        default=[],
+        type=releases_listed,
+        help="with --build: install these torch releases, e.g. 2.10,2.15, and run the tests with each (default: the "
+        "torch of the first python3)",
+    )
     report = parser.group("report")
     report.add_argument("--annotations", action="store_const", const="github", help="also print annotations for GitHub")
     report.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -67,11 +75,13 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: FILE_MISSING if a path does not exist or has no source; PERMISSION if a source cannot be read;
             DIRTY_TREE if a file to write has uncommitted changes; USAGE for --build without --fix, or with a path
-            that has no build.toml; with --build, see `cpu_facts`.
+            that is no project, and for --torch without --build; with --build, see `cpu_releases` and `cpu_facts`.
     """
-    if args.build and not (args.fix and all((path / MANIFEST).is_file() for path in args.paths)):
-        advice = "`driver stable DIR --fix --build`, where DIR has a build.toml"
-        raise error(Code.USAGE, "--build is for --fix and projects with a build.toml", help=advice)
+    if args.build and not (args.fix and all(is_project(path) or is_extension(path) for path in args.paths)):
+        advice = "`driver stable DIR --fix --build`, where DIR has a build.toml or a setup.py"
+        raise error(Code.USAGE, "--build is for --fix and for projects", help=advice)
+    if args.torch and not args.build:
+        raise error(Code.USAGE, "--torch is for the tests of --build", help="add --fix --build")
     return _fix(args, output) if args.fix else _show(args, output)
 
 
@@ -130,11 +140,12 @@ def _fix(args: argparse.Namespace, output: Output) -> int:
         for path in args.paths
     ]
     files = {path: fixed for project in projects for path, fixed in project.files.items()}
-    undone = {
-        str(path): why
+    trials = {
+        path: _tried(path, project, before[path], args, output)
         for path, project in zip(args.paths, projects, strict=True)
-        if path in before and (why := _changed(path, project, before[path], args, output))
+        if path in before and project.done and project.written
     }
+    undone = {str(path): trial.why for path, trial in trials.items() if trial.why}
     left = [use for fixed in files.values() for use in fixed.left]
     refused = {path: fixed.refused for path, fixed in files.items() if fixed.refused}
     written = [
@@ -151,6 +162,7 @@ def _fix(args: argparse.Namespace, output: Output) -> int:
                 "uses": sum(fixed.uses for fixed in files.values()),
                 "since": since,
                 "written": [str(path) for path in written],
+                "built": {str(path): trial.as_json() for path, trial in trials.items() if not trial.why},
                 "undone": undone,
                 "refused": {str(path): reason for path, reason in refused.items()},
                 "left": [
@@ -167,7 +179,7 @@ def _fix(args: argparse.Namespace, output: Output) -> int:
             }
         )
         return code
-    _tell(args, projects, written, undone, output)
+    _tell(args, projects, written, trials, output)
     return code
 
 
@@ -175,7 +187,7 @@ def _tell(
     args: argparse.Namespace,
     projects: Sequence[FixedProject],
     written: Sequence[Path],
-    undone: Mapping[str, str],
+    trials: Mapping[Path, _Trial],
     output: Output,
 ) -> None:
     """Show what became of projects."""
@@ -188,7 +200,7 @@ def _tell(
     rows = [(f"{use.span.file}:{use.span.line}", use.name, use.reason, use.instead or "-") for use in left]
     if rows:
         output.table(("source", "left", "why", "what people do instead"), rows)
-    for line in _outcomes(args, projects, written, undone):
+    for line in _outcomes(args, projects, written, trials):
         output.data(line)
     if not files:
         output.data("no use of torch's C++ API outside of its stable ABI was found")
@@ -199,54 +211,104 @@ def _tell(
 
 
 def _outcomes(
-    args: argparse.Namespace, projects: Sequence[FixedProject], written: Sequence[Path], undone: Mapping[str, str]
+    args: argparse.Namespace, projects: Sequence[FixedProject], written: Sequence[Path], trials: Mapping[Path, _Trial]
 ) -> Iterator[str]:
-    """What was written, undone, refused and not built, a line for each."""
+    """What was written, built, undone, refused and not built, a line for each."""
     yield from (f"written: {path}" for path in written)
-    yield from (f"undone: {directory}: {why}" for directory, why in undone.items())
+    for directory, trial in trials.items():
+        yield f"undone: {directory}: {trial.why}" if trial.why else f"built: {directory}: {trial.told}"
     for directory, project in zip(args.paths, projects, strict=True):
         for path, fixed in project.files.items():
             if fixed.refused:
                 yield f"not written: {path}: {fixed.refused}"
         if project.note:
             yield f"build.toml: {project.note}"
-        if args.build and not project.done:
-            yield f"not built: {directory}: something is left to do by hand"
+        if args.build and directory not in trials:
+            why = "something is left to do by hand" if not project.done else "there is nothing to rewrite"
+            yield f"not built: {directory}: {why}"
+
+
+class _Trial(NamedTuple):
+    """What came of building a rewritten project.
+
+    Attributes:
+        torch: the first and the last release that it is compiled against, once if they are the same.
+        tests: the directory of its tests; empty without any.
+        tested: the releases that these ran with; one is empty if it is the installed torch.
+        why: why the rewriting was undone; empty if the builds offer the same and pass the tests.
+    """
+
+    torch: Sequence[str]
+    tests: str
+    tested: Sequence[str]
+    why: str
+
+    @property
+    def told(self) -> str:
+        """What held, in words."""
+        torch = f"torch {' and '.join(self.torch)}"
+        own = f"torch {' and '.join(self.tested)}" if any(self.tested) else "the installed torch"
+        tested = f"its {self.tests} pass with {own}" if self.tests else "it has no tests"
+        return f"compiled against {torch}, its ops, functions and exports are as before; {tested}"
+
+    def as_json(self) -> dict[str, object]:
+        """The trial as a value for JSON."""
+        return {"torch": self.torch, "tested": self.tested}
 
 
 def _built(args: argparse.Namespace, output: Output) -> dict[Path, ReleaseFacts]:
     """With --build, what the projects offer as they are."""
     if not args.build:
         return {}
-    from py_driver.inspecting.stable_build import cpu_facts
+    from py_driver.authoring.dev_build import this_machine
+    from py_driver.inspecting.stable_build import cpu_facts, cpu_releases
 
     releases = releases_of(args)
-    return {path: cpu_facts(path, args.torch, releases, output) for path in args.paths}
+    if not args.torch and any(map(_tests, args.paths)):
+        this_machine()  # which says so if no torch is installed
+    return {path: cpu_facts(path, cpu_releases(path, releases)[-1], releases, output) for path in args.paths}
 
 
-def _changed(path: Path, project: FixedProject, before: ReleaseFacts, args: argparse.Namespace, output: Output) -> str:
-    """Why a rewritten project was undone; empty if it offers the same and passes its tests, or is not to be built."""
-    from py_driver.inspecting.stable_build import cpu_facts, differences
+def _tried(path: Path, project: FixedProject, before: ReleaseFacts, args: argparse.Namespace, output: Output) -> _Trial:
+    """Build and test a rewritten project; undo it if it offers something else or fails."""
+    from py_driver.inspecting.stable_build import cpu_facts, cpu_releases, differences, unloadable
 
-    if not project.done or not project.written:
-        return ""
+    tests = _tests(path)
+    trial = _Trial((), tests, args.torch or [""] if tests else (), "")
     try:
-        why = "; ".join(differences(before, cpu_facts(path, args.torch, releases_of(args), output)))
-        if not why and (path / TESTS).is_dir():
+        releases = releases_of(args)
+        every = cpu_releases(path, releases, project.since)
+        trial = trial._replace(torch=[*dict.fromkeys((every[0], every[-1]))])
+        for torch in trial.torch:
+            after = cpu_facts(path, torch, releases, output)
+            found = [f"compiled against torch {torch}, {found}" for found in differences(before, after)]
+            found += unloadable(after, every) if torch == every[0] else []
+            if found:
+                trial = trial._replace(why="; ".join(found))
+                break
+        for torch in () if trial.why else trial.tested:
+            chosen, named = ([f"--torch={torch}"], f"torch {torch}") if torch else ([], "the installed torch")
             with aside():
-                code = run_command_line(
-                    ["test", str(path), "--backend", "cpu", *([f"--torch={args.torch}"] if args.torch else [])], output
-                )
-            why = f"its tests fail: exit code {code}" if code else ""
+                code = run_command_line(["test", str(path), "--backend=cpu", *chosen], output)
+            if code:
+                trial = trial._replace(why=f"its {tests} fail with {named}: exit code {code}")
+                break
     except DriverError as failure:
         output.fail(failure)
-        why = f"it is not built: {failure.diagnostics[0].code.number}"
+        trial = trial._replace(why=f"it is not built: {failure.diagnostics[0].code.number}")
     except BaseException:
         project.undo()
         raise
-    if why:
+    if trial.why:
         project.undo()
-    return why
+    return trial
+
+
+def _tests(path: Path) -> str:
+    """The name of the directory with a project's tests; empty without one."""
+    from py_driver.authoring.extension_session import TESTS as OF_SETUP_PY
+
+    return next((name for name in ([TESTS] if is_project(path) else OF_SETUP_PY) if (path / name).is_dir()), "")
 
 
 def _sources(path: Path) -> Sequence[Path]:

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from py_driver.inspecting.python_api import ASYNC
+from py_driver.inspecting.python_api import ASYNC, STATIC
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -43,12 +43,14 @@ class Call(NamedTuple):
         returns: the type of its result, as it is written; empty without one.
         checks_types: whether another type of a parameter or result makes a call fail, as with ops.
         is_async: whether its result has to be awaited.
+        is_static: whether it is a method that is called on the class.
     """
 
     parameters: tuple[Parameter, ...]
     returns: str
     checks_types: bool
     is_async: bool = False
+    is_static: bool = False
 
 
 def python_call(signature: str) -> Call | None:
@@ -58,13 +60,20 @@ def python_call(signature: str) -> Call | None:
         signature: `relu(x: torch.Tensor, out=None) -> torch.Tensor`.
     """
     try:
-        bare = signature.removeprefix(ASYNC)
+        plain = signature.removeprefix(STATIC)
+        bare = plain.removeprefix(ASYNC)
         [node] = ast.parse(f"def {bare}: ...").body
     except (SyntaxError, ValueError, RecursionError):
         return None
     if not isinstance(node, ast.FunctionDef):
         return None
-    return Call((*_of_python(node.args),), _written(node.returns), checks_types=False, is_async=bare != signature)
+    return Call(
+        (*_of_python(node.args),),
+        _written(node.returns),
+        checks_types=False,
+        is_async=bare != plain,
+        is_static=plain != signature,
+    )
 
 
 def _of_python(arguments: ast.arguments) -> Iterator[Parameter]:
@@ -130,8 +139,7 @@ def breaks(old: Call, new: Call) -> Iterator[str]:
     kinds = {parameter.kind for parameter in new.parameters}
     before = [parameter for parameter in old.parameters if parameter.kind in _BY_PLACE]
     after = [parameter for parameter in new.parameters if parameter.kind in _BY_PLACE]
-    if old.is_async != new.is_async:
-        yield "its result has to be awaited" if new.is_async else "its result cannot be awaited any more"
+    yield from _of_kind(old, new)
     # A parameter that no keyword names is the same under another name.
     renamed = {was.name: now for was, now in zip(before, after, strict=False) if was.kind == _PLACE}
     for parameter in old.parameters:
@@ -151,6 +159,14 @@ def breaks(old: Call, new: Call) -> Iterator[str]:
             yield f"`{parameter.name}` is new and required"
     if old.checks_types and old.returns != new.returns:
         yield f"it returns `{new.returns}` instead of `{old.returns}`"
+
+
+def _of_kind(old: Call, new: Call) -> Iterator[str]:
+    """What changed of a function besides its parameters."""
+    if old.is_async != new.is_async:
+        yield "its result has to be awaited" if new.is_async else "its result cannot be awaited any more"
+    if old.is_static and not new.is_static:
+        yield "it is not called on the class any more"
 
 
 def _of_places(

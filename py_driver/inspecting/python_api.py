@@ -7,53 +7,43 @@ method, property and attribute, also those of its bases in the package; anything
 from __future__ import annotations
 
 import ast
-from functools import partial
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from py_driver.inspecting.python_modules import (
+    FUNCTIONS,
+    alias_of,
+    followed,
+    home_of,
+    is_name,
+    offered_names,
+    read_modules,
+    resolved,
+    statements,
+    targets,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-    Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    Modules = Mapping[str, "_Module"]
+    from py_driver.inspecting.python_modules import Modules
 
 ASYNC: Final = "async "
 """What stands before the signature of a coroutine function."""
 
-_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+STATIC: Final = "static "
+"""What stands before the signature of a method that is called on the class: a static or a class method."""
+
 _INIT: Final = "__init__"
-_ALL: Final = "__all__"
-_MORE: Final = (f"{_ALL}.extend(", f"{_ALL}.append(")
 _TESTS: Final = ("test", "tests", "conftest")
 _FIELDS: Final = ("dataclass", "NamedTuple")
 _PROPERTIES: Final = ("property", "cached_property")
+_ON_CLASS: Final = ("staticmethod", "classmethod")
 _OVERLOAD: Final = "overload"
+_REGISTER: Final = ("register_buffer", "register_parameter", "register_module", "add_module")
+"""Methods of torch.nn.Module whose first argument is an attribute from then on."""
 
-
-class _Reference(NamedTuple):
-    """What an import takes from a module of the package.
-
-    Attributes:
-        module: that it imports from.
-        name: that it takes; empty for the module itself.
-    """
-
-    module: str
-    name: str
-
-
-class _Module(NamedTuple):
-    """What a module binds.
-
-    Attributes:
-        names: each with its definition, what an import takes, the name that it is another one for, or None.
-        stars: the modules whose names it takes all.
-        offered: what its `__all__` says; None without one.
-    """
-
-    names: Mapping[str, Definition | _Reference | str | None]
-    stars: tuple[str, ...]
-    offered: tuple[str, ...] | None
+_PLAIN: Final = ("object", "ABC", "Module", "nn.Module", "torch.nn.Module")
+"""Bases whose `__init__` takes nothing."""
 
 
 def public_names(files: Mapping[str, str], package: str) -> dict[str, str]:
@@ -63,21 +53,14 @@ def public_names(files: Mapping[str, str], package: str) -> dict[str, str]:
         files: the texts of its Python files by their paths within the package.
         package: its name, which its own modules may import it by.
     """
-    trees = {_dotted(path): tree for path, text in files.items() if (tree := _parsed(text)) is not None}
-    packages = {_dotted(path) for path in files if PurePosixPath(path).stem == _INIT}
-    modules = {
-        name: _read(
-            tree.body,
-            partial(_imported, module=name, is_package=name in packages, package=package),
-            {_dotted(path) for path in files},
-        )
-        for name, tree in trees.items()
-    }
+    modules = read_modules(files, package)
     found = {}
     for module in sorted(modules):
         if any(part.startswith(("_", "test_")) or part in _TESTS for part in module.split(".")):
             continue
-        for name in _offered(modules, module, frozenset()):
+        if module and not (modules[module].names or modules[module].stars):
+            found[module] = module  # which callers may import all the same
+        for name in offered_names(modules, module, frozenset()):
             shown = f"{module}.{name}" if module else name
             try:
                 text = _text(modules, module, name)
@@ -88,132 +71,16 @@ def public_names(files: Mapping[str, str], package: str) -> dict[str, str]:
     return found
 
 
-def _dotted(path: str) -> str:
-    """The name of a module in its package; empty for the package itself."""
-    parts = PurePosixPath(path).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == _INIT else parts)
-
-
-def _parsed(text: str) -> ast.Module | None:
-    """A module; None where this Python cannot read it."""
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a module, also those in `if`, `try` and `with`."""
-    for node in body:
-        yield node
-        if not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-            for field in ("body", "orelse", "finalbody"):
-                yield from _statements(getattr(node, field, ()))
-            for handler in getattr(node, "handlers", ()):
-                yield from _statements(handler.body)
-
-
-def _read(body: Iterable[ast.stmt], base: Callable[[ast.ImportFrom], str | None], known: set[str]) -> _Module:
-    """What a module binds.
-
-    Args:
-        body: of the module.
-        base: the module of the package that an import is from.
-        known: the names of the modules of the package.
-    """
-    names: dict[str, Definition | _Reference | str | None] = {}
-    stars: list[str] = []
-    offered: list[str] | None = None
-    for node in _statements(body):
-        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-            names[node.name] = node
-        elif isinstance(node, ast.ImportFrom) and (module := base(node)) is not None:
-            stars += [module for alias in node.names if alias.name == "*"]
-            for alias in node.names:
-                below = f"{module}.{alias.name}".lstrip(".")
-                taken = _Reference(below, "") if below in known else _Reference(module, alias.name)
-                names |= {alias.asname or alias.name: taken} if alias.name != "*" else {}
-        elif isinstance(node, ast.Expr) and ast.unparse(node.value).startswith(_MORE):
-            offered = [*(offered or ()), *_texts(node.value)]
-        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and _ALL in _targets(node):
-            offered = [*((offered or ()) if isinstance(node, ast.AugAssign) else ()), *_texts(node.value)]
-        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            names |= dict.fromkeys(_targets(node), node.value.id if isinstance(node.value, ast.Name) else None)
-    return _Module(names, tuple(stars), None if offered is None else tuple(offered))
-
-
-def _targets(node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> list[str]:
-    """The names that a statement binds."""
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    return [
-        part.id
-        for target in targets
-        for part in ast.walk(target)
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
-    ]
-
-
-def _imported(node: ast.ImportFrom, *, module: str, is_package: bool, package: str) -> str | None:
-    """The module of the package that an import is from; None for one of another package."""
-    parts = module.split(".") if module else []
-    words = node.module.split(".") if node.module else []
-    if not node.level:
-        return ".".join(words[1:]) if words and words[0] == package else None
-    above = node.level - is_package
-    return ".".join([*parts[: len(parts) - above], *words]) if above <= len(parts) else None
-
-
-def _texts(node: ast.expr | None) -> list[str]:
-    """The names in what `__all__` becomes; `*MODULE` for those of another `__all__`."""
-    found: list[str] = []
-    for part in ast.walk(node) if node else ():
-        if isinstance(part, ast.Constant) and isinstance(part.value, str):
-            found.append(part.value)
-        elif isinstance(part, ast.Attribute) and part.attr == _ALL:
-            found.append(f"*{ast.unparse(part.value)}")
-    return list(dict.fromkeys(found))
-
-
-def _offered(modules: Modules, module: str, seen: frozenset[str]) -> list[str]:
-    """The names that a module offers: those of its `__all__`, or those without `_`."""
-    if module not in modules or module in seen:
-        return []
-    own, seen = modules[module], seen | {module}
-    if own.offered is None:
-        # Without `__all__`, what a module takes from others is a name of its package alone.
-        names = [name for star in own.stars for name in _offered(modules, star, seen)]
-        return [name for name in dict.fromkeys((*own.names, *names)) if not name.startswith("_")]
-    found = []
-    for name in own.offered:
-        reference = own.names.get(name.removeprefix("*")) if name.startswith("*") else None
-        if isinstance(reference, _Reference):
-            found += _offered(modules, reference.module, seen)
-        elif not name.startswith("*"):
-            found.append(name)
-    return list(dict.fromkeys(found))
-
-
-def _resolved(modules: Modules, module: str, name: str, seen: frozenset[tuple[str, str]]) -> Definition | str | None:
-    """What a name in a module stands for: a definition, the name of a module, or None for anything else."""
-    if module not in modules or (module, name) in seen:
-        return None
-    own, seen = modules[module], seen | {(module, name)}
-    if name in own.names:
-        value = own.names[name]
-        if isinstance(value, _Reference):
-            return value.module if not value.name else _resolved(modules, value.module, value.name, seen)
-        return _resolved(modules, module, value, seen) if isinstance(value, str) else value
-    found = (_resolved(modules, star, name, seen) for star in own.stars if name in _offered(modules, star, frozenset()))
-    return next((value for value in found if value is not None), None)
-
-
 def _text(modules: Modules, module: str, name: str) -> str | None:
     """What callers can rely on of a name; None for a module, whose names stand for themselves."""
-    value = _resolved(modules, module, name, frozenset())
+    value = resolved(modules, module, name, frozenset())
     if isinstance(value, str):
         return None
     if isinstance(value, ast.ClassDef):
-        lines = _class(modules, module, value, frozenset())
+        home = home_of(modules, value)
+        lines = _class(modules, home, value, frozenset())
+        if not {_INIT, "__new__"} & {*lines} and _is_plain(modules, home, value, frozenset()):
+            lines[_INIT] = f"{_INIT}()"
         bases = ", ".join(ast.unparse(base) for base in value.bases)
         return "\n".join(
             [f"class {name}({bases})" if bases else f"class {name}", *(f"    {line}" for line in lines.values())]
@@ -227,37 +94,88 @@ def _class(modules: Modules, module: str, node: ast.ClassDef, seen: frozenset[in
     if id(node) in seen:
         return lines
     for base in reversed(node.bases):
-        known = _resolved(modules, module, base.id, frozenset()) if isinstance(base, ast.Name) else None
+        known = followed(modules, module, path, frozenset()) if (path := alias_of(base)) else None
         if isinstance(known, ast.ClassDef):
-            lines |= _class(modules, module, known, seen | {id(node)})
-    words = " ".join(ast.unparse(part) for part in (*node.decorator_list, *node.bases))
-    if any(word in words for word in _FIELDS):
-        lines[_INIT] = f"{_INIT}({', '.join(_fields(node))})"
-    for member in _statements(node.body):
+            lines |= _class(modules, home_of(modules, known), known, seen | {id(node)})
+    if _has_fields(node):
+        lines[_INIT] = f"{_INIT}({', '.join(_fields(modules, module, node, frozenset()).values())})"
+    for member in statements(node.body):
         lines |= dict(_member(member))
+        if isinstance(member, ast.FunctionDef) and member.name == _INIT:
+            lines = {**{name: name for name in _attributes(member)}, **lines}
     return lines
 
 
-def _fields(node: ast.ClassDef) -> Iterator[str]:
-    """The parameters that the fields of a dataclass or a named tuple are."""
+def _is_plain(modules: Modules, module: str, node: ast.ClassDef, seen: frozenset[int]) -> bool:
+    """Whether a class without an `__init__` takes nothing: no base outside of the package and no metaclass may."""
+    if node.keywords or node.decorator_list or id(node) in seen:
+        return False
+    for base in node.bases:
+        path = alias_of(base)
+        known = followed(modules, module, path, frozenset()) if path else None
+        if isinstance(known, ast.ClassDef):
+            if not _is_plain(modules, home_of(modules, known), known, seen | {id(node)}):
+                return False
+        elif path not in _PLAIN:
+            return False
+    return True
+
+
+def _has_fields(node: ast.ClassDef) -> bool:
+    words = " ".join(ast.unparse(part) for part in (*node.decorator_list, *node.bases))
+    return any(word in words for word in _FIELDS)
+
+
+def _attributes(node: ast.FunctionDef) -> Iterator[str]:
+    """The public attributes that an `__init__` sets."""
+    itself = next((part.arg for part in (*node.args.posonlyargs, *node.args.args)), "")
+    for part in ast.walk(node):
+        if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store) and ast.unparse(part.value) == itself:
+            name: object = part.attr
+        elif isinstance(part, ast.Call) and ast.unparse(part.func) in {f"{itself}.{word}" for word in _REGISTER}:
+            name = part.args[0].value if part.args and isinstance(part.args[0], ast.Constant) else ""
+        else:
+            continue
+        if isinstance(name, str) and is_name(name):
+            yield name
+
+
+def _fields(modules: Modules, module: str, node: ast.ClassDef, seen: frozenset[int]) -> dict[str, str]:
+    """The parameters that the fields of a dataclass or a named tuple are, those of bases in the package first."""
+    found: dict[str, str] = {}
+    for base in reversed(node.bases) if id(node) not in seen else ():
+        known = followed(modules, module, path, frozenset()) if (path := alias_of(base)) else None
+        if isinstance(known, ast.ClassDef) and _has_fields(known):
+            found |= _fields(modules, home_of(modules, known), known, seen | {id(node)})
+    if any("kw_only=True" in ast.unparse(part) for part in node.decorator_list):
+        found["*"] = "*"
     for field in node.body:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-            default = f" = {ast.unparse(field.value)}" if field.value else ""
-            yield f"{field.target.id}: {ast.unparse(field.annotation)}{default}"
+            annotation, default = ast.unparse(field.annotation), field.value
+            words: dict[str | None, ast.expr] = {}
+            if isinstance(default, ast.Call) and ast.unparse(default.func).rpartition(".")[2] == "field":
+                words = {word.arg: word.value for word in default.keywords}
+                default = words.get("default", words.get("default_factory"))
+            if "ClassVar" in annotation or ("init" in words and ast.unparse(words["init"]) == "False"):
+                continue
+            written = f" = {ast.unparse(default)}" if default else ""
+            found[field.target.id] = f"{field.target.id}: {annotation}{written}"
+    return found
 
 
 def _member(node: ast.stmt) -> Iterator[tuple[str, str]]:
     """What callers can use of a statement in a class: names, each with its line."""
-    if isinstance(node, _FUNCTIONS) and _is_public(node.name):
+    if isinstance(node, FUNCTIONS) and _is_public(node.name):
         decorators = [ast.unparse(part).rpartition(".")[2] for part in node.decorator_list]
         if any(word in decorators for word in _PROPERTIES):
             yield node.name, node.name
         elif not {_OVERLOAD, "setter", "deleter"} & {*decorators}:
-            yield node.name, _signature(node, node.name, bound="staticmethod" not in decorators)
+            static = STATIC if {*_ON_CLASS} & {*decorators} else ""
+            yield node.name, f"{static}{_signature(node, node.name, bound='staticmethod' not in decorators)}"
     elif isinstance(node, ast.ClassDef) and _is_public(node.name):
         yield node.name, node.name
     elif isinstance(node, ast.Assign | ast.AnnAssign):
-        yield from ((name, name) for name in _targets(node) if _is_public(name))
+        yield from ((name, name) for name in targets(node) if _is_public(name))
 
 
 def _is_public(name: str) -> bool:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from py_driver.inspecting.call_breaks import breaks, op_call, python_call
-from py_driver.inspecting.python_api import ASYNC
+from py_driver.inspecting.python_api import ASYNC, STATIC
+from py_driver.inspecting.release_facts import ENTRY_POINT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
     from py_driver.inspecting.call_breaks import Call
     from py_driver.inspecting.release_facts import LibraryFacts, ReleaseFacts
 
 _REMOVED, _ADDED = "removed", "added"
+_METADATA: Final = "METADATA "
 _BREAKING_KEYS: Final = ("METADATA requires-python", "METADATA requires-dist", "METADATA name")
+_DEPENDS: Final = ("python-depends", "kernel-depends")
+"""Keys of metadata.json with what has to be there for a variant to be loaded."""
+
+_NAMED: Final = "/metadata.json name"
+_OPS: Final = "torch.ops."
 _EXTRA: Final = "extra =="
 _STORED: Final = "size"
+_TORCH: Final = "torch "
 _CLASS: Final = "class "
 
 
@@ -62,15 +71,31 @@ def release_changes(old: ReleaseFacts, new: ReleaseFacts) -> list[ReleaseChange]
         for name, library in new.libraries.items()
         if name not in kept
     ]
-    found += _metadata(old.metadata, new.metadata)
+    compiled = {name.partition("/")[0] for name in old.libraries}
+    found += _metadata(old.metadata, new.metadata, compiled)
     return sorted(found, key=lambda change: not change.breaking)
 
 
 def _paired(old: Mapping[str, LibraryFacts], new: Mapping[str, LibraryFacts]) -> list[tuple[str, str]]:
-    """The old libraries, each with the new one that stands for it: of one name, or both the only one of all."""
+    """The old libraries, each with the new one that stands for it.
+
+    That is the one of its name, or both are the only one of all. A library that is gone may have another variant's in
+    its place, as with one for torch's stable ABI: of its file name, new, and loading wherever it loaded.
+    """
     if len(old) == len(new) == 1:
         return [(next(iter(old)), next(iter(new)))]
-    return [(name, name) for name in old]
+    return [(name, name if name in new else _in_place(name, old, new)) for name in old]
+
+
+def _in_place(name: str, old: Mapping[str, LibraryFacts], new: Mapping[str, LibraryFacts]) -> str:
+    """The new library that has the place of one that is gone; its own name if there is none."""
+    file, loads = name.rpartition("/")[2], {release for release in old[name].loads if release.startswith(_TORCH)}
+    found = (
+        other
+        for other in sorted(new)
+        if other not in old and other.rpartition("/")[2] == file and loads and loads <= new[other].loads
+    )
+    return next(found, name)
 
 
 def _functions(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[ReleaseChange]:
@@ -78,8 +103,21 @@ def _functions(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Relea
     for name in dict.fromkeys((*old, *new)):
         before, after = old.get(name, ""), new.get(name, "")
         if before != after:
-            why = "it is removed" if not after else "; ".join(_broken_lines(before, after)) if before else ""
-            yield ReleaseChange("function", name, before, after, why)
+            is_op = name.startswith(_OPS)
+            broken = _broken_op if is_op else _broken_lines
+            why = "it is removed" if not after else "; ".join(broken(before, after)) if before else ""
+            yield ReleaseChange("op" if is_op else "function", name, before, after, why)
+
+
+def _broken_op(before: str, after: str) -> Iterator[str]:
+    """Why calls of an op that Python registers fail, by its schema or the signature of its function."""
+    old, new = op_call(before), op_call(after)
+    if old and new and "::" in before and "::" in after:
+        yield from breaks(old[1], new[1])
+        return
+    calls = python_call(before), python_call(after)
+    if calls[0] and calls[1]:
+        yield from breaks(calls[0], calls[1])
 
 
 def _broken_lines(before: str, after: str) -> Iterator[str]:
@@ -103,7 +141,7 @@ def _broken_lines(before: str, after: str) -> Iterator[str]:
 
 def _name(line: str) -> str:
     """What a line of a signature is about; a function or a class of one name are the same."""
-    return line.strip().removeprefix(_CLASS).removeprefix(ASYNC).partition("(")[0]
+    return line.strip().removeprefix(_CLASS).removeprefix(STATIC).removeprefix(ASYNC).partition("(")[0]
 
 
 def _bases(line: str) -> set[str]:
@@ -173,14 +211,39 @@ def _sets(kind: str, name: str, old: frozenset[str], new: frozenset[str], *, los
         yield ReleaseChange(kind, f"{name}: {subject}", "", _ADDED)
 
 
-def _metadata(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[ReleaseChange]:
-    """What differs between metadata."""
+def _metadata(old: Mapping[str, str], new: Mapping[str, str], compiled: Container[str]) -> Iterator[ReleaseChange]:
+    """What differs between metadata.
+
+    Args:
+        old: of the old release.
+        new: of the new one.
+        compiled: the directories of the old one whose libraries show by themselves whether they are removed.
+    """
+    is_wheel = any(key.startswith(_METADATA) for key in new)
     for key in dict.fromkeys((*old, *new)):
         before, after = old.get(key, ""), new.get(key, "")
-        if before != after:
-            fresh = [text for text in {*after.split("\n")} - {*before.split("\n"), ""} if _EXTRA not in text]
-            why = "another environment is required" if key in _BREAKING_KEYS and fresh else ""
+        if before != after and (is_wheel or not key.startswith(ENTRY_POINT)):
+            is_gone = key.endswith(_NAMED) and not after and key.removesuffix(_NAMED) not in compiled
+            why = "the variant is removed" if is_gone else _stated_break(key, before, after)
             yield ReleaseChange("metadata", key, before, after, why)
+
+
+def _stated_break(key: str, before: str, after: str) -> str:
+    """Why users of a release fail by what differs in its metadata; empty if they do not."""
+    if key.startswith(ENTRY_POINT):
+        return "" if after else "it is removed"
+    if key.rpartition(" ")[2] in _DEPENDS:
+        more = {*_listed(after)} - {*_listed(before)}
+        return "another package is required" if after and more else ""
+    fresh = [text for text in {*after.split("\n")} - {*before.split("\n"), ""} if _EXTRA not in text]
+    return "another environment is required" if key in _BREAKING_KEYS and fresh else ""
+
+
+def _listed(text: str) -> Iterator[str]:
+    """What a value of metadata.json lists, each as JSON."""
+    value = json.loads(text) if text else []
+    parts = value.items() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+    return (json.dumps(part, sort_keys=True) for part in parts)
 
 
 def is_new_major(old: str, new: str) -> bool:

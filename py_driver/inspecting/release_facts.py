@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import zipfile
+from configparser import ConfigParser
+from configparser import Error as ConfigError
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -15,6 +17,7 @@ from py_driver.inspecting.images import DEVICE_SECTIONS, PTX, images_in
 from py_driver.inspecting.library_needs import is_python, needs_of
 from py_driver.inspecting.load_table import load_table
 from py_driver.inspecting.python_api import public_names
+from py_driver.inspecting.python_ops import registered_ops
 from py_driver.matrix.configurations import is_identifier
 from py_driver.plan.metadata import METADATA
 from py_driver.plan.op_schema import schema_problem
@@ -31,10 +34,14 @@ if TYPE_CHECKING:
     from py_driver.inspecting.library_needs import Needs
     from py_driver.inspecting.recorded_symbols import Recorded
 
+ENTRY_POINT: Final = "entry point"
+"""What stands before the group and the name of an entry point."""
+
 _TEXT: Final = re.compile(rb"[\x20-\x7e\n\t]{8,}")
 _SCHEMA: Final = re.compile(r"[A-Za-z_][\w:.]*\s*\([^;]*\)\s*->\s*[^;]+", re.DOTALL)
 _LONGEST: Final = 4096
-_INIT, _PYTHON = "__init__.py", ".py"
+_INIT, _PYTHON, _STUB = "__init__.py", ".py", ".pyi"
+_ENTRY_POINTS: Final = ".dist-info/entry_points.txt"
 _VENDORED: Final = ".libs/"
 _COMPARED: Final = frozenset({"name", "version", "license", "requires-python", "requires-dist", "provides-extra"})
 
@@ -101,7 +108,7 @@ def release_facts(path: Path, recorded: Recorded) -> ReleaseFacts:
         message = f"a library of {path} is truncated or malformed: cannot read {problem}"
         raise error(Code.FILE_KIND, message, help="name whole shared libraries for 64-bit Linux") from None
     metadata = dict(_metadata(files, stated_files))
-    functions = dict(_functions(files, path.resolve().name))
+    functions = {**dict(_functions(files, path.resolve().name)), **dict(_python_ops(files))}
     if not libraries and not functions:
         raise error(Code.FILE_MISSING, f"{path} holds no library and no Python package", help="build it first")
     stated = {value for key, value in metadata.items() if key.rpartition(" ")[2] == "version"}
@@ -131,7 +138,10 @@ def _files(path: Path) -> dict[str, bytes]:
 
 
 def _is_read(name: str) -> bool:
-    return name.endswith((_PYTHON, METADATA, ".dist-info/METADATA")) or ".so" in name.rpartition("/")[2]
+    return (
+        name.endswith((_PYTHON, _STUB, METADATA, ".dist-info/METADATA", _ENTRY_POINTS))
+        or ".so" in name.rpartition("/")[2]
+    )
 
 
 def _libraries(
@@ -208,7 +218,10 @@ def _functions(files: Mapping[str, bytes], name: str) -> Iterator[tuple[str, str
         texts = {
             path.removeprefix(prefix): content.decode("utf-8", "replace")
             for path, content in files.items()
-            if path.startswith(prefix) and path.endswith(_PYTHON)
+            # The stub of a compiled module has its signatures.
+            if path.startswith(prefix)
+            and path.endswith((_PYTHON, _STUB))
+            and not (path.endswith(_STUB) and path.removesuffix("i") in files)
         }
         own = top.name or name
         package = "" if is_identifier(own) else f"{str(top).replace('/', '.') if prefix else own}."
@@ -220,6 +233,27 @@ def _functions(files: Mapping[str, bytes], name: str) -> Iterator[tuple[str, str
             module = PurePosixPath(path).stem
             for public, text in public_names({path: content.decode("utf-8", "replace")}, "").items():
                 yield public if public.startswith(f"{module}.") else f"{module}.{public}", text
+
+
+def _python_ops(files: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
+    """The ops that Python files register by a name and a schema that stand there, as `torch.ops.NAMESPACE.NAME`."""
+    for path, content in files.items():
+        if path.endswith(_PYTHON):
+            for name, text in registered_ops(content.decode("utf-8", "replace")).items():
+                yield f"torch.ops.{name.replace('::', '.').lstrip('.')}", text
+
+
+def _entry_points(content: bytes) -> Iterator[tuple[str, str]]:
+    """The commands and plugins that a wheel installs (entry points specification of the Python packaging guide)."""
+    table = ConfigParser(delimiters=("=",), interpolation=None, strict=False)
+    table.optionxform = str  # type: ignore[assignment,method-assign]
+    try:
+        table.read_string(content.decode("utf-8", "replace"))
+    except ConfigError:
+        return
+    for group in table.sections():
+        for name, value in table.items(group):
+            yield f"{ENTRY_POINT} {group} {name}", value
 
 
 def _stated(content: bytes) -> Mapping[str, Any]:
@@ -234,7 +268,9 @@ def _stated(content: bytes) -> Mapping[str, Any]:
 def _metadata(files: Mapping[str, bytes], stated: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """What the metadata of a release states."""
     for name, content in files.items():
-        if name.endswith(".dist-info/METADATA"):
+        if name.endswith(_ENTRY_POINTS):
+            yield from _entry_points(content)
+        elif name.endswith(".dist-info/METADATA"):
             values: dict[str, list[str]] = {}
             for field in fields(content):
                 if field.name in _COMPARED:

@@ -1,4 +1,4 @@
-"""plan x what is to be tried -> plan: with more flags of a compiler, or with PTX beside the machine code. Pure."""
+"""plan x what is to be tried -> plan: with more flags, other headers of torch, or PTX beside machine code. Pure."""
 
 from __future__ import annotations
 
@@ -33,6 +33,28 @@ def with_cuda_flags(plan: Plan, flags: Sequence[str]) -> Plan:
         for group in plan.groups
     ]
     return plan._replace(groups=tuple(groups), identities=tuple(identities), is_changed=True)
+
+
+def compiled_against(plan: Plan, backend: str, torch: str) -> Plan:
+    """A plan whose variants for the stable ABI are compiled against the headers of one release, under an id of its own.
+
+    Args:
+        plan: of a project; it stays as it is without such variants.
+        backend: whose variants, `cpu`.
+        torch: the release, `2.13`; not before the first one that the variants fit.
+    """
+    chosen = [each.configuration.stable and each.configuration.backend == backend for each in plan.variants]
+    if not any(chosen):
+        return plan
+    variants = [
+        each._replace(needs=each.needs._replace(torch=torch)) if is_chosen else each
+        for each, is_chosen in zip(plan.variants, chosen, strict=True)
+    ]
+    identities = [
+        each._replace(settings={**each.settings, "compiled-against": torch}) if each.backend == backend else each
+        for each in plan.identities
+    ]
+    return plan._replace(variants=tuple(variants), identities=tuple(identities), is_changed=True)
 
 
 def with_configurations(plan: Plan, variant: Variant, section: str, flags: Mapping[str, Sequence[str]]) -> Plan:

@@ -175,7 +175,7 @@ def _entries(known: bytes) -> dict[str, Any]:
     try:
         value = json.loads(known)
         if value["artifactType"] == _KERNEL:
-            return {entry["annotations"][VARIANT]: entry for entry in value["manifests"]}
+            return {str(entry["annotations"][VARIANT]): entry for entry in value["manifests"]}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         pass
     raise error(Code.HUB_REFUSED, "the tag is that of another artifact", help="choose another tag, or delete it there")

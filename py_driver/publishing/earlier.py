@@ -12,6 +12,8 @@ from py_driver.bazel.invocation import Choices
 from py_driver.building.build import Options, build
 from py_driver.building.variant_dir import BUILD, present
 from py_driver.errors import Code, error
+from py_driver.matrix.configurations import is_identifier, parse
+from py_driver.matrix.toolkits import numbers
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import load
 from py_driver.publishing.git import checked_out
@@ -34,7 +36,8 @@ _VERSION: Final = re.compile(r"v(\d+)")
 def of_commit(directory: Path, revision: str, releases: Releases, output: Output) -> Iterator[Path]:
     """The project as a commit has it, with the variants that are in `build/`, built as those were.
 
-    A variant that the project did not have is left out, so it counts as new.
+    A variant that the project did not have is left out, so it counts as new. In the place of one for torch's stable ABI
+    come those default ones that it replaces.
 
     Args:
         directory: of the project, within a git repository.
@@ -48,14 +51,20 @@ def of_commit(directory: Path, revision: str, releases: Releases, output: Output
     """
     _, here = _built(directory, releases)
     with checked_out(directory, revision) as there:
-        known = {variant.name for variant in make_plan(load(there, releases), releases.matrix).variants}
-        shared = [variant for variant in here if variant.name in known]
-        if not shared:
+        known = make_plan(load(there, releases), releases.matrix).variants
+        old: dict[str, list[str]] = {}
+        for variant in known:
+            own = stands_for(here, variant.name)
+            if own and (own.name == variant.name or variant.default):
+                old.setdefault(own.name, []).append(variant.name)
+        if not old:
             message = f"the commit `{revision}` of {directory} has none of the variants in {directory / BUILD}"
             raise error(Code.FILE_MISSING, message, help="name a commit in which the project has them")
+        shared = [variant for variant in here if variant.name in old]
         for how, variants in choices_of(directory, shared, Chosen()).items():
             choices = Choices(cxx=how.cxx, compress=how.compress)
-            build(there, [variant.name for variant in variants], releases, output, Options(choices=choices))
+            names = [name for variant in variants for name in old[variant.name]]
+            build(there, names, releases, output, Options(choices=choices))
         yield there
 
 
@@ -64,6 +73,8 @@ def of_hub(
     directory: Path, releases: Releases, output: Output, *, repo_id: str = "", branch: str = ""
 ) -> Iterator[Path]:
     """What the Hub has of a project, in a directory with a `build/` of those variants that are here, too.
+
+    Those that a variant for torch's stable ABI replaces are among them.
 
     Args:
         directory: of the project.
@@ -87,7 +98,7 @@ def of_hub(
         advice = "publish it first, or name another with --branch or --repo-id"
         raise error(Code.FILE_MISSING, f"{hub.address} has no branch {wanted}", help=advice)
     names = {path.path.split("/")[1] for path in hub.files(heads[found]) if path.path.startswith(f"{BUILD}/")}
-    if not (shared := [variant.name for variant in here if variant.name in names]):
+    if not (shared := [name for name in sorted(names) if stands_for(here, name)]):
         message = f"{hub.address} has none of the variants in {directory / BUILD} on its branch {found}"
         raise error(Code.FILE_MISSING, message, help="build one of those: driver build --variant ...")
     if left := names - set(shared):
@@ -96,6 +107,25 @@ def of_hub(
         hub.download(heads[found], [*(f"{BUILD}/{name}/*" for name in shared), statement_path("*")], Path(folder))
         task.done(f"commit {heads[found]}")
         yield Path(folder)
+
+
+def stands_for(here: Iterable[Variant], name: str) -> Variant | None:
+    """The variant of a new release that users of an old one's load: the same, or one for torch's stable ABI.
+
+    Args:
+        here: the variants of the new release.
+        name: of the old one's.
+    """
+    found = {variant.name: variant for variant in here}
+    if name in found or not is_identifier(name):
+        return found.get(name)
+    old = parse(name)
+    for variant in found.values():
+        new = variant.configuration
+        is_later = new.stable and numbers(old.torch or "0") >= numbers(new.torch or "0")
+        if is_later and (old.backend, old.cpu, old.os) == (new.backend, new.cpu, new.os):
+            return variant
+    return None
 
 
 def commit_of(published: Path) -> str:

@@ -12,29 +12,31 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from httpx2 import Client, HTTPError, InvalidURL
+from httpx2 import URL, Client, HTTPError, InvalidURL
 
 from py_driver import __version__
 from py_driver.errors import Code, error
 from py_driver.publishing.artifact import INDEX_TYPE, MANIFEST_TYPE, referrers, referrers_tag
+from py_driver.publishing.registry_tokens import asks_for_token, is_private, token_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from httpx2 import Response
+    from httpx2 import Request, Response
 
     from py_driver.errors import DriverError
     from py_driver.publishing.artifact import Document, Reference
     from py_driver.publishing.release import File
 
-_LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 _SECONDS: Final = 60.0
-_OK, _CREATED, _ACCEPTED, _UNAUTHORIZED, _MISSING = 200, 201, 202, 401, 404
+_OK, _CREATED, _ACCEPTED, _ELSEWHERE, _UNAUTHORIZED, _MISSING = 200, 201, 202, 307, 401, 404
+_REDIRECTS: Final = (301, 302, 303, 307, 308)
 _LONGEST: Final = 1 << 22
 """Bytes of a manifest, at most: what registries have to take (distribution-spec 1.1)."""
 
 _HELP: Final = {
-    401: "log in with `docker login` or `oras login`: the driver reads the password in docker's config.json",
+    401: "log in with `docker login` or `oras login`, as a user who may write there: the driver reads the password in "
+    "docker's config.json",
     403: "this user may not write there",
     404: "the registry has no such repository, or this user may not read it",
     405: "this is a registry for reading only",
@@ -52,16 +54,11 @@ class Registry:
             reference: of an artifact there. On the loopback interface the connection is not encrypted.
         """
         self.reference = reference
-        scheme = (
-            "http" if reference.registry.rpartition(":")[0] in _LOOPBACK or reference.registry in _LOOPBACK else "https"
-        )
-        self._origin = f"{scheme}://{reference.registry}"
-        self._client = Client(
-            timeout=_SECONDS,
-            headers={"User-Agent": f"rules_torch_kernels/{__version__}"},
-            base_url=f"{self._origin}/v2/{reference.name}/",
-        )
-        self._authorization = _credentials(reference.registry)
+        plain = URL(f"http://{reference.registry}")
+        self._origin = str(plain if is_private(plain) else plain.copy_with(scheme="https")).rstrip("/")
+        self._base = URL(f"{self._origin}/v2/{reference.name}/")
+        self._client = Client(timeout=_SECONDS, headers={"User-Agent": f"rules_torch_kernels/{__version__}"})
+        self._password = self._authorization = _credentials(reference.registry)
 
     def has_blob(self, file: File) -> bool:
         """Whether the repository has a file.
@@ -69,7 +66,9 @@ class Registry:
         Raises:
             DriverError: HUB_REFUSED or NO_NETWORK, as in all methods.
         """
-        return self._asked("HEAD", f"blobs/sha256:{file.sha256}", (_OK, _MISSING)).status_code == _OK
+        # A registry that keeps its blobs in a store of objects names the place there of one that it has.
+        expected = (_OK, _ELSEWHERE, _MISSING)
+        return self._asked("HEAD", f"blobs/sha256:{file.sha256}", expected).status_code != _MISSING
 
     def has(self, document: Document) -> bool:
         """Whether the repository has a manifest."""
@@ -86,9 +85,12 @@ class Registry:
 
     def send_blob(self, file: File) -> None:
         """Send a file."""
-        address = self._asked("POST", "blobs/uploads/", (_ACCEPTED,)).headers.get("Location", "")
+        answer = self._asked("POST", "blobs/uploads/", (_ACCEPTED,))
+        address = answer.headers.get("Location", "")
         if not address:
             raise error(Code.HUB_REFUSED, f"{self.reference.registry} does not say where to upload to")
+        with self._explained():
+            address = str(answer.url.join(address))  # which may be without a host
         content = file.content if isinstance(file.content, bytes) else file.content.read_bytes()
         more = {"Content-Type": "application/octet-stream"}
         separator = "&" if "?" in address else "?"
@@ -104,7 +106,11 @@ class Registry:
         assert isinstance(document.file.content, bytes)  # noqa: S101  (it is made here)
         more = {"Content-Type": document.media_type}
         path = f"manifests/{name or document.digest}"
-        return "OCI-Subject" in self._asked("PUT", path, (_CREATED,), more, document.file.content).headers
+        headers = self._asked("PUT", path, (_CREATED,), more, document.file.content).headers
+        if (digest := headers.get("Docker-Content-Digest", document.digest)) != document.digest:
+            message = f"{self.reference.registry} has stored something else: {digest} instead of {document.digest}"
+            raise error(Code.HUB_REFUSED, message, help="do not use what it has; choose another registry")
+        return "OCI-Subject" in headers
 
     def list_referrers(self, subject: Document, documents: Sequence[tuple[str, Document]]) -> None:
         """List what is attached to a document, in a registry that does not do so itself.
@@ -122,16 +128,29 @@ class Registry:
     def _asked(
         self, method: str, path: str, expected: Sequence[int], headers: dict[str, str] | None = None, body: bytes = b""
     ) -> Response:
-        """The answer to a request, if its status is expected."""
+        """The answer to a request, if its status is expected; a token is got where the registry asks for one."""
         with self._explained():
-            request = self._client.build_request(method, path, headers=headers, content=body)
-            # A registry may name another host to upload to; the password is not for that.
-            if self._authorization and str(request.url).startswith(f"{self._origin}/"):
-                request.headers["Authorization"] = self._authorization
-            answer = self._client.send(request)
+            request = self._client.build_request(method, self._base.join(path), headers=headers, content=body)
+            if not is_private(request.url):
+                message = f"{self.reference.registry} names `{request.url}`, where a connection is not encrypted"
+                raise error(Code.HUB_REFUSED, message, help="nothing is sent there")
+            answer = self._sent(request)
+            if answer.status_code == _UNAUTHORIZED and asks_for_token(answer) and self._is_own(request.url):
+                self._authorization = token_of(answer, self._password, self._client.send)
+                answer = self._sent(request)
         if answer.status_code not in expected:
             raise self._refused(answer)
         return answer
+
+    def _sent(self, request: Request) -> Response:
+        """The answer to a request; password and token go to the registry alone, which may name another host."""
+        if self._authorization and self._is_own(request.url):
+            request.headers["Authorization"] = self._authorization
+        return self._client.send(request)
+
+    def _is_own(self, address: URL) -> bool:
+        """Whether an address is the registry's."""
+        return str(address).startswith(f"{self._origin}/")
 
     def _refused(self, answer: Response) -> DriverError:
         status = answer.status_code
@@ -139,10 +158,9 @@ class Registry:
             text = "; ".join(str(part["message"]) for part in answer.json()["errors"])
         except (ValueError, LookupError, TypeError, RecursionError):
             text = answer.reason_phrase
-        challenge = answer.headers.get("WWW-Authenticate", "")
         advice = _HELP.get(status, "the request may have succeeded: run it again")
-        if status == _UNAUTHORIZED and challenge.lower().startswith("bearer"):
-            advice = "it asks for a token of a token server, which the driver cannot get: copy the artifact with oras"
+        if status in _REDIRECTS:
+            advice = f"it sends to `{answer.headers.get('Location', '')}`: name that registry, if you trust it"
         return error(Code.HUB_REFUSED, f"{self.reference.registry} answered {status}: {text}", help=advice)
 
     @contextmanager

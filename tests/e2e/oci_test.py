@@ -14,6 +14,7 @@ import pytest
 import tuned
 from keys import bundle, write_key, write_policy
 from oci import PASSWORDS, program, registry
+from token_server import SETTINGS, USER, token_server
 
 from py_driver.system.cache import CACHE_VARIABLE, cache_root
 
@@ -189,3 +190,22 @@ def test_a_registry_with_passwords(project: Path, tmp_path: Path) -> None:
         done = _driver("publish", project, f"--oci={host}/me/tuned", DOCKER_CONFIG=str(tmp_path / "docker"))
         assert "v3-torch-cpu  sha256:" in done.stdout
         assert auth not in done.stdout + done.stderr
+
+
+def test_a_registry_with_a_token_server(project: Path, tmp_path: Path) -> None:
+    with token_server(tmp_path) as tokens:
+        more = SETTINGS.format(realm=tokens.realm, certificate=tokens.certificate)
+        with registry(tmp_path, more=more) as host:
+            failed = _driver("publish", project, f"--oci={host}/me/tuned", code=4)
+            assert f"error[E310]: {host} answered 401: " in failed.stderr
+            assert "docker login" in failed.stderr
+            (tmp_path / "docker").mkdir()
+            auths = {"auths": {host: {"auth": USER.removeprefix("Basic ")}}}
+            (tmp_path / "docker" / "config.json").write_text(json.dumps(auths))
+            tokens.asked.clear()
+            done = _driver("publish", project, f"--oci={host}/me/tuned", DOCKER_CONFIG=str(tmp_path / "docker"))
+            assert "v3-torch-cpu  sha256:" in done.stdout
+            assert USER[6:] not in done.stdout + done.stderr
+            # One for reading, one for writing, both for all that follows.
+            assert len(tokens.asked) == 2
+            assert {*tokens.asked[1].rpartition(":")[2].split(",")} == {"pull", "push"}

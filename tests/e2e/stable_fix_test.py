@@ -1,8 +1,9 @@
-"""`driver stable --fix --build`: a project rewritten, built, compared with what it was, and its tests run."""
+"""`driver stable --fix --build`: a project rewritten, built against two releases, compared, and its tests run."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,19 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 _OPTIONS = ("--fix", "--build", "--force", "--torch=2.13", "--json")
+_BUILT = {"torch": ["2.10", "2.15"], "tested": ["2.13"]}
+_TEST = """\
+import portable
+import pytest
+import torch
+
+
+def test_message():
+    with pytest.raises(RuntimeError) as caught:
+        portable.scaled(torch.ones(2, 3), bias=torch.ones(3))
+    assert str(caught.value).startswith("`bias`")
+"""
+"""A test that fails with the rewritten sources alone: their messages begin with the function, the file and the line."""
 
 
 def test_a_project_is_rewritten_built_and_tested(clone: Driver, base: Path) -> None:
@@ -23,6 +37,7 @@ def test_a_project_is_rewritten_built_and_tested(clone: Driver, base: Path) -> N
     done = clone.run("stable", project, *_OPTIONS)
     result = json.loads(done.stdout)
     assert (result["left"], result["refused"], result["undone"], result["since"]) == ([], {}, {}, "2.10")
+    assert result["built"] == {str(project): _BUILT}
     assert sorted(path.rsplit("/", 1)[-1] for path in result["written"]) == [
         "build.toml",
         "portable.cpp",
@@ -31,19 +46,29 @@ def test_a_project_is_rewritten_built_and_tested(clone: Driver, base: Path) -> N
     ]
     assert 'stable-abi = "2.10"' in (project / "build.toml").read_text()
     assert "9 passed" in done.stderr
-    [variant] = (project / ".dev").glob("*/torch-stable-abi210-cpu-*")
-    assert [*variant.glob("*.so")]
+    # One compiled against each of the two releases.
+    assert len([*(project / ".dev").glob("*/torch-stable-abi210-cpu-*/*.so")]) == 3
+
+
+def test_a_project_with_a_setup_py(clone: Driver, base: Path) -> None:
+    project = base / "portable-ext"
+    shutil.copytree(PROJECTS / "portable_ext", project)
+    for name in ("portable.cpp", "portable.h"):
+        shutil.copyfile(PROJECTS / "portable" / "csrc" / name, project / "csrc" / name)
+    done = clone.run("stable", project, *_OPTIONS)
+    result = json.loads(done.stdout)
+    assert (result["left"], result["refused"], result["undone"]) == ([], {}, {})
+    assert result["built"] == {str(project): _BUILT}
+    assert "STABLE_TORCH_LIBRARY(portable_ext, ops)" in (project / "csrc" / "ops.cpp").read_text()
+    assert "1 passed" in done.stderr
 
 
 def test_what_differs_is_undone(clone: Driver, base: Path) -> None:
-    """A test that fails with the rewritten sources alone stands for all that nobody foresees."""
     project = copy_project(PROJECTS / "portable", base / "portable-undone")
-    test = project / "tests" / "test_portable.py"
-    test.write_text(
-        "import portable\n\n\ndef test_which():\n    assert 'stable' not in portable.__file__\n", encoding="utf-8"
-    )
+    (project / "tests" / "test_portable.py").write_text(_TEST, encoding="utf-8")
     old = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    assert "1 passed" in clone.run("test", project, "--torch=2.13").stdout
     done = clone.run("stable", project, *_OPTIONS, code=1)
-    assert json.loads(done.stdout)["undone"] == {str(project): "its tests fail: exit code 1"}
-    assert json.loads(done.stdout)["written"] == []
+    assert json.loads(done.stdout)["undone"] == {str(project): "its tests fail with torch 2.13: exit code 1"}
+    assert (json.loads(done.stdout)["written"], json.loads(done.stdout)["built"]) == ([], {})
     assert {path: path.read_bytes() for path in old} == old

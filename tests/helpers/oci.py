@@ -41,18 +41,18 @@ def program(name: str) -> str:
 
 
 @contextmanager
-def registry(place: Path, passwords: str = "") -> Iterator[str]:
+def registry(place: Path, passwords: str = "", more: str = "") -> Iterator[str]:
     """The `HOST:PORT` of a docker-registry that runs as long as this lasts.
 
     Args:
         place: a directory for its data.
         passwords: lines of an htpasswd file; none for a registry that everybody may write to.
+        more: further settings of it.
     """
     path = program("docker-registry")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    more = ""
     if passwords:
         (place / "htpasswd").write_text(passwords)
         more = _PASSWORDS.format(file=place / "htpasswd")

@@ -67,6 +67,8 @@ def _policy(table: Mapping[str, Any], beside: Path) -> Policy:
     if not isinstance(places, list) or not all(isinstance(path, str) for path in places):
         raise PolicyError("`statements` is not a list of directories")
     statements = tuple(beside / path for path in places)
+    if missing := [path for path in statements if not path.is_dir()]:
+        raise PolicyError(f"`statements` names {missing[0]}, which is no directory")
     return Policy(builders, require, _number(table, "max-age-days", _DAYS), statements)
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rules_torch_kernels.statements import (
+    LONGEST,
     SUFFIX,
     TIME,
     StatementError,
@@ -60,7 +61,7 @@ class Verdict(NamedTuple):
 
 
 def statements_below(directory: Path, variant: str, name: str = "") -> dict[str, bytes]:
-    """The bundles of a variant in a directory of statements, by their paths.
+    """The bundles of a variant in a directory of statements, by their paths; of what is no file, or too long, a part.
 
     Args:
         directory: with a directory for each variant.
@@ -68,7 +69,18 @@ def statements_below(directory: Path, variant: str, name: str = "") -> dict[str,
         name: what messages call the directory; empty for its path.
     """
     paths = [path for path in sorted((directory / variant).glob(f"*{SUFFIX}")) if _FILE.fullmatch(path.name)]
-    return {f"{name or directory}/{variant}/{path.name}": path.read_bytes() for path in paths}
+    return {f"{name or directory}/{variant}/{path.name}": _content(path) for path in paths}
+
+
+def _content(path: Path) -> bytes:
+    """What a file has, or enough to refuse it: who can write there cannot stop the others from counting."""
+    try:
+        if not path.is_file():
+            return b""  # a pipe would be waited for
+        with path.open("rb") as file:
+            return file.read(LONGEST + 1)
+    except OSError:
+        return b""
 
 
 def judge(policy: Policy, wanted: Wanted, bundles: Mapping[str, bytes], now: datetime | None = None) -> Verdict:

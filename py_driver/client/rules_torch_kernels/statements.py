@@ -33,7 +33,9 @@ TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 _BUNDLE: Final = "application/vnd.dev.sigstore.bundle.v0.3+json"
 _PAYLOAD: Final = "application/vnd.in-toto+json"
-_LONGEST: Final = 1 << 24
+LONGEST: Final = 1 << 24
+"""Bytes of a bundle, at most."""
+
 _KINDS: Final = "an ECDSA key on the curve P-256 or an Ed25519 key, as PEM"
 
 
@@ -141,8 +143,8 @@ def read_bundle(bundle: bytes) -> Signed:
     Raises:
         StatementError: it is no bundle with one signature of an in-toto statement.
     """
-    if len(bundle) > _LONGEST:
-        raise StatementError(f"has more than {_LONGEST} bytes")
+    if len(bundle) > LONGEST:
+        raise StatementError(f"has more than {LONGEST} bytes")
     try:
         value = json.loads(bundle)
         envelope = value["dsseEnvelope"]
@@ -183,7 +185,7 @@ def read_statement(payload: bytes) -> tuple[dict[str, str], dict[str, Any]]:
     try:
         value = json.loads(payload)
         kinds = value["_type"], value["predicateType"]
-        subjects = [(subject["name"], subject["digest"]["sha256"]) for subject in value["subject"]]
+        subjects = [(str(subject["name"]), str(subject["digest"]["sha256"])) for subject in value["subject"]]
         files, predicate = dict(subjects), value["predicate"]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise StatementError("is no in-toto statement") from None

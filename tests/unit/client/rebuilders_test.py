@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 import subprocess
 from datetime import timedelta
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from keys import NOW, bundle, write_key, write_policy
+from rules_torch_kernels.confirmed import digests
 from rules_torch_kernels.policies import PolicyError, read_policy
 from rules_torch_kernels.rebuilders import Verdict, Wanted, judge, statements_below
 from rules_torch_kernels.statements import SUFFIX, StatementError, read_bundle, sign
@@ -160,6 +162,8 @@ def test_what_is_no_bundle(keys: Path, content: bytes) -> None:
         b'{"_type": "https://in-toto.io/Statement/v1", "predicateType": "urn:rules_torch_kernels:rebuilt:1", '
         b'"subject": [{"name": "a", "digest": {"sha256": "b"}}, {"name": "a", "digest": {"sha256": "c"}}], '
         b'"predicate": {}}',
+        b'{"_type": "https://in-toto.io/Statement/v1", "predicateType": "urn:rules_torch_kernels:rebuilt:1", '
+        b'"subject": [{"name": "a", "digest": {"sha512": "b"}}], "predicate": {}}',
     ],
 )
 def test_a_signed_statement_of_something_else(keys: Path, payload: bytes) -> None:
@@ -234,6 +238,11 @@ def test_keys_that_do_not_sign(options: list[str], reason: str) -> None:
         ('schema = 1\nrequire = 2\n[builders]\nann = "ann.pub"', "`require` is not a number from 1 to 1"),
         ('schema = 1\nrequire = 1\nmax-age-days = 0\n[builders]\nann = "ann.pub"', "`max-age-days` is not a number"),
         ('schema = 1\nrequire = 1\nstatements = "a"\n[builders]\nann = "ann.pub"', "`statements` is not a list"),
+        (
+            'schema = 1\nrequire = 1\nstatements = ["*"]\n[builders]\nann = "ann.pub"',
+            r"`statements` names .*\*, which is no directory",
+        ),
+        ('schema = 1\nrequire = 1\n[builders]\n"*" = "ann.pub"', r"the builder `\*` is no short name"),
         ('schema = 1\nrequire = 1\n[builders]\nann = "ann.pub"\nann2 = "ann.pub"', "ann and ann2 have the same key"),
         ('schema = 1\nrequire = 1\n[builders]\nann = "dan.pub"', "the key of ann cannot be read"),
         ('schema = 1\nrequire = 1\n[builders]\nann = "ann.pem"', "the key of ann is no public key"),
@@ -257,3 +266,38 @@ def test_statements_of_a_directory(keys: Path) -> None:
     assert statements_below(keys / "statements", "torch-cpu", "there") == {"there/torch-cpu/a.sigstore.json": b"{}"}
     assert statements_below(keys / "statements", "torch-cuda") == {}
     assert rebuilt_statement.SUFFIX == SUFFIX
+
+
+def test_a_file_that_cannot_be_read_stops_no_other(keys: Path) -> None:
+    place = keys / "statements" / "torch-cpu"
+    (place / "a-directory.sigstore.json").mkdir(parents=True)
+    os.mkfifo(place / "a-pipe.sigstore.json")
+    (place / "a-link.sigstore.json").symlink_to("a-link.sigstore.json")
+    with (place / "large.sigstore.json").open("wb") as file:
+        file.truncate(1 << 40)
+    (place / "right.sigstore.json").write_bytes(bundle(keys / "ann.pem", FILES))
+    bundles = statements_below(keys / "statements", "torch-cpu")
+    found = verdict(keys, 1, *bundles.values())
+    assert (found.builders, found.problem, len(found.refused)) == (("ann",), "", 4)
+
+
+def test_a_statement_that_names_a_file_by_a_number(keys: Path) -> None:
+    payload = json.loads(read_bundle(bundle(keys / "ann.pem", FILES)).payload)
+    payload["subject"].append({"name": 5, "digest": {"sha256": 6}})
+    found = verdict(keys, 1, sign((keys / "ann.pem").read_bytes(), json.dumps(payload).encode()))
+    assert found.refused == {"0": "of ann is for other files: 5 is missing here"}
+
+
+def test_a_link_to_a_directory_is_not_what_was_stated(tmp_path: Path) -> None:
+    variant, other = tmp_path / "torch-cpu", tmp_path / "other"
+    for path in (variant, other, variant / "layers"):
+        path.mkdir()
+    for path in (variant / "layers" / "a.py", other / "a.py"):
+        path.write_text("")
+    assert [*digests(variant)] == ["build/torch-cpu/layers/a.py"]
+    for name in ("more", "__pycache__"):
+        (variant / name).symlink_to(other)
+    assert {name: found for name, found in digests(variant).items() if found == "a link"} == {
+        "build/torch-cpu/__pycache__": "a link",
+        "build/torch-cpu/more": "a link",
+    }

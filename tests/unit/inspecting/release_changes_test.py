@@ -18,7 +18,7 @@ from py_driver.inspecting.call_breaks import breaks, op_call, python_call
 from py_driver.inspecting.device_functions import device_functions
 from py_driver.inspecting.recorded_symbols import Recorded
 from py_driver.inspecting.release_changes import ReleaseChange, is_new_major, release_changes
-from py_driver.inspecting.release_facts import ReleaseFacts, release_facts
+from py_driver.inspecting.release_facts import LibraryFacts, ReleaseFacts, release_facts
 from py_driver.matrix.releases import Releases
 from py_driver.system.elf import Elf
 
@@ -217,7 +217,59 @@ class Layer(Base):
 class Other: ...
 def __getattr__(name): ...
 """
+AGAIN = """
+import thing._private as _private
+from dataclasses import dataclass, field
+from . import _other
+from ._C import bound
+try_out = _private.try_out
+deep = _other.deep
+_LAZY = {"looked_up": "._private", "elsewhere": "far.away"}
+def __getattr__(name):
+    if name == "asked_for":
+        return 1
+    return __import__(_LAZY[name])
+class Held:
+    @classmethod
+    def make(cls, a): ...
+    def __init__(self, size):
+        self.size = size
+        self.register_buffer("scale", None)
+class Empty: ...
+@dataclass
+class Wide(_private.Narrow):
+    width: int = 1
+    cache: dict = field(default_factory=dict)
+class Inner(_private.Outer): ...
+"""
+PRIVATE = """
+from dataclasses import dataclass
+def try_out(x, y=1): ...
+def looked_up(x): ...
+@dataclass
+class Narrow:
+    height: int
+class Root:
+    def climb(self, x): ...
+class Outer(Root): ...
+"""
+DYNAMIC = """
+__all__ = [name for name in dir() if not name.startswith("_")]
+def listed(x): ...
+"""
+OPS_OF_PYTHON = """
+import torch
+@torch.library.custom_op("thing::mine", mutates_args=())
+def mine(x: torch.Tensor, n: int = 1) -> torch.Tensor: ...
+torch.library.define("thing::yours", "(Tensor x, int k=1) -> Tensor")
+library = torch.library.Library("thing", "DEF")
+library.define("theirs(Tensor x) -> Tensor")
+"""
 SOURCES = {"thing/__init__.py": MORE, "thing/impl.py": IMPL, "thing/layers.py": LAYERS, "alone.py": "def f(x): ...\n"}
+SOURCES |= {"thing/again.py": AGAIN, "thing/_private.py": PRIVATE, "thing/_other.py": "def deep(x): ...\n"}
+SOURCES |= {"thing/dynamic.py": DYNAMIC, "thing/_C.pyi": "def bound(x, y=1): ...\n", "thing/_ops.py": OPS_OF_PYTHON}
+SOURCES |= {"thing-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n"}
+SOURCES |= {"thing-1.0.dist-info/entry_points.txt": "[console_scripts]\nthing-run = thing:maybe\n"}
 PYTHON_BREAKS = {
     "a name that a star brings": ("gelu(x, *args)", "_gelu(x, *args)"),
     "a further argument has a name": ("gelu(x, *args)", "gelu(x, y=1, *args)"),
@@ -244,11 +296,38 @@ PYTHON_BREAKS = {
     "a special method": ("def __call__(self, x)", "def __call__(self, x, y)"),
     "a module beside packages": ("def f(x)", "def f()"),
     "a function becomes a value": ("def f(x): ...", "f = 1"),
+    "a function of a private module by its full name": ("try_out(x, y=1)", "try_out(x)"),
+    "a function of a private module by an attribute": ("def deep(x)", "def deep(x, y)"),
+    "a name that is deleted": ("class Empty: ...", "class Empty: ...\ndel try_out"),
+    "the function of a table of __getattr__": ("def looked_up(x)", "def looked_up(x, y)"),
+    "a key of a table of __getattr__": (', "elsewhere": "far.away"', ""),
+    "a name that __getattr__ compares with": ('name == "asked_for"', 'name == "_asked_for"'),
+    "a class method": ("@classmethod\n    def make(cls, a)", "def make(self, a)"),
+    "an attribute that __init__ sets": ("self.size = size", "self._size = size"),
+    "a buffer": ('"scale"', '"_scale"'),
+    "a class has an argument": ("class Empty: ...", "class Empty:\n    def __init__(self, x): ..."),
+    "a field of a private base": ("    height: int", "    height: int\n    depth: int"),
+    "a default of field()": (" = field(default_factory=dict)", " = field()"),
+    "fields are keywords only": ("@dataclass\nclass Wide", "@dataclass(kw_only=True)\nclass Wide"),
+    "a method of a base in another module": ("def climb(self, x)", "def climb(self)"),
+    "a name behind an __all__ that is computed": ("def listed(x)", "def _listed(x)"),
+    "a signature of a stub": ("def bound(x, y=1)", "def bound(x)"),
+    "an op of Python by its function": ("def mine(x: torch.Tensor, n: int = 1)", "def mine(x: torch.Tensor)"),
+    "an op of Python by its schema": ("int k=1", "int j=1"),
+    "an op of a library of Python": ("theirs(Tensor x) ->", "theirs(Tensor x, Tensor y) ->"),
+    "an op of Python is removed": ('library.define("theirs(Tensor x) -> Tensor")', "pass"),
+    "a command": ("thing-run =", "thing-go ="),
 }
 PYTHON_KEEPS = {
     "a parameter by place has another name": ("run(self, x, /, *rest)", "run(self, y, /, *rest)"),
     "a method moves to a base": ("class Layer(Base):\n    def __call__(self, x): ...", "class Layer(Base): ..."),
-    "a private function": ("def __getattr__(name)", "def _other(name)"),
+    "a private function": ("class Other: ...\ndef __getattr__", "class Other: ...\ndef _other"),
+    "a method becomes a class method": ("    def climb(self, x)", "    @classmethod\n    def climb(cls, x)"),
+    "an empty class gets an optional argument": (
+        "class Empty: ...",
+        "class Empty:\n    def __init__(self, x=1): ...",
+    ),
+    "an op of Python has an optional argument more": ("int k=1", "int k=1, int j=1"),
     "an overload": ("def many(x: str) -> str", "def many(x: bytes) -> bytes"),
 }
 
@@ -295,8 +374,9 @@ def test_an_installed_package_is_compared_with_its_wheel(tmp_path: Path) -> None
     path = python_wheel(tmp_path / "old")
     with zipfile.ZipFile(path) as archive:
         archive.extractall(tmp_path / "site")
-    package = [change for change in _changes(path, tmp_path / "site" / "thing") if change.subject != "alone.f"]
-    assert package == []
+    changes = _changes(path, tmp_path / "site" / "thing")
+    assert {change.kind for change in changes if change.subject != "alone.f"} == {"metadata"}
+    assert [change.subject for change in changes if change.breaking] == ["alone.f"]
 
 
 def _changes(old: Path, new: Path) -> list[ReleaseChange]:
@@ -371,6 +451,43 @@ def test_what_is_no_release_is_one_error(tmp_path: Path, capsys: pytest.CaptureF
     for path, code in ((tmp_path / "empty", "E101"), (tmp_path / "none", "E101"), (broken, "E103")):
         assert __main__.main(["diff", str(path), str(path)]) not in {0, 1, 70}
         assert code in capsys.readouterr().err
+
+
+def test_a_variant_for_the_stable_abi_stands_for_those_that_it_replaces() -> None:
+    def facts(loads: set[str]) -> LibraryFacts:
+        empty = frozenset[str]()
+        return LibraryFacts(1, empty, empty, empty, empty, empty, empty, {}, frozenset(loads))
+
+    old = {f"torch2{n}-cxx11-cpu-x86_64-linux/_x_ID.so": facts({f"torch 2.{n} cxx11 cpu"}) for n in (13, 15)}
+    name = "torch-stable-abi210-cpu-x86_64-linux/_x_ID.so"
+    every = {f"torch 2.{n} cxx11 cpu" for n in range(10, 16)}
+    changes = release_changes(ReleaseFacts("1", {}, old, {}), ReleaseFacts("1", {}, {name: facts(every)}, {}))
+    assert [change for change in changes if change.breaking] == []
+    fewer = facts(every - {"torch 2.13 cxx11 cpu"})
+    changes = release_changes(ReleaseFacts("1", {}, old, {}), ReleaseFacts("1", {}, {name: fewer}, {}))
+    assert [change.subject for change in changes if change.breaking] == [next(iter(old))]
+
+
+def test_a_variant_of_python_files_is_missed() -> None:
+    stated = {
+        f"torch-{backend}/metadata.json {key}": '"x"' for backend in ("cpu", "cuda") for key in ("name", "license")
+    }
+    fewer = {key: value for key, value in stated.items() if "cuda" not in key}
+    changes = release_changes(ReleaseFacts("1", {"f": "f()"}, {}, stated), ReleaseFacts("1", {"f": "f()"}, {}, fewer))
+    assert [(change.subject, change.breaking) for change in changes if change.breaking] == [
+        ("torch-cuda/metadata.json name", "the variant is removed")
+    ]
+
+
+@pytest.mark.parametrize("key", ["python-depends", "kernel-depends"])
+def test_a_further_package_that_a_variant_needs_is_a_break(key: str) -> None:
+    def of(value: str) -> ReleaseFacts:
+        return ReleaseFacts("1", {}, {}, {f"torch-cpu/metadata.json {key}": value})
+
+    assert [change.breaking for change in release_changes(of('["a"]'), of('["a", "b"]'))] == [
+        "another package is required"
+    ]
+    assert [change.breaking for change in release_changes(of('["a", "b"]'), of('["a"]'))] == [""]
 
 
 def test_no_facts_have_no_changes() -> None:

@@ -242,3 +242,13 @@ def test_what_is_left_keeps_the_release_out(tmp_path: Path, capsys: pytest.Captu
     assert "1 of 3 uses are left" in printed
     assert "torch_call_dispatcher" in printed
     assert (tmp_path / "build.toml").read_text() == BUILD
+
+
+@pytest.mark.parametrize(
+    ("words", "message"), [(["--build"], "--build is for --fix"), (["--torch=2.13"], "--torch is")]
+)
+def test_options_that_need_others(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert __main__.main(["stable", str(tmp_path), *words]) == 2
+    assert message in capsys.readouterr().err

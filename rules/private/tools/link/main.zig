@@ -2,9 +2,10 @@
 //!
 //!   link [--types FILE --id FILE [--text FILE]...] -- LINKER ARGUMENT...
 //!
-//! Without --types the linker runs with the objects as they are. Else before it runs, the names of the types in its objects are changed (object.zig). FILE has the names whose types
-//! other libraries know, the other one the id of the kernel, the texts are the files of the project. A changed object lies beside the library while the linker
-//! reads it, and messages name it by the path that it has without.
+//! Before the linker runs, objects are changed (object.zig): the names of the project's types, with --types, and who sees
+//! PyInit functions. The first FILE has the names whose types other libraries know, the other one the id of the kernel, the
+//! texts are the files of the project. A changed object lies beside the library while the linker reads it, and messages
+//! name it by the path that it has without.
 const std = @import("std");
 const common = @import("common");
 const defined = @import("defined.zig");
@@ -13,26 +14,22 @@ const types = @import("types.zig");
 
 fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const first = arguments.next() orelse "";
-    if (common.is(first, "--")) {
-        const plain = try allocator.dupe([]const u8, arguments.items[arguments.at..]);
-        const beside = try std.fmt.allocPrint(allocator, "{s}.objects/", .{try output(plain)});
-        defer std.fs.cwd().deleteTree(beside) catch {};
-        return link(allocator, plain, beside);
-    }
-    if (!common.is(first, "--types")) return common.fail("link: --types is missing", .{});
-    var names = try types.Names.read(allocator, try common.read(allocator, try arguments.value("--types")));
-    if (!common.is(arguments.next() orelse "", "--id")) return common.fail("link: --id is missing", .{});
-    names.tag = std.mem.trim(u8, try common.read(allocator, try arguments.value("--id")), " \n");
-    while (arguments.next()) |flag| {
-        if (common.is(flag, "--")) break;
-        if (!common.is(flag, "--text")) return common.fail("link: no such flag: {s}", .{flag});
-        try defined.add(allocator, try common.read(allocator, try arguments.value(flag)), &names.defined);
-    }
+    var names: ?types.Names = null;
+    if (common.is(first, "--types")) {
+        names = try types.Names.read(allocator, try common.read(allocator, try arguments.value("--types")));
+        if (!common.is(arguments.next() orelse "", "--id")) return common.fail("link: --id is missing", .{});
+        names.?.tag = std.mem.trim(u8, try common.read(allocator, try arguments.value("--id")), " \n");
+        while (arguments.next()) |flag| {
+            if (common.is(flag, "--")) break;
+            if (!common.is(flag, "--text")) return common.fail("link: no such flag: {s}", .{flag});
+            try defined.add(allocator, try common.read(allocator, try arguments.value(flag)), &names.?.defined);
+        }
+    } else if (!common.is(first, "--")) return common.fail("link: --types is missing", .{});
     const command = try allocator.dupe([]const u8, arguments.items[arguments.at..]);
     const place = try std.fmt.allocPrint(allocator, "{s}.objects/", .{try output(command)});
     defer std.fs.cwd().deleteTree(place) catch {};
     for (command) |*word| {
-        if (std.mem.endsWith(u8, word.*, ".o")) try change(allocator, word, place, &names);
+        if (std.mem.endsWith(u8, word.*, ".o")) try change(allocator, word, place, if (names) |*all| all else null);
     }
     try link(allocator, command, place);
 }
@@ -45,8 +42,8 @@ fn output(command: []const []const u8) ![]const u8 {
     return common.fail("no -o in the command of the linker", .{});
 }
 
-/// Puts in place of an object one with its types changed, if it has any of its own.
-fn change(allocator: std.mem.Allocator, path: *[]const u8, place: []const u8, names: *const types.Names) !void {
+/// Puts in place of an object a changed one, if anything in it is to be changed.
+fn change(allocator: std.mem.Allocator, path: *[]const u8, place: []const u8, names: ?*const types.Names) !void {
     var arena = std.heap.ArenaAllocator.init(std.heap.page_allocator);
     defer arena.deinit();
     const bytes = try common.read(arena.allocator(), path.*);

@@ -10,6 +10,9 @@
 //!
 //! A name goes to a section that the linker merges, so that it has one address in the library; the name of a type of one
 //! file goes to a section that it does not. Layout: System V ABI, chapter 4.
+//!
+//! A function `PyInit_...` is visible outside of its object: PyMODINIT_FUNC says so, and who writes `PyObject* PyInit__C()`
+//! relies on a compiler that is not told to hide functions, as setup.py's is not.
 const std = @import("std");
 const elf = std.elf;
 const common = @import("common");
@@ -20,9 +23,13 @@ const symbol_size = 24;
 const relocation_size = 24;
 const section_header_size = 64;
 const prefix = "_ZTS";
+/// How the name of the function begins that Python calls when it imports a module.
+const init_prefix = "PyInit_";
 const section_name = ".rodata.torch_kernels_types";
 /// What adds a type to torch's table of the types of elements. It tells them by a number that compilers make of the name.
 const adds_element = "_ZN6caffe28TypeMeta15addTypeMetaDataI";
+/// The bits of a symbol that say who sees it; none of them: everybody.
+const visibility: u8 = 3;
 /// Section numbers from here on do not stand in a symbol but in a table of their own.
 const many_sections = 0xff00;
 const in_table = 0xffff;
@@ -42,8 +49,9 @@ const Place = struct { section: usize, value: usize };
 /// A name that changes: its symbol, and where in the new sections it goes.
 const Change = struct { symbol: usize, from: Place, is_of_file: bool, to: usize, length: usize };
 
-/// An object with the names of its own types changed; null if it has none, or is no object.
-pub fn rewritten(allocator: std.mem.Allocator, bytes: []const u8, names: *const types.Names) Error!?[]const u8 {
+/// An object with its PyInit functions visible and, if there are names, those of its own types changed; null if nothing is
+/// to be changed, or it is no object.
+pub fn rewritten(allocator: std.mem.Allocator, bytes: []const u8, names: ?*const types.Names) Error!?[]const u8 {
     if (std.mem.startsWith(u8, bytes, bitcode))
         return common.fail("an object is LLVM's bitcode, as `-flto` makes it; compile it to machine code", .{});
     if (bytes.len < header_size or !std.mem.startsWith(u8, bytes, elf.MAGIC) or bytes[elf.EI_CLASS] != elf.ELFCLASS64 or
@@ -96,17 +104,20 @@ const Object = struct {
         return self.bytes[section.offset..][0..section.size];
     }
 
-    fn rewrite(self: *Object, names: *const types.Names) Error!?[]const u8 {
+    fn rewrite(self: *Object, all_names: ?*const types.Names) Error!?[]const u8 {
         if (self.table == 0) return null;
         const symbols = try self.content(self.table);
         const strings = try self.content(self.sections[self.table].link);
         var changes = std.ArrayList(Change).init(self.allocator);
+        var hidden = std.ArrayList(usize).init(self.allocator);
         var merged = std.ArrayList(u8).init(self.allocator);
         var of_file = std.ArrayList(u8).init(self.allocator);
         var i: usize = 1;
         while ((i + 1) * symbol_size <= symbols.len) : (i += 1) {
             const name = try text(strings, try int(u32, symbols, i * symbol_size));
             const from = try self.place(symbols, i) orelse continue;
+            if (isHiddenInit(name, symbols[i * symbol_size ..])) try hidden.append(i);
+            const names = all_names orelse continue;
             if (std.mem.startsWith(u8, name, adds_element) and names.beginsWithOwn(name[adds_element.len..]))
                 return common.fail("CAFFE_KNOWN_TYPE is not for a type of a kernel's own: two versions of the kernel in a " ++
                     "process would have one; it is in {s}", .{name});
@@ -131,8 +142,15 @@ const Object = struct {
             const change = &changes.items[changes.items.len - 1];
             change.length = to.items.len - change.length;
         }
-        if (changes.items.len == 0) return null;
-        return try self.write(changes.items, merged.items, of_file.items);
+        if (changes.items.len == 0 and hidden.items.len == 0) return null;
+        const out = if (changes.items.len == 0)
+            try self.allocator.dupe(u8, self.bytes)
+        else
+            try self.write(changes.items, merged.items, of_file.items);
+        for (hidden.items) |symbol| {
+            out[self.sections[self.table].offset + symbol * symbol_size + 5] &= ~visibility;
+        }
+        return out;
     }
 
     /// Where a symbol is defined; null if it is not.
@@ -144,7 +162,7 @@ const Object = struct {
         return .{ .section = section, .value = try int(u64, symbols, index * symbol_size + 8) };
     }
 
-    fn write(self: *Object, changes: []const Change, merged: []const u8, of_file: []const u8) Error![]const u8 {
+    fn write(self: *Object, changes: []const Change, merged: []const u8, of_file: []const u8) Error![]u8 {
         var out = std.ArrayList(u8).init(self.allocator);
         try out.appendSlice(self.bytes);
         var moved = std.AutoHashMap(Place, usize).init(self.allocator);
@@ -221,6 +239,12 @@ fn addHeader(out: *std.ArrayList(u8), name: u32, flags: u64, offset: usize, size
     put(u64, out.items, at + 32, size);
     put(u64, out.items, at + 48, 1);
     if (flags & elf.SHF_MERGE != 0) put(u64, out.items, at + 56, 1);
+}
+
+/// Whether a symbol that is defined is a function that initializes a module, and other libraries do not see it.
+fn isHiddenInit(name: []const u8, symbol: []const u8) bool {
+    return std.mem.startsWith(u8, name, init_prefix) and symbol[4] == (elf.STB_GLOBAL << 4) | elf.STT_FUNC and
+        symbol[5] & visibility != 0;
 }
 
 /// The text at an offset, which a zero byte ends.
