@@ -35,7 +35,7 @@ identity = library.name.partition(".")[0]
 if abi and (abi == "cxx11") != torch.compiled_with_cxx11_abi():
     sys.stderr.write("torch has the other C++ ABI\n")
     sys.exit(78)
-if sysconfig.get_config_var("Py_GIL_DISABLED"):  # as a variant's own _ops.py
+if ".abi3." in library.name and sysconfig.get_config_var("Py_GIL_DISABLED"):  # as a variant's own _ops.py
     torch.ops.load_library(library)
 else:
     load(identity, library)
