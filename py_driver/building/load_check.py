@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from py_driver.output import Output
 
 _CPU: Final = "cpu"
+_ABI3: Final = ".abi3.so"
 _PATIENCE: Final = 300
 """How many seconds torch and a variant may take to be imported."""
 
@@ -94,7 +95,7 @@ def check_loads(variants: Sequence[Built], output: Output, interpreters: Sequenc
 
 def _extensions(built: Built) -> Iterator[tuple[Path, Path]]:
     """The library of a variant that Python imports, if it has one, and the file that says that it was loaded."""
-    for extension in built.path.glob(f"*{built.variant.library_suffix or ABI3}"):
+    for extension in built.path.glob(f"*{built.variant.library_suffix or _ABI3}"):
         digest = hashlib.sha256(extension.read_bytes())
         for source in sorted(built.path.rglob("*.py")):
             digest.update(source.read_bytes())
