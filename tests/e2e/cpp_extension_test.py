@@ -151,7 +151,7 @@ def test_processes_beside_each_other_and_a_later_one(environment: Environment) -
 
 
 def test_torch_need_not_be_imported_first(environment: Environment) -> None:
-    text = "py::dict told() { py::dict found; found[py::str(\"a\")] = 1; return found; }"
+    text = 'py::dict told() { py::dict found; found[py::str("a")] = 1; return found; }'
     call = f"import {OURS} as e; print(e.load_inline('told', {text!r}, functions='told').told())"
     done = environment.run("-c", call)
     assert (done.returncode, done.stdout) == (0, "{'a': 1}\n"), done.stderr

@@ -1,4 +1,4 @@
-"""Integers and pointers that overflow in a setup.py's C and C++ wrap around, as with the flags of Python that pip uses."""
+"""Integers and pointers that overflow in a setup.py's C and C++ wrap around, as with the flags of Python."""
 
 from __future__ import annotations
 
