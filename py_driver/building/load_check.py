@@ -9,10 +9,12 @@ import hashlib
 import signal
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.building.installed_torch import fits, importable_torch
 from py_driver.errors import Code, error
+from py_driver.matrix.installed_python import find_interpreter, version_of
 from py_driver.output import counted
 from py_driver.resources import resource
 from py_driver.system.cache import cache_root, storage_errors
@@ -20,14 +22,15 @@ from py_driver.system.environment import curated
 from py_driver.system.venv import made
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Sequence
 
     from py_driver.building.build import Built
     from py_driver.building.installed_torch import Torch
+    from py_driver.matrix.pythons import Python
     from py_driver.output import Output
 
 _CPU: Final = "cpu"
+_ABI3: Final = ".abi3.so"
 _PATIENCE: Final = 300
 """How many seconds torch and a variant may take to be imported."""
 
@@ -49,12 +52,13 @@ class _Loaded(NamedTuple):
     lacks: str = ""
 
 
-def check_loads(variants: Sequence[Built], output: Output) -> None:
+def check_loads(variants: Sequence[Built], output: Output, interpreters: Sequence[str] = ()) -> None:
     """Load variants.
 
     Args:
         variants: what was built.
         output: where it is told what was loaded, and what could not be.
+        interpreters: further ones that may have a torch.
 
     Raises:
         DriverError: LOAD_FAILED for the first that fails; NO_SPACE or PERMISSION if the cache cannot be written.
@@ -64,7 +68,8 @@ def check_loads(variants: Sequence[Built], output: Output) -> None:
     ]
     if not new:
         return
-    torches = [*_torches()]
+    pythons = dict.fromkeys(built.variant.python for built, _, _ in new if built.variant.python)
+    torches = [*_torches([*interpreters, *_of_versions(pythons)])]
     rest = 0
     for built, extension, mark in new:
         torch = next((torch for torch in torches if _fits(torch, built)), None)
@@ -75,7 +80,8 @@ def check_loads(variants: Sequence[Built], output: Output) -> None:
                 task.done("failed" if loaded.wrong else loaded.lacks or "done")
             if loaded.wrong:
                 message = f"{built.variant.name} cannot be loaded in torch {torch.version}: {loaded.wrong}"
-                raise error(Code.LOAD_FAILED, message, help=f"it stays in {built.path}; do not publish it")
+                stays = f"it stays in {built.path}; do not publish it"
+                raise error(Code.LOAD_FAILED, message, help="no wheel was written" if pythons else stays)
         if loaded is None:
             rest += 1
             continue
@@ -83,27 +89,37 @@ def check_loads(variants: Sequence[Built], output: Output) -> None:
             mark.parent.mkdir(parents=True, exist_ok=True)
             mark.touch()
     if rest:
-        output.say(f"{counted(rest, 'variant')} not loaded here for lack of a matching torch; `driver demo` loads one")
+        lacking = "their Python with a matching torch" if pythons else "a matching torch; `driver demo` loads one"
+        output.say(f"{counted(rest, 'variant')} not loaded here for lack of {lacking}")
 
 
 def _extensions(built: Built) -> Iterator[tuple[Path, Path]]:
     """The library of a variant that Python imports, if it has one, and the file that says that it was loaded."""
-    for extension in built.path.glob("*.abi3.so"):
+    for extension in built.path.glob(f"*{built.variant.library_suffix or _ABI3}"):
         digest = hashlib.sha256(extension.read_bytes())
         for source in sorted(built.path.rglob("*.py")):
             digest.update(source.read_bytes())
         yield extension, cache_root() / "loaded" / digest.hexdigest()
 
 
-def _torches() -> Iterator[Torch]:
-    """Those that are there: that of the user's Python, then those of the environments that the driver has made."""
-    for named in ("", *map(str, made("load"))):
+def _torches(interpreters: Sequence[str]) -> Iterator[Torch]:
+    """Those that are there: of the user's Python, of further ones, of the environments that the driver has made."""
+    for named in dict.fromkeys(("", *interpreters, *map(str, made("load")))):
         if (torch := importable_torch(named)) is not None:
             yield torch
 
 
+def _of_versions(pythons: Iterable[Python]) -> list[str]:
+    """The interpreters that are installed for some Pythons."""
+    found = [find_interpreter(python.version) for python in pythons]
+    return [str(interpreter) for interpreter in found if interpreter]
+
+
 def _fits(torch: Torch, built: Built) -> bool:
     """Whether a torch can load a variant; one that was built for GPUs loads what is for the CPU, too."""
+    python = built.variant.python
+    if python and version_of(Path(torch.python)) != python.version:
+        return False
     configuration = built.variant.configuration
     return fits(replace(torch, backend=_CPU) if configuration.backend == _CPU else torch, configuration)
 

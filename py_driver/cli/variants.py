@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_variants, releases_of, words_of
+from py_driver.cli.bindings import EVERY, add_bindings, all_pythons, bindings_of, pythons_of_build_toml
 from py_driver.cli.projects import exit_code, for_each, projects_of, summary
 from py_driver.errors import ExitCode
 from py_driver.output import printable
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from py_driver.cli import Subparsers
+    from py_driver.matrix.releases import Releases
     from py_driver.matrix.select import Words
     from py_driver.matrix.toolkits import Archs
     from py_driver.output import Output
+    from py_driver.plan.for_pythons import Pythons
     from py_driver.plan.plan import Plan, Variant
 
 _HEADER = ("variant", "default", "archs")
+_WHEEL = "wheel"
+
+
+class _Listed(NamedTuple):
+    """What is listed of a project.
+
+    Attributes:
+        plan: with the variants.
+        wheels: the wheels that each variant is in, by its name, if the project is bound by pybind11; else None.
+    """
+
+    plan: Plan
+    wheels: Mapping[str, Sequence[str]] | None = None
 
 
 def add(subparsers: Subparsers) -> None:
@@ -35,43 +51,83 @@ def add(subparsers: Subparsers) -> None:
         action="store_true",
         help="show the requested, built and excluded architectures of each section, with reasons",
     )
+    add_bindings(parser, EVERY)
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
     """Print the variants; the exit code.
 
     Raises:
-        DriverError: all that `plan_directory` raises; with several projects only what is wrong for all of them.
+        DriverError: all that `plan_directory` and `_for_pythons` raise; USAGE for options that mean nothing with a
+            build.toml; with several projects only what is wrong for all of them.
     """
     from py_driver.plan.plan import plan_directory
 
     projects = projects_of(args)
     releases = releases_of(args)
     words = words_of(args, several=projects is not None)
+    pythons = bindings_of(args, releases.matrix, all_pythons).pythons if pythons_of_build_toml(args) else None
 
-    def planned(path: Path) -> Plan:
+    def planned(path: Path) -> _Listed:
+        if pythons is not None:
+            return _for_pythons(path, releases, words, pythons, args)
         plan = plan_directory(path, releases, strict_archs=args.strict_archs)
-        return _narrowed(plan, args.variant, words) if words.given or args.variant else plan
+        return _Listed(_narrowed(plan, args.variant, words) if words.given or args.variant else plan)
 
+    header = [*_HEADER, *([] if pythons is None else [_WHEEL])]
     if projects is None:
-        plan = planned(args.directories[0])
+        listed = planned(args.directories[0])
         if args.json:
-            output.json(_as_json(plan))
+            output.json(_as_json(listed))
         else:
-            output.table(_HEADER, _rows(plan, args))
-            _show_rest([plan], args, output)
+            output.table(header, _rows(listed, args))
+            _show_rest([listed], args, output)
         return ExitCode.OK
     outcomes = for_each(projects, planned, output)
     if args.json:
         output.json({"projects": [outcome.as_json(_as_json) for outcome in outcomes]})
     else:
-        plans = [(str(outcome.directory), outcome.value) for outcome in outcomes if outcome.value]
-        if plans:
-            rows = [[printable(name), *row] for name, plan in plans for row in _rows(plan, args)]
-            output.table(["project", *_HEADER], rows)
-        _show_rest([plan for _, plan in plans], args, output)
+        found = [(str(outcome.directory), outcome.value) for outcome in outcomes if outcome.value]
+        if found:
+            rows = [[printable(name), *row] for name, listed in found for row in _rows(listed, args)]
+            output.table(["project", *header], rows)
+        _show_rest([listed for _, listed in found], args, output)
         output.say(summary(outcomes, "planned"))
     return exit_code(outcomes)
+
+
+def _for_pythons(
+    directory: Path, releases: Releases, words: Words, pythons: Pythons, args: argparse.Namespace
+) -> _Listed:
+    """The variants that `driver wheel --binding pybind` builds of a project, and the wheels that it makes of them.
+
+    Args:
+        directory: of the project.
+        releases: to build for.
+        words: which variants the command line means, besides globs.
+        pythons: to build for.
+        args: the command line.
+
+    Raises:
+        DriverError: what reading the project raises; NO_SUCH_VARIANT; UNSUPPORTED for what pybind11 cannot bind, or
+            for variants for several CPUs.
+    """
+    from py_driver.building.selection import choose
+    from py_driver.plan.for_pythons import for_pythons
+    from py_driver.plan.plan import make_plan
+    from py_driver.plan.project import load
+    from py_driver.publishing.python_wheels import python_wheels
+
+    project = load(directory, releases, pybind=True)
+    plan = make_plan(project, releases.matrix, strict_archs=args.strict_archs)
+    every = args.all and not args.variant
+    chosen = _narrowed(plan, (), words).variants if every else choose(plan, args.variant, words)
+    plan = for_pythons(plan, chosen, releases.matrix, pythons)
+    wheels: dict[str, list[str]] = {}
+    for wheel in python_wheels(project.manifest, plan.variants):
+        for variant in wheel.variants:
+            wheels.setdefault(variant.name, []).append(wheel.name)
+    return _Listed(plan, wheels)
 
 
 def _narrowed(plan: Plan, patterns: Sequence[str], words: Words) -> Plan:
@@ -95,28 +151,31 @@ def _narrowed(plan: Plan, patterns: Sequence[str], words: Words) -> Plan:
     return plan._replace(variants=tuple(variants))
 
 
-def _shown(plan: Plan, args: argparse.Namespace) -> list[Variant]:
-    """The default variants of a plan; all with `--all` or patterns, or if no variant is built by default."""
+def _shown(listed: _Listed, args: argparse.Namespace) -> list[Variant]:
+    """The default variants of a project; all with `--all` or patterns, in wheels, or if none is built by default."""
+    plan, wheels = listed
     default = [variant for variant in plan.variants if variant.default]
-    return list(plan.variants) if args.all or args.variant or not default else default
+    every = args.all or args.variant or wheels is not None or not default
+    return list(plan.variants) if every else default
 
 
-def _rows(plan: Plan, args: argparse.Namespace) -> list[list[str]]:
-    """The rows of the table, for the variants of a plan."""
-    return [
-        [variant.name, "yes" if variant.default else "on request", variant.shown_archs]
-        for variant in _shown(plan, args)
-    ]
+def _rows(listed: _Listed, args: argparse.Namespace) -> list[list[str]]:
+    """The rows of the table, for the variants of a project."""
+    rows = []
+    for variant in _shown(listed, args):
+        row = [variant.name, "yes" if variant.default else "on request", variant.shown_archs]
+        rows += [row] if listed.wheels is None else [[*row, wheel] for wheel in listed.wheels[variant.name]]
+    return rows
 
 
-def _show_rest(plans: Sequence[Plan], args: argparse.Namespace, output: Output) -> None:
+def _show_rest(projects: Sequence[_Listed], args: argparse.Namespace, output: Output) -> None:
     """Print what follows the table: how many variants are not in it, and what explains plans."""
-    if more := sum(len(plan.variants) - len(_shown(plan, args)) for plan in plans):
+    if more := sum(len(listed.plan.variants) - len(_shown(listed, args)) for listed in projects):
         output.say(f"{more} more on request: `driver variants --all` lists them")
-    for plan in plans if args.explain else ():
-        if len(plans) > 1:
-            output.data(f"\n{plan.name}")
-        _explain(plan, _shown(plan, args), output)
+    for listed in projects if args.explain else ():
+        if len(projects) > 1:
+            output.data(f"\n{listed.plan.name}")
+        _explain(listed.plan, _shown(listed, args), output)
 
 
 def _sections(plan: Plan, variant: Variant) -> list[tuple[str, Archs]]:
@@ -126,9 +185,10 @@ def _sections(plan: Plan, variant: Variant) -> list[tuple[str, Archs]]:
     return [(name, archs) for name, archs in found if archs is not None]
 
 
-def _as_json(plan: Plan) -> dict[str, Any]:
+def _as_json(listed: _Listed) -> dict[str, Any]:
     from py_driver.matrix.configurations import spell
 
+    plan, wheels = listed
     variants = [
         {
             "variant": variant.name,
@@ -147,6 +207,7 @@ def _as_json(plan: Plan) -> dict[str, Any]:
                 }
                 for name, archs in _sections(plan, variant)
             ],
+            **({} if wheels is None else {"wheels": wheels[variant.name]}),
         }
         for variant in plan.variants
     ]

@@ -301,7 +301,8 @@ def _make_for_pythons(  # noqa: PLR0913  (as `_make`)
         raise error(Code.USAGE, message, help=f"call it without {option}")
     pythons = bindings_of(args, releases.matrix, all_pythons).pythons
     options = replace(options_of(args), words=words, pythons=pythons)
-    wheels = make_python_wheels(directory, args.variant, releases, args.out, taken, options, output)
+    interpreters = [word for word in args.python if "/" in word]
+    wheels = make_python_wheels(directory, args.variant, releases, args.out, taken, options, output, interpreters)
     if not args.json:
         show(wheels.done, output)
     taken |= dict.fromkeys(wheels.contents, directory)

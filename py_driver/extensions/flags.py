@@ -46,6 +46,9 @@ _ASSERTS: Final = "-UNDEBUG"
 """The rules define NDEBUG. So do the flags of Python, which setuptools gives to compilers of C and C++; nvcc and hipcc
 do not get them from torch's BuildExtension, nor any compiler from CMake, whose build types have their own."""
 
+_OF_SETUPTOOLS: Final = (*facts("compilers")["SETUPTOOLS_FLAGS"],)
+"""What the flags of Python change besides, for the compilers that get them: before those of a module."""
+
 _HIP_ARCH: Final = ("--offload-arch", "--amdgpu-target")
 _NAME_ARCHS: Final = "name the architectures, or set TORCH_CUDA_ARCH_LIST"
 _ARCH: Final = ("-arch", "--gpu-architecture")
@@ -177,8 +180,8 @@ def read_flags(module: Module, family: str, standard: int, span: Span, findings:
     cuda_targets, cuda_macros = _take_targets(macros)
     nvcc_targets, nvcc_flags = _take_targets(nvcc_flags)
     cxx = read_cxx_flags(findings, _texts(cxx_flags, span)) if False in kinds else ()
-    asserts = () if module.builder else (_ASSERTS,)
-    before = [*_undefined(own_family), *asserts, *_of_torch(family, "flags"), *own]
+    of_python = _OF_SETUPTOOLS if module.builder else (_ASSERTS,)
+    before = [*_undefined(own_family), *of_python, *_of_torch(family, "flags"), *own]
     if family == "rocm":
         archs, hip = _hip_flags(cuda_macros, nvcc_flags, span, findings) if True in kinds else (None, ())
         of_torch = [*_of_torch(family, "flags"), *_of_torch(family, "device-flags")]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from py_driver.matrix.facts import facts
 from py_driver.system.files import is_file
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from py_driver.plan.plan import Plan
 
 _BOUND: Final = frozenset({"pybind", "torch"})
+_OF_SETUPTOOLS: Final = frozenset(facts("compilers")["SETUPTOOLS_FLAGS"])
+"""Flags that the header is compiled with, and so are those that use it."""
+
 _SAME: Final = re.compile(r"-D\S+|-U\S+|-w|-W(?![alp],)\S*|-O3|-std=c\+\+\d+")
 """Flags with which the header is the same: rules/private/compile.bzl says how it is made, and the compile program
 compares the last `-std` with that of torch's release."""
@@ -48,4 +52,4 @@ def _fits(group: Group, plan: Plan, directory: Path) -> bool:
 
 
 def _are_same(flags: Sequence[str]) -> bool:
-    return all(_SAME.fullmatch(flag) for flag in flags)
+    return {*flags} >= _OF_SETUPTOOLS and all(flag in _OF_SETUPTOOLS or _SAME.fullmatch(flag) for flag in flags)

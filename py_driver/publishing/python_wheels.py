@@ -11,18 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.building.build import build
+from py_driver.building.load_check import check_loads
 from py_driver.plan.project import load
 from py_driver.publishing.release import read_built
 from py_driver.publishing.wheel import check_unclaimed, make_wheel, wheel_name
 from py_driver.system.files import writing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from py_driver.building.build import Build, Built, Options
+    from py_driver.building.build import Build, Options
+    from py_driver.manifest.model import Manifest
     from py_driver.matrix.pythons import Python
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
+    from py_driver.plan.plan import Variant
 
 
 class PythonWheels(NamedTuple):
@@ -37,6 +40,20 @@ class PythonWheels(NamedTuple):
     contents: Mapping[Path, Sequence[str]]
 
 
+class PythonWheel(NamedTuple):
+    """The wheel of a project for one Python.
+
+    Attributes:
+        name: of the file.
+        python: which.
+        variants: that are in it.
+    """
+
+    name: str
+    python: Python
+    variants: tuple[Variant, ...]
+
+
 def make_python_wheels(  # noqa: PLR0913  (whose, of what, where to, beside which others, how, and where it is shown)
     directory: Path,
     patterns: Sequence[str],
@@ -45,8 +62,9 @@ def make_python_wheels(  # noqa: PLR0913  (whose, of what, where to, beside whic
     taken: Mapping[Path, Path],
     options: Options,
     output: Output,
+    interpreters: Sequence[str] = (),
 ) -> PythonWheels:
-    """Build variants of a project for each Python, and write the wheel of each Python.
+    """Build variants of a project for each Python, load them, and write the wheel of each Python.
 
     Args:
         directory: of the project.
@@ -56,33 +74,42 @@ def make_python_wheels(  # noqa: PLR0913  (whose, of what, where to, beside whic
         taken: the projects whose wheels are there, by the paths of these.
         options: how; they name the Pythons.
         output: where progress is shown.
+        interpreters: as of `check_loads`.
 
     Raises:
-        DriverError: what `build` and `make_wheel` raise; FOREIGN_FILE if the wheel of another project has the name of
-            one; NO_SPACE or PERMISSION.
+        DriverError: what `build`, `check_loads` and `make_wheel` raise; FOREIGN_FILE if the wheel of another project
+            has the name of one; NO_SPACE or PERMISSION.
     """
     manifest = load(directory, releases, pybind=True).manifest
     with tempfile.TemporaryDirectory(prefix="driver-") as scratch:
         done = build(directory, patterns, releases, output, replace(options, destination=Path(scratch)))
+        check_loads(done.variants, output, interpreters)
+        places = {built.variant.name: built.path for built in done.variants}
         contents: dict[Path, list[str]] = {}
-        for python, variants in by_python(done.variants).items():
-            shipped = [read_built(built.path) for built in variants]
-            names = [variant.name for variant in shipped]
-            path = out / wheel_name(manifest, names, python=python)
+        for wheel in python_wheels(manifest, [built.variant for built in done.variants]):
+            shipped = [read_built(places[variant.name]) for variant in wheel.variants]
+            path = out / wheel.name
             check_unclaimed(path, directory, taken)
             with writing(out):
                 out.mkdir(parents=True, exist_ok=True)
-                make_wheel(manifest, shipped, path, python=python)
-            contents[path] = names
+                make_wheel(manifest, shipped, path, python=wheel.python)
+            contents[path] = [variant.name for variant in shipped]
     return PythonWheels(done, contents)
 
 
-def by_python(variants: Iterable[Built]) -> dict[Python, list[Built]]:
-    """Variants by the Python that they are for; those with Python files alone are for each.
+def python_wheels(manifest: Manifest, variants: Sequence[Variant]) -> list[PythonWheel]:
+    """The wheel of each Python, with the variants for it; those with Python files alone are in each.
 
     Args:
-        variants: that were built.
+        manifest: of the project.
+        variants: of the plan for some Pythons.
+
+    Raises:
+        DriverError: UNSUPPORTED if the variants are for several CPUs.
     """
-    listed = list(variants)
-    pythons = dict.fromkeys(built.variant.python for built in listed if built.variant.python)
-    return {python: [built for built in listed if built.variant.python in {None, python}] for python in pythons}
+    wheels = []
+    for python in dict.fromkeys(variant.python for variant in variants if variant.python):
+        own = tuple(variant for variant in variants if variant.python in {None, python})
+        name = wheel_name(manifest, [variant.identifier for variant in own], python=python)
+        wheels.append(PythonWheel(name, python, own))
+    return wheels

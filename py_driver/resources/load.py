@@ -35,9 +35,11 @@ identity = library.name.partition(".")[0]
 if abi and (abi == "cxx11") != torch.compiled_with_cxx11_abi():
     sys.stderr.write("torch has the other C++ ABI\n")
     sys.exit(78)
-if sysconfig.get_config_var("Py_GIL_DISABLED"):  # as a variant's own _ops.py
+# Two modules of one library would both register the classes of pybind11: then the package imports it.
+once = what == "package" and ".abi3." not in library.name
+if ".abi3." in library.name and sysconfig.get_config_var("Py_GIL_DISABLED"):  # as a variant's own _ops.py
     torch.ops.load_library(library)
-else:
+elif not once:
     load(identity, library)
 if what == "package":
     try:
@@ -45,5 +47,7 @@ if what == "package":
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith(f"{identity}_package"):
             raise
+        if once and f"{identity}_package.{identity}" not in sys.modules:
+            load(identity, library)
         sys.stderr.write(f"its library is; its Python package needs `{missing.name}`, which is not there\n")
         sys.exit(77)

@@ -54,3 +54,8 @@ TVM_FFI_DEFINES = ["TVM_FFI_EXTENSION_NAME=TORCH_EXTENSION_NAME"]
 # The directories of CUTLASS: the library, and the utilities for the host side, which kernels use for packed strides and the
 # like.
 CUTLASS_INCLUDES = ["include", "tools/util/include"]
+
+# The flags of C and C++ that Python's own CFLAGS bring into every build of setuptools (`sysconfig.get_config_var("CFLAGS")`),
+# and that change what sources mean: signed integers and pointers wrap around. `-fwrapv` up to Python 3.11, this one from 3.12
+# on, which clang and gcc read as `-fwrapv -fwrapv-pointer`; it serves wheels for all of them.
+SETUPTOOLS_FLAGS = ["-fno-strict-overflow"]

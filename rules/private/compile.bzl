@@ -1,7 +1,7 @@
 """The action that compiles one C++ source, and the flags that it shares with those of CUDA sources."""
 
 load("//rules/facts:backends.bzl", "OTHER_LANGUAGES")
-load("//rules/facts:compilers.bzl", "CXX_STANDARD", "VISIBILITY")
+load("//rules/facts:compilers.bzl", "CXX_STANDARD", "SETUPTOOLS_FLAGS", "VISIBILITY")
 load(":actions.bzl", "dirname", "package_path")
 load(":gcc.bzl", "gcc_compiler")
 load(":hipify.bzl", "hip_name", "renamed")
@@ -372,7 +372,7 @@ def precompiled_command(job, args, header, text):
     arguments.add_all([job.cc.compiler, job.registration], map_each = _repository_prefix_map)
     arguments.add("-ffile-prefix-map=%s/=" % job.torch.root)
     arguments.add_all(job.cc.includes, before_each = "-isystem")
-    arguments.add_all(["-DNDEBUG", _HAS_EXTENSION_HEADER])
+    arguments.add_all(["-DNDEBUG", _HAS_EXTENSION_HEADER] + SETUPTOOLS_FLAGS)
     arguments.add_all(_cxx_abi(job))
     arguments.add_all([job.registration, job.binding.marker], map_each = dirname, before_each = "-I")
     arguments.add(job.torch.needed, format = "--needed-headers=%s")

@@ -13,6 +13,9 @@ import pytest
 from clone import CPU, PROJECTS, copy_project
 
 from py_driver import __main__
+from py_driver.building.installed_torch import python_for
+from py_driver.errors import ExitCode
+from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
 from py_driver.system.venv import ensure_venv
@@ -49,7 +52,10 @@ def wheels(out: Path) -> list[Path]:
     return sorted(out.glob("*.whl"))
 
 
-def test_a_wheel_for_one_python_is_imported_and_called(project: Path, tmp_path: Path) -> None:
+def test_a_wheel_for_one_python_is_imported_and_called(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    python_for([parse(CPU)], Releases(), Output())  # an environment of this Python with torch is there
     words = [
         "wheel",
         str(project),
@@ -59,6 +65,7 @@ def test_a_wheel_for_one_python_is_imported_and_called(project: Path, tmp_path: 
         f"--out={tmp_path / 'out'}",
     ]
     assert __main__.main(words) == 0
+    assert f"loading {CPU}-cp311 in torch 2.13" in capsys.readouterr().err
     [wheel] = wheels(tmp_path / "out")
     assert wheel.name == "bound-1.0+torch213.cxx11.cpu-cp311-cp311-manylinux_2_28_x86_64.whl"
     with zipfile.ZipFile(wheel) as archive:
@@ -70,6 +77,21 @@ def test_a_wheel_for_one_python_is_imported_and_called(project: Path, tmp_path: 
     subprocess.run([python, "-c", CALLS], env=environ, check=True)
     assert not (project / "build").exists()
     assert __main__.main(["abi-check", str(wheel)]) == 0
+
+
+def test_no_wheel_is_written_of_what_cannot_be_loaded(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = copy_project(project, tmp_path / "bound")
+    binding = broken / "torch-ext" / "torch_binding.cpp"
+    before = '  m.def("scale"'
+    binding.write_text(binding.read_text().replace(before, f'  throw py::value_error("no such table");\n{before}'))
+    words = ["--binding=pybind", "--python=3.11,3.13", f"--variant={CPU}", f"--out={tmp_path / 'out'}"]
+    assert __main__.main(["wheel", str(broken), *words]) == ExitCode.LOAD
+    said = capsys.readouterr().err
+    assert f"{CPU}-cp311 cannot be loaded in torch 2.13: ImportError: no such table\n" in said
+    assert "help: no wheel was written" in said
+    assert not (tmp_path / "out").exists()
 
 
 def test_editors_find_the_headers_of_the_python(project: Path) -> None:

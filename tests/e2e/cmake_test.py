@@ -11,7 +11,7 @@ from setup_projects import CPU, CU130, RELEASES, fault, record, write_project
 from py_driver import __main__
 from py_driver.building.build import Options
 from py_driver.building.extension import plan_extension
-from py_driver.errors import Code
+from py_driver.errors import Code, DriverError
 from py_driver.extensions.binding import Bindings
 from py_driver.output import Output
 from py_driver.recording.recorder import Recorded
@@ -75,6 +75,30 @@ def test_a_module_of_cmake_is_recorded_and_planned(tmp_path: Path) -> None:
     [plan] = extension.plans
     assert [variant.module for variant in plan.variants] == ["thing._C"]
     assert extension.notes == ()
+
+
+def test_the_cpu_of_this_machine_is_refused(tmp_path: Path) -> None:
+    """Also where the project asks whether the compiler knows the flag, and in host code of CUDA sources."""
+    lists = f"""{HEAD}
+    enable_language(CUDA)
+    include(CheckCXXCompilerFlag)
+    check_cxx_compiler_flag(-march=native HAS_NATIVE)
+    if(HAS_NATIVE)
+      set(CMAKE_CXX_FLAGS "-O3 -march=native")
+    endif()
+    {MODULE.replace("a.cpp", "a.cpp b.cu")}
+    target_compile_options(_C PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-mtune=native>")
+    """
+    directory, output = project(tmp_path, lists), Output(io.StringIO(), io.StringIO())
+    with pytest.raises(DriverError) as failure:
+        plan_extension(directory, (CU130,), RELEASES, output, Options(), Bindings("", lambda _: ()))
+    found = failure.value.diagnostics
+    assert [diagnostic.message for diagnostic in found] == [
+        "the flag `-march=native` is not admitted in the options for C++",
+        "the flag `-Xcompiler=-mtune=native` is not admitted in the options for CUDA",
+    ]
+    reason = "name the instruction set: the result must run on other machines"
+    assert {(diagnostic.code, diagnostic.help) for diagnostic in found} == {(Code.BAD_FLAG, reason)}
 
 
 @pytest.mark.slow

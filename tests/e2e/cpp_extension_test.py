@@ -150,6 +150,13 @@ def test_processes_beside_each_other_and_a_later_one(environment: Environment) -
     assert later.stderr == ""
 
 
+def test_torch_need_not_be_imported_first(environment: Environment) -> None:
+    text = 'py::dict told() { py::dict found; found[py::str("a")] = 1; return found; }'
+    call = f"import {OURS} as e; print(e.load_inline('told', {text!r}, functions='told').told())"
+    done = environment.run("-c", call)
+    assert (done.returncode, done.stdout) == (0, "{'a': 1}\n"), done.stderr
+
+
 def test_an_error_names_the_place_in_the_file_of_the_user(environment: Environment, base: Path) -> None:
     place = base / "jit" / "wrong"
     place.mkdir(parents=True)

@@ -387,12 +387,12 @@ def _target(*, cuda: bool) -> dict[str, Any]:
 def _import(
     inline: Inline, build_directory: str | os.PathLike[str] | None, *, verbose: bool, is_module: bool
 ) -> ModuleType | str:
-    """Build, and import what was built."""
+    """Build, and import what was built: in a process that has not imported torch yet, its libraries are found so."""
+    import torch
+
     parent = Path(build_directory).absolute() if build_directory else None
     path = inline.build(parent, verbose=verbose)
     if not is_module:
-        import torch
-
         found = [*path.glob("*.so")]
         if len(found) != 1:
             raise BuildError(f"{path} has {len(found)} libraries; one was to be built")

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -187,12 +188,16 @@ def copied(path: Path) -> str:
 
 
 def _checkout() -> list[tuple[str, int, int]]:
-    """The state of the driver's files, if DRIVER is that of a checkout, whose version says nothing; else empty."""
+    """The state of the driver's files, if DRIVER is that of a checkout, whose version says nothing; else empty.
+
+    Not of the directories: they change when Python puts its `__pycache__` there, in the first build of a new checkout.
+    """
     root = Path(os.environ.get(DRIVER, "")).absolute().parent
     if not (root / "py_driver" / "__main__.py").is_file():
         return []
     paths = sorted(path for part in _PARTS for path in (root / part).rglob("*") if "__pycache__" not in path.parts)
-    return [(str(path), status.st_size, status.st_mtime_ns) for path in paths if (status := path.lstat())]
+    states = ((str(path), path.lstat()) for path in paths)
+    return [(path, state.st_size, state.st_mtime_ns) for path, state in states if not stat.S_ISDIR(state.st_mode)]
 
 
 def _cache() -> Path:

@@ -129,7 +129,7 @@ def test_a_directory_of_tests_with_another_name_is_named(project: Path, capsys: 
     assert (code, "did you mean `p/test`?" in said) == (2, True)
 
 
-@pytest.mark.parametrize("command", ["build", "check", "gen", "ide", "wheel"])
+@pytest.mark.parametrize("command", ["build", "check", "gen", "ide", "variants", "wheel"])
 def test_a_python_is_refused_for_a_build_toml(project: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
     code, said = failure(capsys, command, str(project), "--python=3.13")
     assert code == 2
@@ -140,7 +140,7 @@ def test_a_python_is_refused_for_a_build_toml(project: Path, capsys: pytest.Capt
     ("command", "message"),
     [
         *((command, "the Hub takes one library for every Python (abi3)") for command in ("build", "gen")),
-        *((command, "no source for cuda has PYBIND11_MODULE") for command in ("check", "ide", "wheel")),
+        *((command, "no source for cuda has PYBIND11_MODULE") for command in ("check", "ide", "variants", "wheel")),
     ],
 )
 def test_pybind11_is_for_wheels_of_a_build_toml_that_uses_it(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clone import PROJECTS
 from jsonschema import Draft7Validator
 from results import faults
 
@@ -74,6 +75,43 @@ def test_a_key_that_is_not_described_is_a_fault(capsys: pytest.CaptureFixture[st
     del result["variants"][1]["sections"][0]["surprise"]
     del result["name"]
     assert faults("variants", result) == ["`driver variants`: $: 'name' is a required property"]
+
+
+def variants(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, list[str]]:
+    """The wheels of each variant that `driver variants --binding pybind` lists of a project."""
+    assert __main__.main(["variants", str(PROJECTS / "bound"), "--binding=pybind", "--json", *words]) == ExitCode.OK
+    result = json.loads(capsys.readouterr().out)
+    assert faults("variants", result) == []
+    return {variant["variant"]: variant["wheels"] for variant in result["variants"]}
+
+
+def test_wheels_for_a_python_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    manylinux = "manylinux_2_28_x86_64.whl"
+    one = variants(capsys, "--torch=2.13", "--backend=cpu", "--python=3.11,3.13")
+    assert one == {
+        f"torch213-cxx11-cpu-x86_64-linux-{tag}": [f"bound-1.0+torch213.cxx11.cpu-{tag}-{tag}-{manylinux}"]
+        for tag in ("cp311", "cp313")
+    }
+    # torch 2.13 has no wheel for the last of them.
+    several = variants(capsys, "--backend=cpu")
+    assert len(several) == 7
+    assert several["torch213-cxx11-cpu-x86_64-linux-cp311"] == [f"bound-1.0-cp311-cp311-{manylinux}"]
+    last = several["torch215-cxx11-cpu-x86_64-linux-cp315"]
+    assert last == [f"bound-1.0+torch215.cxx11.cpu-cp315-cp315-{manylinux}"]
+    every = variants(capsys, "--backend=cpu", "--python=3.11", "--all")
+    assert len(every) > len(variants(capsys, "--backend=cpu", "--python=3.11"))
+    assert "torch24-cxx98-cpu-x86_64-linux-cp311" in every
+
+
+def test_wheels_for_a_python_are_a_column(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--binding=pybind", "--torch=2.12,2.13", "--backend=cpu", "--python=3.13"]
+    assert __main__.main(["variants", str(PROJECTS / "bound"), *words]) == ExitCode.OK
+    said = capsys.readouterr()
+    header, *rows = (line.split() for line in said.out.splitlines())
+    assert header == ["variant", "default", "archs", "wheel"]
+    assert [row[0][:8] for row in rows] == ["torch213", "torch212"]
+    assert {row[-1] for row in rows} == {"bound-1.0-cp313-cp313-manylinux_2_28_x86_64.whl"}
+    assert "on request" not in said.err
 
 
 @pytest.mark.parametrize(

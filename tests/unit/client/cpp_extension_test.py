@@ -94,10 +94,11 @@ def test_architectures_and_the_driver_are_in_the_key(monkeypatch: pytest.MonkeyP
 
 
 def test_a_change_of_a_checkout_of_the_driver_is_another_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _written(tmp_path, {"driver": "", "py_driver/__main__.py": "", "rules/defs.bzl": "", "docs/index.md": ""})
+    files = ("driver", "py_driver/__main__.py", "py_driver/cli/a.py", "rules/defs.bzl", "docs/index.md")
+    _written(tmp_path, dict.fromkeys(files, ""))
     monkeypatch.setenv("RULES_TORCH_KERNELS_DRIVER", str(tmp_path / "driver"))
     first = _inline().key()
-    _written(tmp_path, {"docs/index.md": "changed", "py_driver/__pycache__/a.pyc": ""})
+    _written(tmp_path, {"docs/index.md": "changed", "py_driver/cli/__pycache__/a.pyc": ""})
     assert _inline().key() == first
     _written(tmp_path, {"rules/defs.bzl": "changed"})
     assert _inline().key() != first

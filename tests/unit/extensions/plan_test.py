@@ -180,6 +180,17 @@ def test_asserts_are_those_of_torchs_own_build(tmp_path: Path, identifier: str, 
         assert next(flag for flag in reversed(chosen) if "NDEBUG" in flag) == "-DNDEBUG"
 
 
+@pytest.mark.parametrize("builder", ["torch", "setuptools", ""])
+@pytest.mark.parametrize("identifier", [CU130, ROCM])
+def test_overflow_wraps_in_what_setuptools_compiles(tmp_path: Path, identifier: str, builder: str) -> None:
+    asked = module(builder=builder, cxx_flags=("-fstrict-overflow",))
+    made = plan(tmp_path, recorded(identifier, asked, arch_list="gfx942" if identifier == ROCM else "8.0"))
+    cpp, cuda = (next(group for group in made.groups if f".{kind}." in group.name) for kind in ("cpp", "cuda"))
+    found = [flag for flag in cpp.cxx_flags if "overflow" in flag]
+    assert found == [*(["-fno-strict-overflow"] if builder else []), "-fstrict-overflow"]
+    assert "-fno-strict-overflow" not in (cuda.cuda_flags or cuda.hip_flags)
+
+
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
@@ -204,7 +215,11 @@ def test_flags_choose_architectures(flags: tuple[str, ...], expected: tuple[str,
     ("fields", "code"),
     [
         ({"cxx_flags": ("-march=native",)}, Code.BAD_FLAG),
+        ({"cxx_flags": ("-mtune=native",)}, Code.BAD_FLAG),
+        ({"cxx_flags": ("-mcpu=native",), "builder": "setuptools"}, Code.BAD_FLAG),
         ({"nvcc_flags": ("-Xcompiler", "-march=native")}, Code.BAD_FLAG),
+        ({"nvcc_flags": ("-Xcompiler=-O3,-mtune=native",)}, Code.BAD_FLAG),
+        ({"nvcc_flags": ("--compiler-options", "'-mcpu=native'")}, Code.BAD_FLAG),
         ({"nvcc_flags": ("-arch=native",)}, Code.BAD_FLAG),
         ({"nvcc_flags": ("-ewp",)}, Code.BAD_FLAG),
         ({"nvcc_flags": ("-dlink",)}, Code.BAD_FLAG),

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FIRST = "#include <torch/extension.h>\n"
+WRAPS = "-fno-strict-overflow"
 
 
-def asks(directory: Path, text: str, *flags: str, depends: tuple[str, ...] = ("pybind", "torch")) -> bool:
+def asks(
+    directory: Path, text: str, *flags: str, depends: tuple[str, ...] = ("pybind", "torch"), of_python: str = WRAPS
+) -> bool:
     (directory / "main.cpp").write_text(text, encoding="utf-8")
     group = Group(
         name="objects",
@@ -25,7 +28,7 @@ def asks(directory: Path, text: str, *flags: str, depends: tuple[str, ...] = ("p
         sources=("main.cpp",),
         headers=(),
         includes=(),
-        cxx_flags=flags,
+        cxx_flags=(of_python, *flags),
         cuda_flags=(),
         hip_flags=(),
         depends=depends,
@@ -64,6 +67,13 @@ def test_flags_that_change_no_header(tmp_path: Path, flag: str) -> None:
 @pytest.mark.parametrize("flag", ["-O2", "-g", "-std=gnu++17", "-march=native", "-Wa,x", "-fopenmp", "-include", "a.h"])
 def test_flags_that_may_change_it(tmp_path: Path, flag: str) -> None:
     assert not asks(tmp_path, FIRST, flag)
+
+
+@pytest.mark.parametrize("of_python", ["-UNDEBUG", "-fwrapv"])
+def test_the_header_has_the_flags_of_setuptools(tmp_path: Path, of_python: str) -> None:
+    assert asks(tmp_path, FIRST)
+    assert not asks(tmp_path, FIRST, of_python=of_python)
+    assert not asks(tmp_path, FIRST, "-fstrict-overflow")
 
 
 def test_other_bindings(tmp_path: Path) -> None:
