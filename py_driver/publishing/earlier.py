@@ -16,7 +16,7 @@ from py_driver.plan.plan import make_plan
 from py_driver.plan.project import load
 from py_driver.publishing.git import checked_out
 from py_driver.publishing.provenance import Sources, read_statement, statement_path
-from py_driver.publishing.rebuild import Chosen, choices_of
+from py_driver.publishing.rebuild import Chosen, Place, choices_of
 from py_driver.publishing.release import target
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def of_commit(directory: Path, revision: str, releases: Releases, output: Output
         if not shared:
             message = f"the commit `{revision}` of {directory} has none of the variants in {directory / BUILD}"
             raise error(Code.FILE_MISSING, message, help="name a commit in which the project has them")
-        for how, variants in choices_of(directory, shared, Chosen()).items():
+        for how, variants in choices_of(Place(directory), shared, Chosen()).items():
             choices = Choices(cxx=how.cxx, compress=how.compress)
             build(there, [variant.name for variant in variants], releases, output, Options(choices=choices))
         yield there

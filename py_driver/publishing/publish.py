@@ -26,7 +26,7 @@ from py_driver.publishing.release import Changes, changes, make_file, read_to_sh
 from py_driver.publishing.release_record import recorded_changes
 from py_driver.publishing.shipment import check_libraries, committed
 from py_driver.publishing.shipped_statements import shipped_statements
-from py_driver.publishing.slices import INDEX, make_index, read_slices
+from py_driver.publishing.slices import INDEX, make_index, read_slices, slice_branch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -153,7 +153,7 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
 
         release = _Release(manifest, plan, releases.lock, commit)
         hub = Hub(repo_id)
-        own = [release(part.branch(branch), part.pairs, f"slices for {part.name}") for part in parts]
+        own = [release(slice_branch(branch, part.name), part.pairs, f"slices for {part.name}") for part in parts]
         with output.task(f"publishing to {repo_id}") as task:
             if not (options.dry_run or options.create_pr):
                 for name in (*(part.branch for part in own), branch):

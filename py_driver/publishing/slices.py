@@ -17,7 +17,7 @@ from py_driver.publishing.release import read_to_ship
 from py_driver.system.files import is_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from py_driver.matrix.lock import Lock
@@ -48,14 +48,6 @@ class Sliced(NamedTuple):
         """Each as planned and as it is."""
         return [*zip(self.variants, self.built, strict=True)]
 
-    def branch(self, variants: str) -> str:
-        """Where they go.
-
-        Args:
-            variants: the branch of the variants.
-        """
-        return f"{variants}-{self.name}"
-
 
 def read_slices(directory: Path, plan: Plan, lock: Lock) -> list[Sliced]:
     """All slices of a plan, from a project's `build-slices/`.
@@ -68,22 +60,50 @@ def read_slices(directory: Path, plan: Plan, lock: Lock) -> list[Sliced]:
     Raises:
         DriverError: FILE_MISSING if one is not there, or the plan has none; see `read_to_ship`.
     """
-    if not slice_names(plan):
-        message = "none of the variants has device code to slice"
-        raise error(Code.FILE_MISSING, message, help="choose a variant for CUDA or ROCm, or call without --slice")
-    missing = [
-        directory_of(directory, variant)
-        for variant in plan.variants
-        if variant.slice and not is_directory(directory_of(directory, variant))
-    ]
-    if missing:
-        message = f"{missing[0]} does not exist"
-        raise error(Code.FILE_MISSING, message, help="build the slices of these variants first: driver build --slice")
+    present_slices(plan, lambda variant: directory_of(directory, variant))
     found = []
     for name in slice_names(plan):
         variants = slices_of(plan, name)
         found.append(Sliced(name, variants, tuple(read_to_ship(directory, plan, variants, lock))))
     return found
+
+
+def present_slices(
+    plan: Plan, find: Callable[[Variant], Path], show: Callable[[Variant], str] | None = None
+) -> list[Variant]:
+    """All slices of a plan, if each is where it has to be.
+
+    Args:
+        plan: with the slices.
+        find: the directory of one.
+        show: what messages call that, of slices that are published; None for its path, of those that were built here.
+
+    Raises:
+        DriverError: FILE_MISSING if one is not there, or the plan has none.
+    """
+    slices = [variant for variant in plan.variants if variant.slice]
+    if not slices:
+        message = "none of the variants has device code to slice"
+        raise error(Code.FILE_MISSING, message, help="choose a variant for CUDA or ROCm, or call without --slice")
+    for variant in slices:
+        if is_directory(place := find(variant)):
+            continue
+        if show:
+            advice = "publish the slices of these variants first: driver publish --slice; or select others"
+            raise error(Code.FILE_MISSING, f"{show(variant)} does not exist", help=advice)
+        advice = "build the slices of these variants first: driver build --slice"
+        raise error(Code.FILE_MISSING, f"{place} does not exist", help=advice)
+    return slices
+
+
+def slice_branch(variants: str, name: str) -> str:
+    """The branch of the slices for a capability.
+
+    Args:
+        variants: the branch of the variants.
+        name: of the capability: `sm90`.
+    """
+    return f"{variants}-{name}"
 
 
 def make_index(known: bytes | None, branch: str, wholes: Iterable[BuiltVariant], slices: Sequence[Sliced]) -> bytes:
@@ -100,7 +120,7 @@ def make_index(known: bytes | None, branch: str, wholes: Iterable[BuiltVariant],
     for entry in listed.values():
         entry["variants"] = {name: about for name, about in entry["variants"].items() if name not in digests}
     for part in slices:
-        entry = listed.setdefault(part.name, {"branch": part.branch(branch), "variants": {}})
+        entry = listed.setdefault(part.name, {"branch": slice_branch(branch, part.name), "variants": {}})
         entry["variants"] |= {
             built.name: {
                 "archs": sorted(built.metadata["backend"]["archs"]),

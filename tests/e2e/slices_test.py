@@ -231,6 +231,57 @@ def test_a_slice_that_is_not_built_or_taken_for_a_whole_variant_is_refused(publi
     assert "its `slice` belongs to another build" in said
 
 
+def _verify(published: _Published, *words: str | Path, code: int) -> Any:  # noqa: ANN401  (JSON)
+    environ = {"HF_ENDPOINT": published.hub.address, "HF_HUB_DISABLE_XET": "1"}
+    options = ["--json", f"--variant={CU130}"] if published.project in words else ["--json"]
+    return json.loads(published.driver.run("verify", *words, *options, env=environ, code=code).stdout)
+
+
+def _changed(content: bytes) -> bytes:
+    return content[:-1] + bytes([content[-1] ^ 1])
+
+
+def test_slices_are_built_again_and_compared(published: _Published) -> None:
+    place = published.project / "build-slices"
+    [library] = (place / "sm80" / CU130).glob("*.so")
+    right = library.read_bytes()
+    library.write_bytes(_changed(right))
+    said = _verify(published, published.project, "--slice", code=1)
+    library.write_bytes(right)
+    found = {variant["place"]: variant["differences"] for variant in said["variants"]}
+    places = [published.project / "build" / CU130, *(place / name / CU130 for name in _SLICES)]
+    assert found == {str(path): [f"{library.name} has other bytes"] * (path == library.parent) for path in places}
+    assert [error["code"] for error in said["errors"]] == ["E403"]
+
+
+@pytest.mark.slow
+def test_slices_on_their_branches_are_built_again_and_compared(published: _Published) -> None:
+    repository = published.hub.repositories["me/relu"]
+    right = dict(published.files("v1-sm90"))
+    [library] = [path for path in right if path.startswith(f"build/{CU130}/") and path.endswith(".so")]
+    repository.put("v1-sm90", {**right, library: _changed(right[library])})
+    said = _verify(published, published.project, "--slice", "--published", "--repo-id=me/relu", code=1)
+    repository.put("v1-sm90", right)
+    found = {variant["variant"]: variant for variant in said["variants"]}
+    wrong = found.pop(f"{CU130}-sm90")
+    assert wrong["differences"] == [f"{Path(library).name} has other bytes"]
+    assert "/kernels/me/relu/tree/" in wrong["place"]
+    assert {*found} == {CU130, f"{CU130}-sm80", f"{CU130}-sm120"}
+    assert not any(variant["differences"] for variant in found.values())
+
+
+@pytest.mark.slow
+def test_wheels_of_slices_are_built_again_and_compared(published: _Published, tmp_path: Path) -> None:
+    for options in (["--slice"], ["--slice", "--variants"]):
+        published.driver.run("wheel", published.project, *options, f"--variant={CU130}", f"--out={tmp_path}")
+    wheels = sorted(tmp_path.glob("*.whl"))
+    assert len(wheels) == 2 * len(_SLICES) + 1
+    for some in ([wheel for wheel in wheels if "cu130.whl" in wheel.name or "-cu130" not in wheel.name], wheels[1:2]):
+        said = _verify(published, *some, f"--source={published.project}", code=0)
+        assert {variant["place"] for variant in said["variants"]} == {str(wheel) for wheel in some}
+        assert not any(variant["differences"] for variant in said["variants"])
+
+
 @pytest.mark.slow
 def test_slices_for_amd_have_the_code_of_one_architecture(clone: Driver, base: Path) -> None:
     project = copy_project(clone.root / "examples" / "relu", base / "amd" / "relu")
