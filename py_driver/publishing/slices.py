@@ -7,10 +7,12 @@ variant by the SHA-256: if the variant is published again without slices, none i
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from py_driver.building.variant_dir import directory_of
 from py_driver.errors import Code, error
+from py_driver.matrix.backends import ARCH, arch_order
 from py_driver.plan.metadata import METADATA
 from py_driver.plan.slices import slice_names, slices_of
 from py_driver.publishing.release import read_to_ship
@@ -132,6 +134,53 @@ def make_index(known: bytes | None, branch: str, wholes: Iterable[BuiltVariant],
         }
     kept = {name: entry for name, entry in listed.items() if entry["variants"]}
     return (json.dumps({"schema": _SCHEMA, "slices": kept}, indent=2, sort_keys=True) + "\n").encode()
+
+
+class SliceRow(NamedTuple):
+    """The slices for a capability, as a card lists them.
+
+    Attributes:
+        name: of the capability: `sm90`.
+        archs: the GPU architectures that they have code for, ascending.
+        variants: how many variants have such a slice.
+        smallest: the bytes of the smallest one.
+        largest: likewise.
+    """
+
+    name: str
+    archs: tuple[str, ...]
+    variants: int
+    smallest: int
+    largest: int
+
+
+def slice_rows(index: bytes | None, built: Iterable[BuiltVariant]) -> list[SliceRow]:
+    """The slices that a branch has, by capability.
+
+    Args:
+        index: of the branch; None if it has none.
+        built: variants that the branch has or gets. Slices of other builds of these are left out: nobody loads them.
+    """
+    digests = {variant.name: _digest(variant) for variant in built}
+    rows = []
+    for name, entry in sorted(_entries(index).items(), key=lambda item: (not item[0].startswith("sm"), *_by(item[0]))):
+        own = [
+            about
+            for variant, about in entry["variants"].items()
+            if isinstance(about, dict)
+            and about.get("variant-digest") == digests.get(variant, about.get("variant-digest"))
+        ]
+        archs = {arch for about in own for arch in about.get("archs", ()) if re.fullmatch(ARCH, str(arch))}
+        sizes = [size for about in own if isinstance(size := about.get("size"), int)]
+        if sizes and re.fullmatch(r"[a-z0-9]+", name):
+            ordered = tuple(sorted(archs, key=arch_order))
+            rows.append(SliceRow(name, ordered, len(own), min(sizes), max(sizes)))
+    return rows
+
+
+def _by(name: str) -> tuple[int, str]:
+    """The key that sorts names with numbers."""
+    return len(name), name
 
 
 def _digest(built: BuiltVariant) -> str:
