@@ -163,24 +163,22 @@ def slice_rows(index: bytes | None, built: Iterable[BuiltVariant]) -> list[Slice
     """
     digests = {variant.name: _digest(variant) for variant in built}
     rows = []
-    for name, entry in sorted(_entries(index).items(), key=lambda item: (not item[0].startswith("sm"), *_by(item[0]))):
+    entries = _entries(index)
+    for name in sorted(entries, key=lambda name: (len(name), name)):
         own = [
             about
-            for variant, about in entry["variants"].items()
+            for variant, about in entries[name]["variants"].items()
             if isinstance(about, dict)
+            and isinstance(about.get("size"), int)
+            and isinstance(about.get("archs"), list)
             and about.get("variant-digest") == digests.get(variant, about.get("variant-digest"))
         ]
-        archs = {arch for about in own for arch in about.get("archs", ()) if re.fullmatch(ARCH, str(arch))}
-        sizes = [size for about in own if isinstance(size := about.get("size"), int)]
+        archs = {arch for about in own for arch in about["archs"] if re.fullmatch(ARCH, str(arch))}
+        sizes = [about["size"] for about in own]
         if sizes and re.fullmatch(r"[a-z0-9]+", name):
             ordered = tuple(sorted(archs, key=arch_order))
             rows.append(SliceRow(name, ordered, len(own), min(sizes), max(sizes)))
     return rows
-
-
-def _by(name: str) -> tuple[int, str]:
-    """The key that sorts names with numbers."""
-    return len(name), name
 
 
 def _digest(built: BuiltVariant) -> str:
