@@ -197,7 +197,8 @@ def _extension(directory: Path, args: argparse.Namespace, output: Output, source
 
     check_no_further(args, directory)
     if args.slice:
-        raise error(Code.USAGE, f"--slice: {directory} has a setup.py, and no slices", help="call it without --slice")
+        advice = "make wheels for one GPU capability: --archs 9.0"
+        raise error(Code.USAGE, f"--slice: {directory} has a setup.py, and no slices", help=advice)
     if args.variants and args.merge:
         message = "--merge packs all variants into one wheel, and --variants makes one for each"
         raise error(Code.USAGE, message, help="leave out one of the two")
