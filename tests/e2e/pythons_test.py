@@ -89,6 +89,26 @@ def test_a_python_of_another_debian(clone: Driver, base: Path, tmp_path: Path, s
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.timeout(3600)
+def test_the_oldest_python(clone: Driver, base: Path, tmp_path: Path, site: Path) -> None:
+    path = _built(clone, base, "2.8")
+    python = debian_python("3.9", "bullseye", tmp_path)
+    out = tmp_path / "dist"
+    clone.run("wheel", path.parent, "--variant=torch28-cxx11-cpu-*", f"--out={out}")
+    [wheel] = out.iterdir()
+    done = installed(python, site, "torch==2.8.0", str(wheel))
+    assert done.returncode == 0, done.stderr
+    expected = {"free-threaded": False, "gil": [True, True], "right": [800, True], "imported": True}
+    done = python.run("-W", "ignore", "-c", _USE, paths=(path, site))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == expected
+    other = python.run("-c", "import relu", paths=(site,))
+    assert "torch28-cxx11-cpu-x86_64-linux is for the backend cpu" in other.stderr  # and PyPI's torch is for CUDA
+    refused = installed(python, tmp_path / "client", "--no-deps", _CLIENT)
+    assert refused.returncode == 1
+    assert "does not satisfy Python>=3.10" in refused.stderr
+
+
 @pytest.mark.timeout(7200)
 def test_a_free_threaded_python(clone: Driver, base: Path, tmp_path: Path, site: Path) -> None:
     path = _built(clone, base, "2.11")
