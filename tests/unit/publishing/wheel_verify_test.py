@@ -79,6 +79,21 @@ def test_a_variant_that_two_wheels_have_is_refused(tmp_path: Path) -> None:
         unpack_wheel(path, tmp_path)
 
 
+def test_slices_are_of_a_project_with_a_build_toml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "setup.py").touch()
+    project, path = str(tmp_path), str(wheel(tmp_path, "cp39-abi3", CPU))
+    refused = {
+        ("verify", project, "--slice"): "has a setup.py, and no slices",
+        ("verify", path, "--slice"): "a wheel of slices is compared as any other",
+        ("verify", project, "--slice", "--policy", "policy.toml"): "--slice: builders state whole variants",
+        ("wheel", project, "--slice"): "make wheels for one GPU capability: --archs 9.0",
+        ("wheel", project, "--variants", "--merge"): "--merge packs all variants into one wheel",
+    }
+    for words, said in refused.items():
+        assert __main__.main([*words]) == 2
+        assert said in capsys.readouterr().err
+
+
 def test_the_source_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["verify", str(wheel(tmp_path, "cp39-abi3", CPU))]) == 2
     assert "a wheel of a build.toml needs --source DIR" in capsys.readouterr().err
