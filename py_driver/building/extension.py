@@ -228,7 +228,7 @@ def build_extension(extension: Extension, releases: Releases, output: Output, op
     """
     if options.slices:
         message = f"--slice: {extension.directory} has a setup.py, and no slices"
-        raise error(Code.USAGE, message, help="build without --slice")
+        raise error(Code.USAGE, message, help="build for one capability: --archs 9.0")
     if options.report is not None:
         check_page(options.report)
     check_user_lock(releases)

@@ -166,8 +166,20 @@ def differences(source: Path, target: Path) -> tuple[str, ...]:
 def read_metadata(variant: Path) -> dict[str, Any] | None:
     """What the metadata.json of a variant says; None if none can be read, or it is no object."""
     try:
-        value = json.loads((variant / METADATA).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return as_object((variant / METADATA).read_bytes())
+    except OSError:
+        return None
+
+
+def as_object(text: bytes) -> dict[str, Any] | None:
+    """The object that a text of JSON is; None if it is none.
+
+    Args:
+        text: in UTF-8.
+    """
+    try:
+        value = json.loads(text.decode())
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 

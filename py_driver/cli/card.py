@@ -33,6 +33,9 @@ def add(subparsers: Subparsers) -> None:
         help="write a page instead: a single file, readable offline, with a picture of the variants",
     )
     parser.add_argument(
+        "--slice", action="store_true", help="also list the slices in build-slices/, as `driver publish --slice` does"
+    )
+    parser.add_argument(
         "--repo-id", metavar="OWNER/NAME", default="", help="repository on the Hub (default: from build.toml)"
     )
     parser.add_argument("--json", action="store_true", help="print the data of the card as JSON")
@@ -50,7 +53,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
     if args.html:
         check_page(args.html)
-    kernel = describe(args.directory, releases_of(args), output, repo_id=args.repo_id, strict_archs=args.strict_archs)
+    kernel = describe(
+        args.directory,
+        releases_of(args),
+        output,
+        repo_id=args.repo_id,
+        strict_archs=args.strict_archs,
+        slices=args.slice,
+    )
     for warning in kernel.warnings:
         output.warn(printable(warning))
     if args.html:

@@ -218,7 +218,7 @@ def wheels(
             pythons = dict.fromkeys(part.python for part in built if part.python)
             contents = [[part for part in built if part.python in {None, python}] for python in pythons or [None]]
         else:
-            paths = [pack(part, releases, archive, args.out) for part in built]
+            paths = [pack(part, releases, archive, args.out, labelled=args.variants) for part in built]
             contents = [[part] for part in built]
     for part in built:
         _, archs, ran, shared, cached, seconds = figures(part.modules, part.shown_archs)
@@ -253,7 +253,9 @@ def _built(  # noqa: PLR0913  (whose, which, and how)
 
     extension = plan_extension(directory, args.variant, releases, output, options, bindings, shown=shown)
     for configured in extension.configured:
-        check_skeleton(configured.recording.record, configured.recording.wheel)
+        check_skeleton(
+            configured.recording.record, configured.recording.wheel, labelled=getattr(args, "variants", False)
+        )
     if getattr(args, "merge", False):
         check_merge([Recorded(part.recording.record, part.recording.wheel) for part in extension.configured])
     with advising_pybind(extension):

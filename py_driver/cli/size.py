@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from py_driver.inspecting.size_groups import Group
     from py_driver.output import Output
 
-_WORDS: Final = ("section", "arch", "kernel", "instance", "function", "saving")
+_WORDS: Final = ("slice", "section", "arch", "kernel", "instance", "function", "saving")
 _ROWS: Final = 15
 _MOST: Final = 1 << 26
 """Bytes of device code that are compressed unasked: a minute's work."""
@@ -51,6 +51,11 @@ def add(subparsers: Subparsers) -> None:
         type=Path,
         default=[Path()],
         help="a project with built variants, a library, a wheel, or a directory of them (default: .)",
+    )
+    parser.add_argument(
+        "--slice",
+        action="store_true",
+        help="also measure the slices of projects, in build-slices/ (default: build/ only)",
     )
     show = parser.group("show")
     show.add_argument(
@@ -81,11 +86,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """
     from py_driver.inspecting.measured import measured
 
-    found = measured(args.paths)
+    found = measured(args.paths, slices=args.slice)
     if args.svg is not None:
         _draw(args.svg, found)
     if args.compare is not None:
-        return _compare(args, measured([args.compare]), found, output)
+        return _compare(args, measured([args.compare], slices=args.slice), found, output)
     if args.json:
         output.json({**_as_json(found), "savings": [saving.as_json() for saving in _savings(args, found, output)]})
         return ExitCode.OK
@@ -134,14 +139,15 @@ def _show(args: argparse.Namespace, found: Sequence[Measured], output: Output) -
 def _usual(libraries: Sequence[Library]) -> list[str]:
     """The tables that are shown if none is asked for."""
     device = any(library.images for library in libraries)
-    return ["section", "arch", "kernel", "saving"] if device else ["section", "function"]
+    tables = ["section", "arch", "kernel", "saving"] if device else ["section", "function"]
+    return ["slice", *tables] if any(library.slice for library in libraries) else tables
 
 
 def _tables() -> dict[str, Callable[[Sequence[Library]], list[Group]]]:
     """What makes the groups of each table."""
-    from py_driver.inspecting.size_groups import by_arch, by_function, by_instance, by_kernel, by_section
+    from py_driver.inspecting.size_groups import by_arch, by_function, by_instance, by_kernel, by_section, by_slice
 
-    return dict(zip(_WORDS, (by_section, by_arch, by_kernel, by_instance, by_function), strict=False))
+    return dict(zip(_WORDS, (by_slice, by_section, by_arch, by_kernel, by_instance, by_function), strict=False))
 
 
 def _savings(args: argparse.Namespace, found: Sequence[Measured], output: Output) -> list[Saving]:
@@ -170,6 +176,7 @@ def _savings(args: argparse.Namespace, found: Sequence[Measured], output: Output
 def _as_json(found: Sequence[Measured]) -> dict[str, Any]:
     """Sizes as a value for JSON: of all libraries together, and of each."""
     tables = _tables()
+    by_slice = tables.pop("slice")
 
     def groups(libraries: Sequence[Library]) -> dict[str, Any]:
         return {
@@ -177,12 +184,15 @@ def _as_json(found: Sequence[Measured]) -> dict[str, Any]:
             **{f"{word}s": [group.as_json() for group in of(libraries)] for word, of in tables.items()},
         }
 
+    libraries = [each.library for each in found]
     return {
-        **groups([each.library for each in found]),
+        "slices": [group.as_json() for group in by_slice(libraries)],
+        **groups(libraries),
         "libraries": [
             {
                 "file": each.name,
                 "packed": each.packed,
+                "slice": each.library.slice,
                 **groups([each.library]),
                 "images": [image._asdict() for image in each.library.images],
             }
@@ -194,11 +204,17 @@ def _as_json(found: Sequence[Measured]) -> dict[str, Any]:
 def _table(word: str, groups: Sequence[Group], total: int, rows: int, output: Output) -> None:
     """Print a table, whose last row has what its other rows leave out."""
     device = word in {"arch", "kernel", "instance"}
-    more = {"arch": ["code", "images"], "kernel": ["instances", "archs"], "instance": ["archs"]}
+    more = {
+        "slice": ["libraries", "archs"],
+        "arch": ["code", "images"],
+        "kernel": ["instances", "archs"],
+        "instance": ["archs"],
+    }
     head = [word, *more.get(word, ["has"]), "bytes", "share", *(["unpacked"] if device else [])]
 
     def row(group: Group) -> list[str]:
         own = {
+            "slice": [str(group.members), _archs(group.archs)],
             "arch": [group.kind, str(group.members)],
             "kernel": [str(group.members or ""), _archs(group.archs)],
             "instance": [_archs(group.archs)],
@@ -222,7 +238,7 @@ def _table(word: str, groups: Sequence[Group], total: int, rows: int, output: Ou
     output.table(head, cells, right=[head.index(name) for name in (*_RIGHT,) if name in head])
 
 
-_RIGHT: Final = ("images", "instances", "bytes", "share", "unpacked")
+_RIGHT: Final = ("libraries", "images", "instances", "bytes", "share", "unpacked")
 
 
 def _show_savings(savings: Sequence[Saving], output: Output) -> None:

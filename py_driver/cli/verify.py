@@ -49,6 +49,11 @@ def add(subparsers: Subparsers) -> None:
     add_choice(parser, default="all variants in build/", several=True)
     compare = parser.group("compare")
     compare.add_argument(
+        "--slice",
+        action="store_true",
+        help="also compare the slices in build-slices/, or with --published those on their branches",
+    )
+    compare.add_argument(
         "--source",
         metavar="DIR",
         type=Path,
@@ -81,6 +86,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     )
 
     check_statements(args)
+    _check_slices(args)
     if args.policy is not None and not args.source:
         return judge(args, output)
     if (wheels := [path for path in args.directories if path.suffix == ".whl" and path.is_file()]) or args.source:
@@ -99,7 +105,12 @@ def run(args: argparse.Namespace, output: Output) -> int:
         strict_archs=args.strict_archs, words=words_of(args, several=projects is not None), choices=choices_of(args)
     )
     options = VerifyOptions(
-        patterns=args.variant, build=build, release=release, diffoscope=args.diffoscope, stated=stated_of(args)
+        patterns=args.variant,
+        build=build,
+        release=release,
+        diffoscope=args.diffoscope,
+        stated=stated_of(args),
+        slices=args.slice,
     )
     releases = releases_of(args)
     check_tools(releases, options)
@@ -128,6 +139,25 @@ def run(args: argparse.Namespace, output: Output) -> int:
         _show_several(built, output)
         output.say(summary(judged, "built without any cache, every byte the same"))
     return exit_code(judged)
+
+
+def _check_slices(args: argparse.Namespace) -> None:
+    """Refuse `--slice` for what has no slices, or has them anyway.
+
+    Raises:
+        DriverError: USAGE.
+    """
+    if not args.slice:
+        return
+    if args.policy is not None:
+        message = "--slice: builders state whole variants, and --policy looks for their statements"
+        raise error(Code.USAGE, message, help="call it without --slice")
+    if args.source is not None or any(path.suffix == ".whl" for path in args.directories):
+        message = "--slice is for a project; a wheel of slices is compared as any other"
+        raise error(Code.USAGE, message, help="call it without --slice")
+    if extensions := extensions_of(args):
+        message = f"--slice: {extensions[0]} has a setup.py, and no slices"
+        raise error(Code.USAGE, message, help="call it without --slice")
 
 
 def _wheels(wheels: Sequence[Path], args: argparse.Namespace, output: Output) -> int:

@@ -66,7 +66,7 @@ def add(subparsers: Subparsers) -> None:
         "--variants",
         action="store_true",
         help="write wheel variants instead, among which an installer chooses by the GPU; with --slice also one for "
-        "each slice (experimental: PEP 825, CUDA and CPU)",
+        "each slice (experimental: PEP 825, CUDA and CPU; --slice for a build.toml)",
     )
     parser.add_argument(
         "--index", action="store_true", help="then write a package index of the wheels, as `driver index` does"
@@ -197,10 +197,11 @@ def _extension(directory: Path, args: argparse.Namespace, output: Output, source
 
     check_no_further(args, directory)
     if args.slice:
-        raise error(Code.USAGE, f"--slice: {directory} has a setup.py, and no slices", help="call it without --slice")
-    if args.variants:
-        message = f"--variants: {directory} has a setup.py, and its wheels are no wheel variants"
-        raise error(Code.USAGE, message, help="call it without --variants")
+        advice = "make wheels for one GPU capability: --archs 9.0"
+        raise error(Code.USAGE, f"--slice: {directory} has a setup.py, and no slices", help=advice)
+    if args.variants and args.merge:
+        message = "--merge packs all variants into one wheel, and --variants makes one for each"
+        raise error(Code.USAGE, message, help="leave out one of the two")
     _show(wheels(directory, args, output, options_of(args), source), args, output)
     return ExitCode.OK
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import zipfile
-from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from pathlib import Path, PurePath, PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from py_driver.building.abi_check import find_libraries
-from py_driver.building.variant_dir import BUILD
+from py_driver.building.variant_dir import BUILD, SLICES, as_object, read_metadata
 from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.inspecting.size import Library, library_of
 from py_driver.matrix.backends import version_of
 from py_driver.matrix.configurations import is_identifier, parse
+from py_driver.plan.metadata import METADATA, SLICE
 from py_driver.plan.project import MANIFEST
 from py_driver.publishing.wheel_check import find_wheels
 from py_driver.system.elf import Elf, MalformedError, mapped
 from py_driver.system.files import is_directory, is_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 Result = TypeVar("Result")
 
@@ -65,11 +66,12 @@ class Measured(NamedTuple):
             raise DriverError([_unreadable(self.name, problem)]) from None
 
 
-def measured(paths: Sequence[Path]) -> list[Measured]:
+def measured(paths: Sequence[Path], *, slices: bool = False) -> list[Measured]:
     """The libraries that paths mean, measured.
 
     Args:
         paths: of projects, whose built variants are meant; of libraries; of wheels; of directories of these.
+        slices: whether the slices of projects are meant, too.
 
     Raises:
         DriverError: FILE_MISSING for each path without a library; FILE_KIND for each file that cannot be read.
@@ -81,7 +83,22 @@ def measured(paths: Sequence[Path]) -> list[Measured]:
         Diagnostic(Code.FILE_MISSING, f"{path} has no built variants", help=f"build it first: driver build {path}")
         for path in missing
     ]
-    places = [path / BUILD if is_file(path / MANIFEST) else path for path in paths if path not in missing]
+    projects = [path for path in paths if path not in missing and is_file(path / MANIFEST)]
+    if slices:
+        wrong += [
+            Diagnostic(
+                Code.FILE_MISSING, f"{path} has no slices", help=f"build them first: driver build {path} --slice"
+            )
+            for path in projects
+            if not is_directory(path / SLICES)
+        ]
+    kinds = [BUILD, *([SLICES] if slices else [])]
+    places = [
+        place
+        for path in paths
+        if path not in missing
+        for place in ([path / kind for kind in kinds if is_directory(path / kind)] if path in projects else [path])
+    ]
     wheels, others = find_wheels(places)
     for path in others:
         try:
@@ -92,7 +109,8 @@ def measured(paths: Sequence[Path]) -> list[Measured]:
         for library in libraries:
             try:
                 with mapped(library) as elf:
-                    found.append(Measured(str(library), library_of(elf)))
+                    own = library_of(elf)._replace(slice=_slice(read_metadata(library.parent)))
+                    found.append(Measured(str(library), own))
             except (MalformedError, OSError) as problem:
                 wrong.append(_unreadable(str(library), problem))
     for wheel in wheels:
@@ -113,8 +131,13 @@ def _of_wheel(path: Path) -> Iterator[Measured]:
     """
     try:
         with zipfile.ZipFile(path) as archive:
+            stated = {
+                str(PurePosixPath(name).parent): _slice(as_object(archive.read(name)))
+                for name in archive.namelist()
+                if name.endswith(f"/{METADATA}")
+            }
             found = [
-                (f"{path}/{member.filename}", archive.read(member), member.compress_size)
+                (member, archive.read(member), stated.get(str(PurePosixPath(member.filename).parent), ""))
                 for member in archive.infolist()
                 if member.filename.endswith(_LIBRARY)
             ]
@@ -124,11 +147,18 @@ def _of_wheel(path: Path) -> Iterator[Measured]:
     if not found:
         advice = "a wheel of Python files alone has no library to measure"
         raise DriverError([Diagnostic(Code.FILE_MISSING, f"{path} holds no shared library", help=advice)])
-    for name, content, packed in found:
+    for member, content, part in found:
+        name = f"{path}/{member.filename}"
         try:
-            yield Measured(name, library_of(Elf(content)), packed, content)
+            yield Measured(name, library_of(Elf(content))._replace(slice=part), member.compress_size, content)
         except MalformedError as problem:
             raise DriverError([_unreadable(name, problem)]) from None
+
+
+def _slice(metadata: Mapping[str, Any] | None) -> str:
+    """The capability of the slice that a metadata.json is of; empty if of none."""
+    part = (metadata or {}).get(SLICE, "")
+    return part if isinstance(part, str) else ""
 
 
 def _unreadable(name: str, problem: Exception) -> Diagnostic:

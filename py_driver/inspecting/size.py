@@ -103,11 +103,13 @@ class Library(NamedTuple):
         size: of the file.
         pieces: whose stored bytes are the file's.
         images: its device code.
+        slice: the capability, if it is that of a slice: `sm90`.
     """
 
     size: int
     pieces: tuple[Piece, ...]
     images: tuple[ImageFacts, ...]
+    slice: str = ""
 
 
 def kind_of(section: Section, names: frozenset[int], number: int) -> str:

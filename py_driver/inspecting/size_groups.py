@@ -21,17 +21,21 @@ SHARED: Final = "shared by kernels"
 """Stands for the kernel of device bytes that belong to none: symbols, names, headers."""
 
 
+WHOLE: Final = "whole"
+"""Stands for the slice of libraries that are of none."""
+
+
 class Group(NamedTuple):
     """Bytes that belong together.
 
     Attributes:
-        name: of a section, an architecture, a kernel, ...
+        name: of a slice, a section, an architecture, a kernel, ...
         kind: what a section has; of an architecture `SASS` or `PTX`.
         stored: in the files.
         size: without compression.
         exact: whether `stored` is counted; else there are shares of compressed images in it.
-        members: of an architecture the images, of a kernel the instances, of a section the libraries.
-        archs: the architectures of a kernel.
+        members: of an architecture the images, of a kernel the instances, of a section or a slice the libraries.
+        archs: the architectures of a kernel or a slice.
     """
 
     name: str
@@ -52,6 +56,25 @@ def by_section(libraries: Sequence[Library]) -> list[Group]:
     pieces = [(number, piece) for number, library in enumerate(libraries) for piece in library.pieces]
     found = _groups(pieces, lambda piece: (piece.section, piece.kind), lambda number, _: number)
     return [group._replace(exact=True) for group in found]
+
+
+def by_slice(libraries: Sequence[Library]) -> list[Group]:
+    """The slices, and whole variants before them, by the size of their files."""
+    own: dict[str, list[Library]] = {}
+    for library in sorted(libraries, key=lambda library: (bool(library.slice), len(library.slice), library.slice)):
+        own.setdefault(library.slice or WHOLE, []).append(library)
+    return [
+        Group(
+            name,
+            "",
+            sum(library.size for library in found),
+            sum(piece.size for library in found for piece in library.pieces),
+            exact=True,
+            members=len(found),
+            archs=(*sorted({image.arch for library in found for image in library.images}, key=_order),),
+        )
+        for name, found in own.items()
+    ]
 
 
 def by_arch(libraries: Sequence[Library]) -> list[Group]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from py_driver.matrix.configurations import Configuration
     from py_driver.publishing.public_api import Offer
     from py_driver.publishing.release_record import Changed
+    from py_driver.publishing.slices import SliceRow
     from py_driver.publishing.timings import Figures
 
 CARD: Final = "README.md"
@@ -71,6 +72,7 @@ class Facts(NamedTuple):
         reports: of its benchmarks.
         made: by what the card was made.
         changed: what changed since the last release; None if that was not recorded of this build.
+        slices: those that are published or are to be.
     """
 
     manifest: Manifest
@@ -86,23 +88,37 @@ class Facts(NamedTuple):
     reports: Sequence[Figures]
     made: str
     changed: Changed | None
+    slices: Sequence[SliceRow] = ()
 
     @property
     def loading(self) -> str:
         """The code that loads it: from the Hub, or from `build/` if nobody said where it is published."""
-        module, version = self.manifest.module, self.manifest.version
+        module = self.manifest.module
         if self.repo_id:
-            arguments = f'"{self.repo_id}", version={version}, trust_remote_code=["{self.repo_id}"]'
-            return f"import kernels\n\n{module} = kernels.get_kernel({arguments})"
+            return f"import kernels\n\n{module} = kernels.get_kernel({self._arguments})"
         return f'from pathlib import Path\n\nimport kernels\n\n{module} = kernels.get_local_kernel(Path("{BUILD}"))'
 
+    @property
+    def loading_slice(self) -> str:
+        """The code that loads a slice of it; empty if nobody said where it is published."""
+        if not self.repo_id:
+            return ""
+        called = f"{self.manifest.module} = rules_torch_kernels.get_kernel({self._arguments})"
+        return f"import rules_torch_kernels\n\n{called}"
 
-def card_facts(
+    @property
+    def _arguments(self) -> str:
+        """With which `get_kernel` is called."""
+        return f'"{self.repo_id}", version={self.manifest.version}, trust_remote_code=["{self.repo_id}"]'
+
+
+def card_facts(  # noqa: PLR0913  (all that a card has)
     manifest: Manifest,
     repo_id: str,
     variants: Mapping[str, Mapping[str, Any]],
     files: Mapping[str, str],
     changed: Changed | None = None,
+    slices: Sequence[SliceRow] = (),
 ) -> Facts:
     """What a card says.
 
@@ -112,6 +128,7 @@ def card_facts(
         variants: what the metadata.json of each variant says, by identifier.
         files: the texts of the project's binding, of its Python files and of its benchmarks' reports, by their paths.
         changed: what changed since the last release.
+        slices: those that are published or are to be.
     """
     root = f"{manifest.python_root}/"
     python = {path.removeprefix(root): text for path, text in files.items() if path.startswith(root)}
@@ -132,6 +149,7 @@ def card_facts(
         reports=[report for text in reports if (report := figures(text))],
         made=f"{MADE} {__version__}",
         changed=changed,
+        slices=slices,
     )
 
 
@@ -141,7 +159,8 @@ def make_card(facts: Facts) -> bytes:
     Args:
         facts: what it says.
     """
-    values = {**facts._asdict(), "loading": facts.loading, "code": code, "arguments": arguments}
+    loading = {"loading": facts.loading, "loading_slice": facts.loading_slice}
+    values = {**facts._asdict(), **loading, "code": code, "arguments": arguments}
     return render("card.md.j2", **values).encode(errors="replace")
 
 

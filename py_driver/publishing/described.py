@@ -6,10 +6,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.actions.workspace import held
-from py_driver.building.variant_dir import BUILD, SIGNATURE, present, read_metadata
+from py_driver.building.variant_dir import BUILD, SIGNATURE, SLICES, directory_of, present, read_metadata
 from py_driver.errors import DriverError
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import MANIFEST, load
+from py_driver.plan.slices import slice_names, sliced, slices_of
 from py_driver.publishing.card import Facts, Row, card_facts, make_row
 from py_driver.publishing.card_files import benchmarks, texts, texts_of_tests
 from py_driver.publishing.git import sources
@@ -17,10 +18,11 @@ from py_driver.publishing.provenance import Sources, document_paths
 from py_driver.publishing.public_api import tests
 from py_driver.publishing.release import BUILDER, read_variants, target
 from py_driver.publishing.release_record import recorded_changes
+from py_driver.publishing.slices import Sliced, make_index, slice_rows
 from py_driver.system.files import is_directory, is_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from py_driver.matrix.releases import Releases
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from py_driver.plan.plan import Plan, Variant
     from py_driver.plan.project import Project
     from py_driver.publishing.release import BuiltVariant
+    from py_driver.publishing.slices import SliceRow
 
 
 class State(StrEnum):
@@ -54,6 +57,7 @@ class DescribedVariant(NamedTuple):
         problem: what is wrong with that; empty if nothing is.
         built: its files and what its metadata.json says; None unless it is built.
         documents: the files that say what it was built from: those in the project, and its signature.
+        part: the capability, if it is a slice: `sm90`.
     """
 
     row: Row
@@ -62,6 +66,12 @@ class DescribedVariant(NamedTuple):
     problem: str
     built: BuiltVariant | None
     documents: tuple[str, ...]
+    part: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of its directory, in the project."""
+        return f"{SLICES}/{self.part}/{self.row.name}" if self.part else f"{BUILD}/{self.row.name}"
 
     @property
     def size(self) -> int:
@@ -73,6 +83,7 @@ class DescribedVariant(NamedTuple):
         configuration = self.row.configuration
         return {
             "variant": self.row.name,
+            **({"slice": self.part} if self.part else {}),
             "torch": configuration.torch if configuration else None,
             "stable-abi": bool(configuration and configuration.stable),
             "cxx-abi": configuration.abi if configuration else None,
@@ -106,6 +117,7 @@ class Described(NamedTuple):
         sources: what git says of its sources.
         differs: the first file that differs from the commit; empty if none does.
         unknown: why git says nothing; empty if it does.
+        slices: of the variants that are built, by capability; None if nobody asked for them.
     """
 
     facts: Facts
@@ -116,6 +128,7 @@ class Described(NamedTuple):
     sources: Sources
     differs: str
     unknown: str
+    slices: tuple[DescribedVariant, ...] | None = None
 
     @property
     def built(self) -> tuple[DescribedVariant, ...]:
@@ -126,10 +139,15 @@ class Described(NamedTuple):
     def warnings(self) -> list[str]:
         """What of `build/` the card is silent about, and why."""
         found = [
-            f"{BUILD}/{variant.row.name} is not on the card: {variant.problem}"
-            for variant in self.variants
+            f"{variant.name} is not on the card: {variant.problem}"
+            for variant in (*self.variants, *(self.slices or ()))
             if variant.problem
         ]
+        if self.slices is not None and not self.slices:
+            found.append("no built variant has device code to slice")
+        if missing := [part for part in self.slices or () if part.state is State.MISSING]:
+            advice = "build it first: driver build --slice"
+            found += [f"{part.name} is not on the card: it does not exist; {advice}" for part in missing]
         return found + [f"{BUILD}/{name} is not on the card: it is no variant of the project" for name in self.foreign]
 
     def as_json(self) -> dict[str, Any]:
@@ -150,6 +168,7 @@ class Described(NamedTuple):
             ],
             "ops": list(facts.schemas),
             "variants": [variant.as_json() for variant in self.variants],
+            "slices": [part.as_json() for part in self.slices or ()],
             "foreign": list(self.foreign),
             "benchmarks": [
                 {
@@ -168,8 +187,14 @@ class Described(NamedTuple):
         }
 
 
-def describe(
-    directory: Path, releases: Releases, output: Output, *, repo_id: str = "", strict_archs: bool = False
+def describe(  # noqa: PLR0913  (what, for which releases, where it is shown, and how)
+    directory: Path,
+    releases: Releases,
+    output: Output,
+    *,
+    repo_id: str = "",
+    strict_archs: bool = False,
+    slices: bool = False,
 ) -> Described:
     """Look at a project and its `build/`; nothing is built or run.
 
@@ -179,6 +204,7 @@ def describe(
         output: where it is said that another run builds the project.
         repo_id: where it is published, instead of what build.toml says.
         strict_archs: whether an architecture that a section asks for and a variant lacks is an error.
+        slices: whether to look at slices, too.
 
     Raises:
         DriverError: USAGE if `repo_id` is no name of a repository; PERMISSION; what reading the project raises.
@@ -189,10 +215,13 @@ def describe(
     plan = make_plan(project, releases.matrix, strict_archs=strict_archs)
     with held(directory, plan, output):
         variants = tuple(_variant(directory, plan, variant) for variant in plan.variants)
+        parts = _slices(directory, plan, variants) if slices else None
     metadata = {variant.row.name: variant.built.metadata for variant in variants if variant.built}
     commit, differs, unknown = _sources(directory, {MANIFEST, *plan.files})
     return Described(
-        facts=card_facts(manifest, where, metadata, texts(project), recorded_changes(directory, metadata)),
+        facts=card_facts(
+            manifest, where, metadata, texts(project), recorded_changes(directory, metadata), _rows(variants, parts)
+        ),
         variants=variants,
         foreign=_foreign(project, plan),
         tests={name: tests(text) for name, text in texts_of_tests(directory).items()},
@@ -200,29 +229,50 @@ def describe(
         sources=commit,
         differs=differs,
         unknown=unknown,
+        slices=parts,
     )
 
 
 def _variant(directory: Path, plan: Plan, variant: Variant) -> DescribedVariant:
     """What `build/` has of a variant."""
-    path = directory / BUILD / variant.name
+    path = directory_of(directory, variant)
     state, problem, built = State.MISSING, "", None
     if is_directory(path):
         try:
-            [built] = read_variants(directory, plan, present(directory, plan, [variant.name]))
+            chosen = [variant] if variant.slice else present(directory, plan, [variant.name])
+            [built] = read_variants(directory, plan, chosen)
             state = State.BUILT
         except DriverError as failure:
             state, problem = State.CHANGED, failure.diagnostics[0].message.replace(f"{path} ", "it ", 1)
     planned = {"backend": {"archs": list(variant.archs or ())}}
-    signed = [f"{BUILD}/{variant.name}/{SIGNATURE}"]
+    paths = [*([] if variant.slice else document_paths(variant.name)), str((path / SIGNATURE).relative_to(directory))]
     return DescribedVariant(
-        row=make_row(variant.name, (read_metadata(path) if built else None) or planned),
+        row=make_row(variant.identifier, (read_metadata(path) if built else None) or planned),
         is_default=variant.default,
         state=state,
         problem=problem,
         built=built,
-        documents=tuple(name for name in (*document_paths(variant.name), *signed) if is_file(directory / name)),
+        documents=tuple(name for name in paths if is_file(directory / name)),
+        part=variant.slice.name if variant.slice else "",
     )
+
+
+def _slices(directory: Path, plan: Plan, variants: Iterable[DescribedVariant]) -> tuple[DescribedVariant, ...]:
+    """What `build-slices/` has of the slices of the variants that are built."""
+    built = {variant.row.name for variant in variants if variant.built}
+    plan = sliced(plan, [variant for variant in plan.variants if variant.name in built])
+    return tuple(_variant(directory, plan, part) for name in slice_names(plan) for part in slices_of(plan, name))
+
+
+def _rows(variants: Iterable[DescribedVariant], parts: Sequence[DescribedVariant] | None) -> list[SliceRow]:
+    """The slices that are built, as the card lists them: as if these variants were published with them."""
+    wholes = [variant.built for variant in variants if variant.built]
+    found: dict[str, list[BuiltVariant]] = {}
+    for part in parts or ():
+        if part.built:
+            found.setdefault(part.part, []).append(part.built)
+    slices = [Sliced(name, (), tuple(built)) for name, built in found.items()]
+    return slice_rows(make_index(None, "", wholes, slices), wholes)
 
 
 def _foreign(project: Project, plan: Plan) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from py_driver.plan.plan import make_plan
 from py_driver.plan.project import load
 from py_driver.publishing.git import checked_out
 from py_driver.publishing.provenance import Sources, read_statement, statement_path
-from py_driver.publishing.rebuild import Chosen, choices_of
+from py_driver.publishing.rebuild import Chosen, Place, choices_of
 from py_driver.publishing.release import target
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def of_commit(directory: Path, revision: str, releases: Releases, output: Output
             message = f"the commit `{revision}` of {directory} has none of the variants in {directory / BUILD}"
             raise error(Code.FILE_MISSING, message, help="name a commit in which the project has them")
         shared = [variant for variant in here if variant.name in old]
-        for how, variants in choices_of(directory, shared, Chosen()).items():
+        for how, variants in choices_of(Place(directory), shared, Chosen()).items():
             choices = Choices(cxx=how.cxx, compress=how.compress)
             names = [name for variant in variants for name in old[variant.name]]
             build(there, names, releases, output, Options(choices=choices))

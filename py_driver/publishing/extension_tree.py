@@ -33,7 +33,9 @@ _IMPORTABLE: Final = ("purelib", "platlib")
 """The schemes of a `.data` directory that Python imports from; programs and headers are installed elsewhere."""
 
 
-def pack(part: BuiltExtension, releases: Releases, source: Entry | None, directory: Path) -> Path:
+def pack(
+    part: BuiltExtension, releases: Releases, source: Entry | None, directory: Path, *, labelled: bool = False
+) -> Path:
     """Write the wheel of a variant that was built; its path.
 
     Args:
@@ -41,12 +43,13 @@ def pack(part: BuiltExtension, releases: Releases, source: Entry | None, directo
         releases: that it was built for.
         source: the source archive, if the project is from the package index.
         directory: where to.
+        labelled: whether to write a wheel variant; see `make_extension_wheel`.
 
     Raises:
         DriverError: what `make_extension_wheel` raises; NO_SPACE or PERMISSION.
     """
     with writing(directory):
-        return make_extension_wheel(_wheel_of(part, releases, source), directory)
+        return make_extension_wheel(_wheel_of(part, releases, source), directory, labelled=labelled)
 
 
 def pack_merged(

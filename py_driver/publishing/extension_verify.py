@@ -27,6 +27,7 @@ from py_driver.publishing.merged_wheel import VARIANTS
 from py_driver.publishing.rebuild import Chosen, Place, Task, rebuild
 from py_driver.publishing.verify import Verified, VerifyOptions, diffoscope
 from py_driver.publishing.wheel_archive import RECORD
+from py_driver.publishing.wheel_variants import label_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -258,7 +259,8 @@ def _compared(  # noqa: PLR0913  (what, with what, and how)
     if artifact.variants:
         [fresh] = pack_merged([built[variant] for variant in names], releases, source, work)
     else:
-        fresh = pack(built[name], releases, source, work)
+        labelled = bool(label_in(artifact.path.name)[1])
+        fresh = pack(built[name], releases, source, work, labelled=labelled)
     there = artifact.path
     if there.is_dir():
         remove_bytecode(there)

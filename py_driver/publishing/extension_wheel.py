@@ -12,12 +12,15 @@ from urllib.parse import quote
 
 from py_driver.errors import Code, error
 from py_driver.fetch.package_index import normalized
+from py_driver.matrix.configurations import Configuration
 from py_driver.matrix.torch_symbols import undefined
 from py_driver.publishing.provenance import Sources, bill_of, package_url, wheel_statement
 from py_driver.publishing.release import make_file
 from py_driver.publishing.skeleton import DATA, INFO, LIBRARY, METADATA, check_libraries, ordered, read_skeleton
 from py_driver.publishing.wheel_archive import GENERATOR, PLATFORM, STABLE_ABI, write_wheel
 from py_driver.publishing.wheel_metadata import fields, for_torch, local_version
+from py_driver.publishing.wheel_variants import VARIANT, properties_of, variant_text
+from py_driver.publishing.wheel_variants import label_of as variant_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -71,29 +74,44 @@ class ExtensionWheel:
     archs: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-def label_of(record: Record) -> str:
-    """The local part of a wheel's version: `cu130.torch213`."""
-    label = f"{record.backend}.torch{record.torch.replace('.', '')}"
+def label_of(record: Record, *, labelled: bool = False) -> str:
+    """The local part of a wheel's version: `cu130.torch213`.
+
+    Args:
+        record: of setup.py.
+        labelled: whether the backend is a label after the tag instead: a wheel variant.
+    """
+    torch = f"torch{record.torch.replace('.', '')}"
+    label = torch if labelled else f"{record.backend}.{torch}"
     return f"{label}.{record.cxx_abi}" if record.cxx_abi == _OLDEST else label
 
 
-def check_skeleton(record: Record, skeleton: Path) -> None:
+def check_skeleton(record: Record, skeleton: Path, *, labelled: bool = False) -> None:
     """See whether a wheel can be made, before anything is compiled for it.
 
     Args:
         record: of setup.py.
         skeleton: the wheel that setup.py made.
+        labelled: whether it is to be a wheel variant.
 
     Raises:
         DriverError: UNSUPPORTED if the project does not want this torch, or its wheel has not the libraries of its
-            modules, has copies of them, or symbolic links; FILE_KIND if it is no wheel.
+            modules, has copies of them, or symbolic links, or if there is no wheel variant of it; FILE_KIND if it is no
+            wheel.
     """
     found = read_skeleton(skeleton)
     check_libraries(record, found)
+    if labelled and record.modules:
+        properties_of(_configuration(record))
     for_torch(found.files[f"{found.stem}{INFO}/{METADATA}"], label_of(record), record.torch)
 
 
-def make_extension_wheel(wheel: ExtensionWheel, directory: Path) -> Path:
+def _configuration(record: Record) -> Configuration:
+    """What a record is for."""
+    return Configuration(record.backend, record.torch, abi=record.cxx_abi, cpu=record.cpu, os="linux")
+
+
+def make_extension_wheel(wheel: ExtensionWheel, directory: Path, *, labelled: bool = False) -> Path:
     """Write the wheel of a configuration; the same parts give the same bytes.
 
     Without modules it is the wheel that setup.py made, as it fits every torch.
@@ -101,6 +119,7 @@ def make_extension_wheel(wheel: ExtensionWheel, directory: Path) -> Path:
     Args:
         wheel: what it is made of.
         directory: where to; it exists.
+        labelled: whether to write a wheel variant: the backend is a label after the tag, and not in the version.
 
     Returns:
         The file.
@@ -113,9 +132,9 @@ def make_extension_wheel(wheel: ExtensionWheel, directory: Path) -> Path:
     check_libraries(wheel.record, skeleton)
     info = f"{skeleton.stem}{INFO}"
     files = {path: make_file(path, content) for path, content in skeleton.files.items()}
-    executable, name, tags = skeleton.executable, skeleton.name, skeleton.tags
+    executable, name, tags, end = skeleton.executable, skeleton.name, skeleton.tags, ""
     if wheel.record.modules:
-        label = label_of(wheel.record)
+        label = label_of(wheel.record, labelled=labelled)
         name, stem = local_version(skeleton.name, label), local_version(skeleton.stem, label)
         tags = (*skeleton.tags[:-3], *tag_of(wheel).split("-"))
         metadata = for_torch(skeleton.files[f"{info}/{METADATA}"], label, wheel.record.torch)
@@ -124,6 +143,10 @@ def make_extension_wheel(wheel: ExtensionWheel, directory: Path) -> Path:
             f"{info}/{WHEEL}": wheel_text(tags),
             f"{info}/{SBOM}": sbom(wheel, metadata),
         }
+        if labelled:
+            configuration = _configuration(wheel.record)
+            end = f"-{variant_label(configuration)}"
+            texts[f"{info}/{VARIANT}"] = variant_text(end.removeprefix("-"), properties_of(configuration))
         files = _with_libraries(files, wheel)
         files |= {path: make_file(path, content) for path, content in texts.items()}
         files = {_renamed(path, skeleton.stem, stem): file for path, file in files.items()}
@@ -136,7 +159,7 @@ def make_extension_wheel(wheel: ExtensionWheel, directory: Path) -> Path:
                 ordered(files, info), parameters_of(wheel, name.partition("-")[2]), wheel.source, wheel.archives
             ),
         )
-    target = directory / f"{'-'.join((name, *tags))}.whl"
+    target = directory / f"{'-'.join((name, *tags))}{end}.whl"
     write_wheel(ordered(files, info), info, target, executable)
     return target
 

@@ -26,7 +26,7 @@ from py_driver.publishing.release import Changes, changes, make_file, read_to_sh
 from py_driver.publishing.release_record import recorded_changes
 from py_driver.publishing.shipment import check_libraries, committed
 from py_driver.publishing.shipped_statements import shipped_statements
-from py_driver.publishing.slices import INDEX, make_index, read_slices
+from py_driver.publishing.slices import INDEX, make_index, read_slices, slice_branch, slice_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -153,16 +153,17 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
 
         release = _Release(manifest, plan, releases.lock, commit)
         hub = Hub(repo_id)
-        own = [release(part.branch(branch), part.pairs, f"slices for {part.name}") for part in parts]
+        own = [release(slice_branch(branch, part.name), part.pairs, f"slices for {part.name}") for part in parts]
         with output.task(f"publishing to {repo_id}") as task:
             if not (options.dry_run or options.create_pr):
                 for name in (*(part.branch for part in own), branch):
                     hub.create(name, private=options.private)
             heads = hub.heads()
-            index = make_index(_known_index(hub, heads, branch), branch, built, parts) if parts else b""
+            index = _known_index(hub, heads, branch)
+            index = make_index(index, branch, built, parts) if parts else index
             stated, unfit = shipped_statements(directory, built)
             notes += unfit
-            more = [*scripts, *stated, *([make_file(INDEX, index)] if parts else [])]
+            more = [*scripts, *stated, *([make_file(INDEX, index)] if parts and index else [])]
             # The index is last: what it names is there.
             own.append(release(branch, pairs, counted(len(built), "variant"), more))
             if refused := _no_card(hub, heads, branch, f"v{manifest.version}"):
@@ -170,7 +171,8 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
             else:
                 described = _described(hub, heads, branch, built)
                 record = recorded_changes(directory, described)
-                card = make_card(card_facts(manifest, repo_id, described, texts(project), record))
+                rows = slice_rows(index, built)
+                card = make_card(card_facts(manifest, repo_id, described, texts(project), record, rows))
                 title = f"Card of {manifest.name.value} {manifest.version}"
                 goals = [*own, _Goal(_MAIN, (make_file(CARD, card),), (), title)]
             done = tuple(_bring_all(hub, heads, goals, options))

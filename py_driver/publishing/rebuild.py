@@ -6,13 +6,14 @@ from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from py_driver.bazel.invocation import Compress, Cxx, Headers, apart
 from py_driver.bazel.run import run as run_bazel
 from py_driver.building.batches import batches, placed
 from py_driver.building.session import session_without_results
-from py_driver.building.variant_dir import BUILD, read_metadata
+from py_driver.building.variant_dir import BUILD, directory_of, read_metadata
 from py_driver.errors import DriverError
 from py_driver.plan.metadata import COMPRESS, CXX, chosen
 from py_driver.publishing.provenance import Sources
@@ -20,7 +21,7 @@ from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.scratch import scratch, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from py_driver.actions.executed import VariantActions
     from py_driver.bazel.find import Bazel
@@ -38,10 +39,32 @@ class Place(NamedTuple):
     Attributes:
         directory: that has them in its `build/`.
         name: what messages call that `build/`; empty for its path.
+        slices: by capability, where slices are, if they are not beside that `build/`: each in a `build/` as well.
     """
 
     directory: Path
     name: str = ""
+    slices: Mapping[str, Place] = MappingProxyType({})
+
+    def find(self, variant: Variant) -> Path:
+        """The directory of a variant or a slice there.
+
+        Args:
+            variant: which.
+        """
+        if variant.slice and variant.slice.name in self.slices:
+            return self.slices[variant.slice.name].directory / BUILD / variant.identifier
+        return directory_of(self.directory, variant)
+
+    def shown(self, variant: Variant) -> str:
+        """What messages call the directory of a variant or a slice.
+
+        Args:
+            variant: which.
+        """
+        if variant.slice and variant.slice.name in self.slices:
+            return f"{self.slices[variant.slice.name].name}/{variant.identifier}"
+        return f"{self.name}/{variant.name}" if self.name else str(self.find(variant))
 
 
 class Chosen(NamedTuple):
@@ -118,21 +141,21 @@ def rebuild(
 
 def _by_choices(task: Task, named: Chosen) -> list[Task]:
     """A project in parts, by what is to be chosen for them."""
-    parts = choices_of(task.place.directory, task.chosen, named)
+    parts = choices_of(task.place, task.chosen, named)
     return [task._replace(chosen=part, how=how) for how, part in parts.items()]
 
 
-def choices_of(directory: Path, variants: Sequence[Variant], named: Chosen) -> dict[Chosen, list[Variant]]:
+def choices_of(place: Place, variants: Sequence[Variant], named: Chosen) -> dict[Chosen, list[Variant]]:
     """Variants by what is to be chosen for their build.
 
     Args:
-        directory: that has them in its `build/`.
+        place: where they are.
         variants: to build.
         named: what the user says; what is None is what each was built with.
     """
     found: dict[Chosen, list[Variant]] = {}
     for variant in variants:
-        stated = chosen(read_metadata(directory / BUILD / variant.name) or {})
+        stated = chosen(read_metadata(place.find(variant)) or {})
         cxx = Cxx(stated[CXX]) if CXX in stated else None
         compress = Compress(stated[COMPRESS]) if COMPRESS in stated else None
         how = Chosen(named.cxx or cxx, named.compress or compress)

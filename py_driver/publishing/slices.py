@@ -7,17 +7,19 @@ variant by the SHA-256: if the variant is published again without slices, none i
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from py_driver.building.variant_dir import directory_of
 from py_driver.errors import Code, error
+from py_driver.matrix.backends import ARCH, arch_order
 from py_driver.plan.metadata import METADATA
 from py_driver.plan.slices import slice_names, slices_of
 from py_driver.publishing.release import read_to_ship
 from py_driver.system.files import is_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from py_driver.matrix.lock import Lock
@@ -48,14 +50,6 @@ class Sliced(NamedTuple):
         """Each as planned and as it is."""
         return [*zip(self.variants, self.built, strict=True)]
 
-    def branch(self, variants: str) -> str:
-        """Where they go.
-
-        Args:
-            variants: the branch of the variants.
-        """
-        return f"{variants}-{self.name}"
-
 
 def read_slices(directory: Path, plan: Plan, lock: Lock) -> list[Sliced]:
     """All slices of a plan, from a project's `build-slices/`.
@@ -68,22 +62,50 @@ def read_slices(directory: Path, plan: Plan, lock: Lock) -> list[Sliced]:
     Raises:
         DriverError: FILE_MISSING if one is not there, or the plan has none; see `read_to_ship`.
     """
-    if not slice_names(plan):
-        message = "none of the variants has device code to slice"
-        raise error(Code.FILE_MISSING, message, help="choose a variant for CUDA or ROCm, or call without --slice")
-    missing = [
-        directory_of(directory, variant)
-        for variant in plan.variants
-        if variant.slice and not is_directory(directory_of(directory, variant))
-    ]
-    if missing:
-        message = f"{missing[0]} does not exist"
-        raise error(Code.FILE_MISSING, message, help="build the slices of these variants first: driver build --slice")
+    present_slices(plan, lambda variant: directory_of(directory, variant))
     found = []
     for name in slice_names(plan):
         variants = slices_of(plan, name)
         found.append(Sliced(name, variants, tuple(read_to_ship(directory, plan, variants, lock))))
     return found
+
+
+def present_slices(
+    plan: Plan, find: Callable[[Variant], Path], show: Callable[[Variant], str] | None = None
+) -> list[Variant]:
+    """All slices of a plan, if each is where it has to be.
+
+    Args:
+        plan: with the slices.
+        find: the directory of one.
+        show: what messages call that, of slices that are published; None for its path, of those that were built here.
+
+    Raises:
+        DriverError: FILE_MISSING if one is not there, or the plan has none.
+    """
+    slices = [variant for variant in plan.variants if variant.slice]
+    if not slices:
+        message = "none of the variants has device code to slice"
+        raise error(Code.FILE_MISSING, message, help="choose a variant for CUDA or ROCm, or call without --slice")
+    for variant in slices:
+        if is_directory(place := find(variant)):
+            continue
+        if show:
+            advice = "publish the slices of these variants first: driver publish --slice; or select others"
+            raise error(Code.FILE_MISSING, f"{show(variant)} does not exist", help=advice)
+        advice = "build the slices of these variants first: driver build --slice"
+        raise error(Code.FILE_MISSING, f"{place} does not exist", help=advice)
+    return slices
+
+
+def slice_branch(variants: str, name: str) -> str:
+    """The branch of the slices for a capability.
+
+    Args:
+        variants: the branch of the variants.
+        name: of the capability: `sm90`.
+    """
+    return f"{variants}-{name}"
 
 
 def make_index(known: bytes | None, branch: str, wholes: Iterable[BuiltVariant], slices: Sequence[Sliced]) -> bytes:
@@ -100,7 +122,7 @@ def make_index(known: bytes | None, branch: str, wholes: Iterable[BuiltVariant],
     for entry in listed.values():
         entry["variants"] = {name: about for name, about in entry["variants"].items() if name not in digests}
     for part in slices:
-        entry = listed.setdefault(part.name, {"branch": part.branch(branch), "variants": {}})
+        entry = listed.setdefault(part.name, {"branch": slice_branch(branch, part.name), "variants": {}})
         entry["variants"] |= {
             built.name: {
                 "archs": sorted(built.metadata["backend"]["archs"]),
@@ -112,6 +134,51 @@ def make_index(known: bytes | None, branch: str, wholes: Iterable[BuiltVariant],
         }
     kept = {name: entry for name, entry in listed.items() if entry["variants"]}
     return (json.dumps({"schema": _SCHEMA, "slices": kept}, indent=2, sort_keys=True) + "\n").encode()
+
+
+class SliceRow(NamedTuple):
+    """The slices for a capability, as a card lists them.
+
+    Attributes:
+        name: of the capability: `sm90`.
+        archs: the GPU architectures that they have code for, ascending.
+        variants: how many variants have such a slice.
+        smallest: the bytes of the smallest one.
+        largest: likewise.
+    """
+
+    name: str
+    archs: tuple[str, ...]
+    variants: int
+    smallest: int
+    largest: int
+
+
+def slice_rows(index: bytes | None, built: Iterable[BuiltVariant]) -> list[SliceRow]:
+    """The slices that a branch has, by capability.
+
+    Args:
+        index: of the branch; None if it has none.
+        built: variants that the branch has or gets. Slices of other builds of these are left out: nobody loads them.
+    """
+    digests = {variant.name: _digest(variant) for variant in built}
+    rows = []
+    entries = _entries(index)
+    for name in sorted(entries, key=lambda name: (len(name), name)):
+        own = [
+            about
+            for variant, about in entries[name]["variants"].items()
+            if isinstance(about, dict)
+            and isinstance(about.get("size"), int)
+            and isinstance(about.get("archs"), list)
+            and about.get("variant-digest") == digests.get(variant, about.get("variant-digest"))
+        ]
+        archs = {arch for about in own for arch in about["archs"] if re.fullmatch(ARCH, str(arch))}
+        sizes = [about["size"] for about in own]
+        if sizes and re.fullmatch(r"[a-z0-9]+", name):
+            ordered = tuple(sorted(archs, key=arch_order))
+            rows.append(SliceRow(name, ordered, len(own), min(sizes), max(sizes)))
+    return rows
 
 
 def _digest(built: BuiltVariant) -> str:

@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING
 from py_driver import __version__
 from py_driver.building.file_names import true_names
 from py_driver.building.made import remember
-from py_driver.building.selection import choose, made_from
+from py_driver.building.selection import check_split, choose, made_from
 from py_driver.building.variant_dir import BUILD, differences, files_of, present, read_metadata, remove_bytecode
 from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.matrix.lock_update import check_user_lock
 from py_driver.output import printable
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import MANIFEST, load
+from py_driver.plan.slices import slice_names, sliced
 from py_driver.publishing.downloaded import downloaded
 from py_driver.publishing.git import sources
 from py_driver.publishing.provenance import Sources, read_statement, statement_path
 from py_driver.publishing.rebuild import Place, Rebuilt, Task, rebuild
 from py_driver.publishing.rebuilt_statement import About, Same
 from py_driver.publishing.release import target
+from py_driver.publishing.slices import present_slices, slice_branch
 from py_driver.system.environment import bare
 from py_driver.system.files import sha256
 
@@ -89,7 +91,8 @@ class VerifyOptions:
         release: what is published, if that is compared and not `build/`.
         diffoscope: let that say how variants differ. It looks into them with many programs, so whoever published them
             could find a fault in one of those.
-        stated: where what is rebuilt is published, if statements of it are to be signed.
+        stated: where what is rebuilt is published, if statements of it are to be signed. Slices have none.
+        slices: whether the slices of the variants are compared too.
     """
 
     patterns: Sequence[str]
@@ -97,6 +100,7 @@ class VerifyOptions:
     release: Release | None = None
     diffoscope: bool = False
     stated: Release | None = None
+    slices: bool = False
 
 
 Result = Rebuilt[Verified]
@@ -127,7 +131,7 @@ def make_task(directory: Path, releases: Releases, output: Output, options: Veri
     Raises:
         DriverError: FILE_MISSING if there is nothing to compare; FOREIGN_FILE if there is what is no variant of the
             project and no patterns are given; see `hub.Hub` and reading a project; if statements are to be signed,
-            DIRTY_TREE if the sources are not those of a commit, and what `target` raises.
+            DIRTY_TREE if the sources are not those of a commit, and what `target` raises; see `check_split`.
     """
     project = load(directory, releases)
     plan = make_plan(project, releases.matrix, strict_archs=options.build.strict_archs)
@@ -135,12 +139,22 @@ def make_task(directory: Path, releases: Releases, output: Output, options: Veri
     named = choose(plan, patterns, words) if patterns or words.given else plan.variants
     place = Place(directory)
     about = _about(directory, project.manifest, plan, options.stated) if options.stated else None
+    repo_id, branch = target(project.manifest, release.repo_id, release.branch) if release else ("", "")
+    paths = [*(f"{BUILD}/{variant.name}/*" for variant in named), statement_path("*")]
     if release:
-        repo_id, branch = target(project.manifest, release.repo_id, release.branch)
-        paths = [*(f"{BUILD}/{variant.name}/*" for variant in named), statement_path("*")]
         place = stack.enter_context(downloaded(repo_id, branch, paths, output))
     chosen = present(place.directory, plan, patterns, place.name, words=words)
     here = _here(directory, plan) if release else (Sources(), "")
+    if options.slices:
+        check_split(chosen, releases.matrix, options.build.choices)
+        plan = sliced(plan, chosen)
+        if release:
+            parts = {}
+            for name in slice_names(plan):
+                own = slice_branch(branch, name)
+                parts[name] = stack.enter_context(downloaded(repo_id, own, paths, output))
+            place = place._replace(slices=parts)
+        chosen = [*chosen, *present_slices(plan, place.find, place.shown if release else None)]
     return Task(directory, plan, chosen, place, here, about=about)
 
 
@@ -170,22 +184,21 @@ def verify(tasks: Iterable[Task], releases: Releases, output: Output, options: V
 
 def _compared(task: Task, variant: str, fresh: Path, lock: Lock, options: VerifyOptions) -> Verified:
     """Compare a variant, as Bazel has made it, with what was there."""
-    place = task.place
-    there = place.directory / BUILD / variant
-    shown = f"{place.name}/{variant}" if place.name else str(there)
+    [planned] = [planned for planned in task.chosen if planned.name == variant]
+    there, shown = task.place.find(planned), task.place.shown(planned)
     with true_names(fresh, task.plan) as named:
-        if not place.name:
+        if not task.place.name:
             remove_bytecode(there)  # what is published must have none
         found = differences(named, there)
         if not found:
-            [planned] = [planned for planned in task.chosen if planned.name == variant]
             metadata = read_metadata(named) or {}
             archives = made_from(task.plan, planned, metadata, lock)
             remember(named, archives)
             digests = {f"{BUILD}/{variant}/{name}": sha256(path.read_bytes()) for name, path in files_of(named).items()}
-            same = Same(task.about, variant, str(metadata["id"]), digests, archives) if task.about else None
+            stated = task.about if not planned.slice else None
+            same = Same(stated, variant, str(metadata["id"]), digests, archives) if stated else None
             return Verified(variant=variant, place=shown, differences=(), same=same)
-        hint = _hint(place.directory / statement_path(variant), task.here)
+        hint = _hint(there.parents[1] / statement_path(planned.identifier), task.here)
         report = diffoscope(named, there) if options.diffoscope else ""
     return Verified(variant=variant, place=shown, differences=found, hint=hint, report=report)
 

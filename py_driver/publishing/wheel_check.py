@@ -22,6 +22,7 @@ from py_driver.publishing.extension_wheel import needs_python
 from py_driver.publishing.wheel_archive import RECORD, digest_of
 from py_driver.publishing.wheel_loader import MODULE_PLACE, PLACE
 from py_driver.publishing.wheel_metadata import fields
+from py_driver.publishing.wheel_variants import backend_in, label_in
 from py_driver.system.files import is_file
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ _PART: Final = 1 << 20
 _BACKENDS: Final = "|".join(backend.spelling for backend in BUILT.values())
 _LABEL: Final = re.compile(rf"[+.](?P<backend>{_BACKENDS})\.torch(?P<torch>\d+)(\.(?P<abi>cxx98))?$")
 """How the version of a wheel for one configuration ends; see `extension_wheel.label_of`."""
+
+_OF_VARIANT: Final = re.compile(r"[+.]torch(?P<torch>\d+)(\.(?P<abi>cxx98))?$")
+"""How that of a wheel variant ends, whose backend is in its label."""
 
 
 class CheckedWheel(NamedTuple):
@@ -87,6 +91,8 @@ class _Wheel(NamedTuple):
 
     Attributes:
         path: of it.
+        plain: its name without the label of a wheel variant.
+        label: that label; empty if it has none.
         names: its files, in their order.
         contents: SHA-256 in hexadecimal and size of each.
         info: its `.dist-info` directory.
@@ -94,6 +100,8 @@ class _Wheel(NamedTuple):
     """
 
     path: Path
+    plain: str
+    label: str
     names: tuple[str, ...]
     contents: Mapping[str, tuple[str, int]]
     info: str
@@ -137,8 +145,8 @@ def check_wheel(path: Path, work: Path, judge: Judge) -> CheckedWheel:
     except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as wrong:
         raise error(Code.FILE_KIND, f"{path} cannot be read as a wheel: {wrong}") from None
     torch, backend, abi = _torch(wheel), *_label(wheel)
-    stated = {"--torch": torch, "--backend": backend, "--cxx-abi": abi if torch else "", "--cpu": _cpu(path)}
-    stated[PYTHON] = _python(path)
+    stated = {"--torch": torch, "--backend": backend, "--cxx-abi": abi if torch else "", "--cpu": _cpu(wheel.plain)}
+    stated[PYTHON] = _python(wheel.plain)
     options = {option: value for option, value in stated.items() if value}
     checked = tuple(_checked(name, path, work, judge, {**options, **_entry(name, wheel)}) for name in libraries)
     return CheckedWheel(path, torch, backend, checked, (*_of_record(wheel), *_of_names(wheel, work, torch)))
@@ -165,7 +173,7 @@ def _read(path: Path, archive: zipfile.ZipFile) -> _Wheel:
     texts = {
         name: archive.read(f"{info}/{name}") for name in ("METADATA", "WHEEL", RECORD) if f"{info}/{name}" in contents
     }
-    return _Wheel(path, tuple(member.filename for member in members), contents, info, texts)
+    return _Wheel(path, *label_in(path.name), tuple(member.filename for member in members), contents, info, texts)
 
 
 def _of_record(wheel: _Wheel) -> Iterator[str]:
@@ -187,7 +195,7 @@ def _of_record(wheel: _Wheel) -> Iterator[str]:
 
 def _of_names(wheel: _Wheel, work: Path, torch: str) -> Iterator[str]:
     """Where a wheel contradicts itself."""
-    name, _, rest = wheel.path.name.removesuffix(SUFFIX).partition("-")
+    name, _, rest = wheel.plain.removesuffix(SUFFIX).partition("-")
     version, _, tags = rest.partition("-")
     tag = "-".join(tags.split("-")[-3:])
     values = {field.name: field.value for field in fields(wheel.texts.get("METADATA", b""))}
@@ -196,7 +204,7 @@ def _of_names(wheel: _Wheel, work: Path, torch: str) -> Iterator[str]:
     stated = [field.value for field in fields(wheel.texts.get("WHEEL", b"")) if field.name == "tag"]
     if tag not in stated:
         yield f"its file name has the tag {tag}, and WHEEL {' and '.join(stated) or 'none'}"
-    labelled = _LABEL.search(version)
+    labelled = (_OF_VARIANT if wheel.label else _LABEL).search(version)
     if labelled and labelled["torch"] != torch.replace(".", ""):
         required = f"torch {torch}" if torch else "no release of torch"
         yield f"its version names torch{labelled['torch']}, and METADATA requires {required}"
@@ -210,9 +218,11 @@ def _of_names(wheel: _Wheel, work: Path, torch: str) -> Iterator[str]:
 
 
 def _label(wheel: _Wheel) -> tuple[str, str]:
-    """The backend and the C++ ABI that the version of a wheel names; nothing where it names none."""
-    found = _LABEL.search(wheel.path.name.removesuffix(SUFFIX).split("-")[1])
-    return (found["backend"], found["abi"] or "cxx11") if found else ("", "")
+    """The backend and the C++ ABI that the name of a wheel has; nothing where it has none."""
+    version = wheel.plain.removesuffix(SUFFIX).split("-")[1]
+    if found := (_OF_VARIANT if wheel.label else _LABEL).search(version):
+        return backend_in(wheel.label) if wheel.label else found["backend"], found["abi"] or "cxx11"
+    return "", ""
 
 
 def _torch(wheel: _Wheel) -> str:
@@ -229,15 +239,15 @@ def _torch(wheel: _Wheel) -> str:
     return ""
 
 
-def _cpu(path: Path) -> str:
+def _cpu(name: str) -> str:
     """The CPU that the tag of a wheel names; empty for any."""
-    found = re.search(r"linux(?:_\d+_\d+|\d*)_(x86_64|aarch64)\.whl$", path.name)
+    found = re.search(r"linux(?:_\d+_\d+|\d*)_(x86_64|aarch64)\.whl$", name)
     return found[1] if found else ""
 
 
-def _python(path: Path) -> str:
+def _python(name: str) -> str:
     """The one Python that the tag of a wheel names, e.g. `3.13`; empty for others."""
-    found = re.search(r"-cp3\d+-cp3(?P<minor>\d+)(?P<threads>t?)-[^-]+\.whl$", path.name)
+    found = re.search(r"-cp3\d+-cp3(?P<minor>\d+)(?P<threads>t?)-[^-]+\.whl$", name)
     return f"3.{found['minor']}{found['threads']}" if found else ""
 
 

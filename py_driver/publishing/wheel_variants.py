@@ -85,6 +85,15 @@ def label_of(configuration: Configuration, part: str = "") -> str:
     return ".".join([configuration.backend, *([part] if part else [])])
 
 
+def backend_in(label: str) -> str:
+    """The backend that a label names; see `label_of`.
+
+    Args:
+        label: of a variant.
+    """
+    return "cpu" if label == _NO_PROPERTIES else label.partition(".")[0]
+
+
 def variant_text(label: str, properties: Mapping[str, Mapping[str, Sequence[str]]]) -> bytes:
     """The `variant.json` of a wheel.
 

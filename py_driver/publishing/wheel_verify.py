@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from py_driver.building.variant_dir import BUILD, read_metadata
+from py_driver.building.selection import check_split
+from py_driver.building.variant_dir import BUILD, SLICES, read_metadata
 from py_driver.errors import Code, DriverError, error
 from py_driver.matrix.configurations import Configuration, is_identifier, parse, spell
 from py_driver.matrix.pythons import Python
@@ -20,11 +21,13 @@ from py_driver.plan.metadata import ONLY_ARCHS, SLICE
 from py_driver.plan.narrow import narrowed
 from py_driver.plan.plan import make_plan
 from py_driver.plan.project import load
+from py_driver.plan.slices import sliced
 from py_driver.publishing.rebuild import Place, Task
 from py_driver.publishing.release import read_built
 from py_driver.publishing.verify import Verified, verify
 from py_driver.publishing.wheel import make_wheel, wheel_name
 from py_driver.publishing.wheel_loader import PLACE
+from py_driver.publishing.wheel_variants import label_in
 from py_driver.system.files import sha256
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from py_driver.output import Output
     from py_driver.publishing.verify import VerifyOptions
 
-_NAME: Final = re.compile(r"(?P<module>\w+)-[^-]+-cp3(?P<minor>\d+)-(?P<abi>abi3|none|cp3\d+t?)-\w+\.whl")
+_NAME: Final = re.compile(r"(?P<module>\w+)-[^-]+-(?:cp3\d+|py3)-(?P<abi>abi3|none|cp3\d+t?)-\w+\.whl")
 _OTHER: Final = "what is beside its variants has other bytes"
 
 FindPythons = Callable[[tuple[str, ...]], "tuple[Python, ...]"]
@@ -51,6 +54,8 @@ class KernelWheel(NamedTuple):
         names: of its variants.
         version: of the one Python that it is for; empty for every Python.
         archs: that `--archs` named for it; empty for all that the project asks for.
+        part: the capability of its slices, `sm90`; empty for whole variants.
+        labelled: whether it is a wheel variant, with a label after the tag.
     """
 
     path: Path
@@ -58,6 +63,17 @@ class KernelWheel(NamedTuple):
     names: tuple[str, ...]
     version: str
     archs: tuple[str, ...]
+    part: str = ""
+    labelled: bool = False
+
+    def place(self, scratch: Path, name: str) -> Path:
+        """Where a variant of it is unpacked: as in a project.
+
+        Args:
+            scratch: in the place of the project.
+            name: of the variant.
+        """
+        return scratch / SLICES / self.part / name if self.part else scratch / BUILD / self.directory(name)
 
     def directory(self, name: str) -> str:
         """What a build calls a variant of it.
@@ -65,21 +81,22 @@ class KernelWheel(NamedTuple):
         Args:
             name: of the variant.
         """
+        if self.part:
+            return f"{name}-{self.part}"
         tag = Python(self.version, self.version).tag
         return f"{name}-{tag}" if self.version and not parse(name).is_noarch else name
 
 
 def unpack_wheel(path: Path, scratch: Path) -> KernelWheel:
-    """Unpack the variants of a wheel of a build.toml into `scratch/build/`.
+    """Unpack the variants of a wheel of a build.toml into `scratch/build/`, slices into `scratch/build-slices/`.
 
     Raises:
-        DriverError: FILE_KIND if it is none that `driver wheel` makes of whole variants.
+        DriverError: FILE_KIND if it is none that `driver wheel` makes.
     """
-    found = _NAME.fullmatch(path.name)
+    plain, label = label_in(path.name)
+    found = _NAME.fullmatch(plain)
     wrong = error(
-        Code.FILE_KIND,
-        f"{path} is no wheel of a build.toml with whole variants",
-        help="name one that `driver wheel` made without --slice and --variants",
+        Code.FILE_KIND, f"{path} is no wheel of a build.toml", help="name one that `driver wheel` made of this project"
     )
     if found is None:
         raise wrong
@@ -96,17 +113,18 @@ def unpack_wheel(path: Path, scratch: Path) -> KernelWheel:
         raise wrong
     there = scratch / "unpacked" / path.name / prefix
     stated = [read_metadata(there / name) or {} for name in names]
-    if any(SLICE in metadata for metadata in stated):
+    part, *others = dict.fromkeys(str(metadata.get(SLICE, "")) for metadata in stated)
+    if others or not re.fullmatch(r"[a-z0-9]*", part):
         raise wrong
     named = (metadata.get(ONLY_ARCHS) for metadata in stated)
     archs = next((tuple(map(str, listed)) for listed in named if isinstance(listed, list)), ())
-    wheel = KernelWheel(path, found["module"], names, version, archs)
+    wheel = KernelWheel(path, found["module"], names, version, archs, part, labelled=bool(label))
     for name in names:
-        target = scratch / BUILD / wheel.directory(name)
+        target = wheel.place(scratch, name)
         if target.exists():
             message = f"{path} has the variant {name}, which another of the wheels has"
             raise error(Code.USAGE, message, help="verify them one after the other")
-        target.parent.mkdir(exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(there / name, target)
     return wheel
 
@@ -130,7 +148,8 @@ def verify_wheels(  # noqa: PLR0913  (what, made from what, and how)
         options: how.
 
     Raises:
-        DriverError: FILE_KIND, USAGE; NO_SUCH_VARIANT if the project has no variant of a name; what a build raises.
+        DriverError: FILE_KIND, USAGE; NO_SUCH_VARIANT if the project has no variant or slice of a name; see
+            `check_split`; what a build raises.
     """
     verified: list[Verified] = []
     with tempfile.TemporaryDirectory(prefix="driver-") as name:
@@ -177,6 +196,15 @@ def _task(  # noqa: PLR0913  (what, made from what, and how)
 
         plan = for_pythons(plan, chosen, releases.matrix, fitting)
         chosen = [*plan.variants]
+    if any(wheel.part for wheel in wheels):
+        check_split(chosen, releases.matrix, options.build.choices)
+        plan = sliced(plan, chosen)
+        known = {variant.name: variant for variant in plan.variants}
+        asked = [wheel.directory(name) for wheel in wheels for name in wheel.names]
+        if missing := [name for name in asked if name not in known]:
+            message = f"the project {source} has no slice {missing[0]}"
+            raise error(Code.NO_SUCH_VARIANT, message, help="name the project of the wheel with --source")
+        chosen = [known[name] for name in asked]
     return Task(source, plan, chosen, Place(scratch, str(wheels[0].path))), project.manifest
 
 
@@ -185,8 +213,10 @@ def _rest(wheel: KernelWheel, manifest: Manifest, scratch: Path) -> tuple[str, .
     python = Python(wheel.version, wheel.version) if wheel.version else None
     copies = scratch / "again" / wheel.path.name
     for name in wheel.names:
-        shutil.copytree(scratch / BUILD / wheel.directory(name), copies / BUILD / name)
+        shutil.copytree(wheel.place(scratch, name), copies / BUILD / name)
     built = [read_built(copies / BUILD / name) for name in wheel.names]
-    again = copies / wheel_name(manifest, wheel.names, python=python)
-    make_wheel(manifest, built, again, python=python)
+    again = copies / wheel_name(manifest, wheel.names, wheel.part, labelled=wheel.labelled, python=python)
+    if again.name != wheel.path.name:
+        return (f"the wheel is called {again.name}",)
+    make_wheel(manifest, built, again, labelled=wheel.labelled, python=python)
     return () if sha256(again.read_bytes()) == sha256(wheel.path.read_bytes()) else (_OTHER,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ from pythons import debian_python, free_threaded_python, installed
 from py_driver.resources import resource
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from clone import Driver
@@ -65,9 +67,17 @@ def _built(clone: Driver, base: Path, torch: str) -> Path:
     return project / "import"
 
 
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Path]:
+    """A directory for packages, which goes away with the test: torch and what it needs have 5 GB."""
+    place = tmp_path / "site"
+    yield place
+    shutil.rmtree(place, ignore_errors=True)
+
+
 @pytest.mark.timeout(3600)
-def test_a_python_of_another_debian(clone: Driver, base: Path, tmp_path: Path) -> None:
-    path, site = _built(clone, base, "2.13"), tmp_path / "site"
+def test_a_python_of_another_debian(clone: Driver, base: Path, tmp_path: Path, site: Path) -> None:
+    path = _built(clone, base, "2.13")
     python = debian_python("3.14", "forky", tmp_path)
     done = installed(python, site, "torch==2.13.0", _CLIENT)
     assert done.returncode == 0, done.stderr
@@ -79,9 +89,29 @@ def test_a_python_of_another_debian(clone: Driver, base: Path, tmp_path: Path) -
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.timeout(3600)
+def test_the_oldest_python(clone: Driver, base: Path, tmp_path: Path, site: Path) -> None:
+    path = _built(clone, base, "2.8")
+    python = debian_python("3.9", "bullseye", tmp_path)
+    out = tmp_path / "dist"
+    clone.run("wheel", path.parent, "--variant=torch28-cxx11-cpu-*", f"--out={out}")
+    [wheel] = out.iterdir()
+    done = installed(python, site, "torch==2.8.0", str(wheel))
+    assert done.returncode == 0, done.stderr
+    expected = {"free-threaded": False, "gil": [True, True], "right": [800, True], "imported": True}
+    done = python.run("-W", "ignore", "-c", _USE, paths=(path, site))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == expected
+    other = python.run("-c", "import relu", paths=(site,))
+    assert "torch28-cxx11-cpu-x86_64-linux is for the backend cpu" in other.stderr  # and PyPI's torch is for CUDA
+    refused = installed(python, tmp_path / "client", "--no-deps", _CLIENT)
+    assert refused.returncode == 1
+    assert "does not satisfy Python>=3.10" in " ".join(refused.stderr.split())
+
+
 @pytest.mark.timeout(7200)
-def test_a_free_threaded_python(clone: Driver, base: Path, tmp_path: Path) -> None:
-    path, site = _built(clone, base, "2.11"), tmp_path / "site"
+def test_a_free_threaded_python(clone: Driver, base: Path, tmp_path: Path, site: Path) -> None:
+    path = _built(clone, base, "2.11")
     python = free_threaded_python("3.13", "trixie", tmp_path)
     done = installed(python, site, "torch==2.11.0")
     assert done.returncode == 0, done.stderr

@@ -216,6 +216,44 @@ def test_each_slice_has_a_wheel_that_is_named_by_its_capability(published: _Publ
             assert f"part='{part}'" in wheel.read("relu/__init__.py").decode()
 
 
+def test_the_card_has_what_was_published_and_the_page_what_is_built(published: _Published, tmp_path: Path) -> None:
+    card = published.files("main")["README.md"].decode()
+    assert 'rules_torch_kernels.get_kernel("me/relu", version=1, trust_remote_code=["me/relu"])' in card
+    rows = [line for line in card.splitlines() if line.startswith("| `sm")]
+    place = published.project / "build-slices"
+    sizes = {
+        name: sum(path.stat().st_size for path in (place / name / CU130).rglob("*") if path.is_file())
+        for name in _SLICES
+    }
+    assert rows == [f"| `{name}` | `{arch}` | 1 | {sizes[name]:,} |" for name, arch in _SLICES.items()]
+    page = tmp_path / "relu.html"
+    words = ("card", published.project, "--repo-id=me/relu", "--json")
+    told = json.loads(published.driver.run(*words, "--slice", f"--html={page}").stdout)
+    assert [(one["slice"], one["variant"], one["state"], one["size"]) for one in told["slices"]] == [
+        (name, CU130, "built", sizes[name]) for name in _SLICES
+    ]
+    assert all(f"<td><code>{name}</code></td>" in page.read_text() for name in _SLICES)
+    assert json.loads(published.driver.run(*words).stdout)["slices"] == []
+    aside = (place / "sm90").rename(place / ".aside")
+    done = published.driver.run(*words, "--slice")
+    aside.rename(place / "sm90")
+    assert f"build-slices/sm90/{CU130} is not on the card: it does not exist" in done.stderr
+    assert [one["state"] for one in json.loads(done.stdout)["slices"]] == ["built", "not built", "built"]
+
+
+def test_sizes_of_slices_stand_beside_that_of_their_variant(published: _Published) -> None:
+    told = json.loads(published.driver.run("size", published.project, "--slice", "--json").stdout)
+    groups = {group["name"]: group for group in told["slices"]}
+    assert [*groups] == ["whole", *_SLICES]
+    assert {name: groups[name]["archs"] for name in _SLICES} == {
+        name: [arch.removesuffix("+PTX")] for name, arch in _SLICES.items()
+    }
+    libraries = [library for library in told["libraries"] if CPU not in library["file"]]
+    [whole] = [library["bytes"] for library in libraries if not library["slice"]]
+    assert all(library["bytes"] < whole for library in libraries if library["slice"])
+    assert sum(group["stored"] for group in groups.values()) == told["bytes"]
+
+
 def test_a_slice_that_is_not_built_or_taken_for_a_whole_variant_is_refused(published: _Published) -> None:
     place = published.project / "build-slices" / "sm90"
     aside = place.rename(place.with_name(".aside"))
@@ -229,6 +267,60 @@ def test_a_slice_that_is_not_built_or_taken_for_a_whole_variant_is_refused(publi
     whole.rename(place / CU130)
     kept.rename(whole)
     assert "its `slice` belongs to another build" in said
+
+
+def _verify(published: _Published, *words: str | Path, code: int) -> Any:  # noqa: ANN401  (JSON)
+    environ = {"HF_ENDPOINT": published.hub.address, "HF_HUB_DISABLE_XET": "1"}
+    options = ["--json", f"--variant={CU130}"] if published.project in words else ["--json"]
+    return json.loads(published.driver.run("verify", *words, *options, env=environ, code=code).stdout)
+
+
+def _changed(content: bytes) -> bytes:
+    return content[:-1] + bytes([content[-1] ^ 1])
+
+
+def test_slices_are_built_again_and_compared(published: _Published) -> None:
+    place = published.project / "build-slices"
+    [library] = (place / "sm80" / CU130).glob("*.so")
+    right = library.read_bytes()
+    library.write_bytes(_changed(right))
+    try:
+        said = _verify(published, published.project, "--slice", code=1)
+    finally:
+        library.write_bytes(right)
+    found = {variant["place"]: variant["differences"] for variant in said["variants"]}
+    places = [published.project / "build" / CU130, *(place / name / CU130 for name in _SLICES)]
+    assert found == {str(path): [f"{library.name} has other bytes"] * (path == library.parent) for path in places}
+    assert [error["code"] for error in said["errors"]] == ["E403"]
+
+
+@pytest.mark.slow
+def test_slices_on_their_branches_are_built_again_and_compared(published: _Published) -> None:
+    repository = published.hub.repositories["me/relu"]
+    right = dict(published.files("v1-sm90"))
+    [library] = [path for path in right if path.startswith(f"build/{CU130}/") and path.endswith(".so")]
+    repository.put("v1-sm90", {**right, library: _changed(right[library])})
+    said = _verify(published, published.project, "--slice", "--published", "--repo-id=me/relu", code=1)
+    repository.put("v1-sm90", right)
+    found = {variant["variant"]: variant for variant in said["variants"]}
+    wrong = found.pop(f"{CU130}-sm90")
+    assert wrong["differences"] == [f"{Path(library).name} has other bytes"]
+    assert "/kernels/me/relu/tree/" in wrong["place"]
+    assert {*found} == {CU130, f"{CU130}-sm80", f"{CU130}-sm120"}
+    assert not any(variant["differences"] for variant in found.values())
+
+
+@pytest.mark.slow
+def test_wheels_of_slices_are_built_again_and_compared(published: _Published, tmp_path: Path) -> None:
+    for options in (["--slice"], ["--slice", "--variants"]):
+        published.driver.run("wheel", published.project, *options, f"--variant={CU130}", f"--out={tmp_path}")
+    wheels = sorted(tmp_path.glob("*.whl"))
+    assert len(wheels) == 2 * len(_SLICES) + 1
+    labelled = [wheel for wheel in wheels if "-cu130" in wheel.name]
+    for some in (labelled, [wheel for wheel in wheels if wheel not in labelled][:1]):
+        said = _verify(published, *some, f"--source={published.project}", code=0)
+        assert {variant["place"] for variant in said["variants"]} == {str(wheel) for wheel in some}
+        assert not any(variant["differences"] for variant in said["variants"])
 
 
 @pytest.mark.slow

@@ -58,7 +58,9 @@ class _Sources(Apt):
 
 
 def debian_python(version: str, suite: str, to: Path) -> Interpreter:
-    """A Python of a Debian suite with its own C library, beside the C++ library of this machine.
+    """A Python of a Debian suite, beside the C++ library of this machine.
+
+    One of a newer suite than this machine's runs with its own C library, one of an older suite with the machine's.
 
     Args:
         version: as `3.14`.
@@ -75,11 +77,12 @@ def debian_python(version: str, suite: str, to: Path) -> Interpreter:
         subprocess.run(["dpkg-deb", "-x", package, root], check=True)
     libraries = root / "usr" / "lib" / "x86_64-linux-gnu"
     shutil.copy("/usr/lib/x86_64-linux-gnu/libstdc++.so.6", libraries)
-    loader = (str(libraries / "ld-linux-x86-64.so.2"), "--library-path", str(libraries))
+    loader = libraries / "ld-linux-x86-64.so.2"  # suites before trixie have it in /lib
+    own = (str(loader), "--library-path", str(libraries)) if loader.is_file() else ()
     return Interpreter(
-        command=(*loader, str(root / "usr" / "bin" / f"python{version}")),
+        command=(*own, str(root / "usr" / "bin" / f"python{version}")),
         uv=("--python-version", version, "--python-platform", "x86_64-manylinux_2_28"),
-        environ={"PYTHONHOME": str(root / "usr")},
+        environ={"PYTHONHOME": str(root / "usr"), **({} if own else {"LD_LIBRARY_PATH": str(libraries)})},
     )
 
 

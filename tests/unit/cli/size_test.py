@@ -68,6 +68,35 @@ def test_without_a_choice_the_tables_that_matter_are_shown(capsys: pytest.Captur
     assert "\nkernel " not in shown
 
 
+def test_slices_are_told_from_whole_variants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "build.toml").touch()
+    places = {"": tmp_path / "build" / "a", "sm90": tmp_path / "build-slices" / "sm90" / "a"}
+    for part, library in (("", GPU), ("sm90", GOOD)):
+        places[part].mkdir(parents=True)
+        shutil.copy(library, places[part])
+        (places[part] / "metadata.json").write_text(json.dumps({"slice": part} if part else {}))
+    told = found(capsys, str(tmp_path))
+    assert [group["name"] for group in told["slices"]] == ["whole"]
+    told = found(capsys, str(tmp_path), "--slice")
+    assert [(group["name"], group["members"], group["stored"]) for group in told["slices"]] == [
+        (name, 1, Path(library).stat().st_size) for name, library in (("whole", GPU), ("sm90", GOOD))
+    ]
+    assert [library["slice"] for library in told["libraries"]] == ["", "sm90"]
+    assert __main__.main(["size", str(tmp_path), "--slice"]) == 0
+    assert "\nslice  libraries  archs" in capsys.readouterr().out
+    shutil.rmtree(tmp_path / "build-slices")
+    assert __main__.main(["size", str(tmp_path), "--slice"]) == 2
+    assert "has no slices" in capsys.readouterr().err
+
+
+def test_a_wheel_says_of_which_slice_a_library_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "relu-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.write(GOOD, "relu/_variants/a/good.so")
+        archive.writestr("relu/_variants/a/metadata.json", '{"slice": "sm90"}')
+    assert [group["name"] for group in found(capsys, str(path))["slices"]] == ["sm90"]
+
+
 def test_what_would_save_bytes(capsys: pytest.CaptureFixture[str]) -> None:
     savings = found(capsys, GPU)["savings"]
     by = {(saving["kind"], saving["subject"]): saving for saving in savings}

@@ -25,8 +25,10 @@ from fetch_server import pinned
 from recorded import SUFFIX, project, record_of, wheel_of
 
 from py_driver.errors import Code, DriverError
+from py_driver.publishing.extension_verify import read_artifact
 from py_driver.publishing.extension_wheel import ExtensionWheel, check_skeleton, label_of, make_extension_wheel
 from py_driver.publishing.provenance import Sources, read_statement
+from py_driver.publishing.wheel_index import write_index
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,6 +116,30 @@ def test_what_is_in_it(parts: ExtensionWheel, tmp_path: Path) -> None:
     rows = list(csv.reader(io.StringIO(after[names[-1]].decode())))
     assert [row[0] for row in rows] == names
     assert names[:-1] == sorted(names[:-1], key=lambda name: (f"{new}.dist-info/" in name, name))
+
+
+def test_a_wheel_variant_has_its_backend_in_the_label(parts: ExtensionWheel, tmp_path: Path) -> None:
+    wheel = make_extension_wheel(parts, tmp_path, labelled=True)
+    assert wheel.name == "demo_project-1.0+torch213-py3-none-manylinux_2_28_x86_64-cu130.whl"
+    found = contents(wheel)
+    assert "\nVersion: 1.0+torch213\n" in found["demo_project-1.0+torch213.dist-info/METADATA"].decode()
+    variants = json.loads(found["demo_project-1.0+torch213.dist-info/variant.json"])["variants"]
+    assert variants == {"cu130": {"nvidia": {"cuda_version_lower_bound": ["13.0"]}}}
+    cpu = replace(parts, record=replace(parts.record, backend="cpu"))
+    other = make_extension_wheel(cpu, tmp_path, labelled=True)
+    assert other.name == wheel.name.replace("cu130", "null")
+    assert read_artifact(other).configuration.backend == "cpu"
+    write_index(tmp_path)
+    index = json.loads((tmp_path / "demo_project-1.0+torch213-variants.json").read_text())
+    assert sorted(index["variants"]) == ["cu130", "null"]
+
+
+def test_there_is_no_wheel_variant_for_rocm(parts: ExtensionWheel) -> None:
+    record = replace(parts.record, backend="rocm72")
+    check_skeleton(record, parts.skeleton)
+    with pytest.raises(DriverError, match="there is no wheel variant of torch213-cxx11-rocm72") as caught:
+        check_skeleton(record, parts.skeleton, labelled=True)
+    assert "choose others with --backend, or call without --variants" in caught.value.diagnostics[0].help
 
 
 def test_modes_are_those_of_the_project(parts: ExtensionWheel, tmp_path: Path) -> None:

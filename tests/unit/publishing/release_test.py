@@ -18,7 +18,7 @@ from py_driver.matrix.releases import Releases
 from py_driver.plan.plan import plan_directory
 from py_driver.plan.project import load
 from py_driver.publishing.provenance import Sources, documents
-from py_driver.publishing.rebuild import Chosen, choices_of
+from py_driver.publishing.rebuild import Chosen, Place, choices_of
 from py_driver.publishing.release import Changes, File, HubFile, changes, make_file, read_variants, target
 
 if TYPE_CHECKING:
@@ -162,11 +162,11 @@ def test_the_compiler_that_was_chosen_is_part_of_a_build(project: Path) -> None:
     place.write_text(json.dumps({**metadata, "cxx": "icc"}))
     [found] = refusals(project)
     assert found.message.endswith(": its `cxx` belongs to another build")
-    assert choices_of(project, chosen, Chosen()) == {Chosen(): chosen}
+    assert choices_of(Place(project), chosen, Chosen()) == {Chosen(): chosen}
     place.write_text(json.dumps({**metadata, "cxx": "gcc"}))
     gcc, clang = sorted(chosen, key=lambda one: one.name != CPU)
-    assert choices_of(project, chosen, Chosen()) == {Chosen(Cxx.GCC): [gcc], Chosen(): [clang]}
-    assert choices_of(project, chosen, Chosen(Cxx.CLANG)) == {Chosen(Cxx.CLANG): chosen}
+    assert choices_of(Place(project), chosen, Chosen()) == {Chosen(Cxx.GCC): [gcc], Chosen(): [clang]}
+    assert choices_of(Place(project), chosen, Chosen(Cxx.CLANG)) == {Chosen(Cxx.CLANG): chosen}
     built = read_variants(project, plan, [gcc])
     [made, _] = documents(load(project, Releases()).manifest, built[0], [], Sources())
     assert isinstance(made.content, bytes)
@@ -247,10 +247,10 @@ def test_the_compression_that_was_chosen_is_part_of_a_build(project: Path) -> No
         place.write_text(json.dumps({**metadata, "compress": wrong}))
         [found] = refusals(project)
         assert found.message.endswith(": its `compress` belongs to another build")
-        assert choices_of(project, [gpu], Chosen()) == {Chosen(): [gpu]}
+        assert choices_of(Place(project), [gpu], Chosen()) == {Chosen(): [gpu]}
     place.write_text(json.dumps({**metadata, "compress": "size"}))
-    assert choices_of(project, [gpu], Chosen()) == {Chosen(None, Compress.SIZE): [gpu]}
-    assert choices_of(project, [gpu], Chosen(None, Compress.SPEED)) == {Chosen(None, Compress.SPEED): [gpu]}
+    assert choices_of(Place(project), [gpu], Chosen()) == {Chosen(None, Compress.SIZE): [gpu]}
+    assert choices_of(Place(project), [gpu], Chosen(None, Compress.SPEED)) == {Chosen(None, Compress.SPEED): [gpu]}
     built = read_variants(project, plan, [gpu])
     [made, _] = documents(load(project, Releases()).manifest, built[0], [], Sources())
     assert isinstance(made.content, bytes)

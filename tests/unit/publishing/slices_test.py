@@ -9,7 +9,7 @@ import pytest
 from tuned import publish
 
 from py_driver.publishing.release import BuiltVariant, make_file
-from py_driver.publishing.slices import Sliced, make_index
+from py_driver.publishing.slices import Sliced, SliceRow, make_index, slice_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +42,24 @@ def test_other_variants_stay_and_earlier_slices_of_these_go() -> None:
     assert {name: [*entry["variants"]] for name, entry in third.items()} == {"sm80": ["b"], "sm90": ["a"]}
     fourth = index(json.dumps({"schema": 1, "slices": third}).encode(), built("b", b"4"), sm90=built("b", b"4", "9.0"))
     assert {name: [*entry["variants"]] for name, entry in fourth.items()} == {"sm90": ["a", "b"]}
+
+
+def test_a_card_lists_what_fits_the_variants_of_the_branch() -> None:
+    one, two = built("a", b"1"), built("b", b"2")
+    sm90 = (built("a", b"11", "9.0"), built("b", b"2222", "9.0a", "8.0"))
+    parts = [Sliced("sm90", (), sm90), Sliced("sm100", (), (built("a", b"1", "10.0"),))]
+    known = make_index(None, "v1", [one, two], parts)
+    row = SliceRow("sm90", ("8.0", "9.0", "9.0a"), 2, 6, 8)
+    assert slice_rows(known, [one, two]) == [row, SliceRow("sm100", ("10.0",), 1, 5, 5)]
+    assert slice_rows(known, [built("a", b"other")]) == [SliceRow("sm90", ("8.0", "9.0a"), 1, 8, 8)]
+    assert slice_rows(None, [one]) == []
+
+
+def test_what_others_write_into_an_index_is_not_on_a_card() -> None:
+    variants = {"a": {"archs": ["9.0", "`", 1], "size": 1}, "b": {"archs": ["8.0"], "size": "x"}, "c": 1}
+    index = {name: {"branch": "", "variants": variants} for name in ("sm90", "sm|90", "`")}
+    text = json.dumps({"schema": 1, "slices": index}).encode()
+    assert slice_rows(text, []) == [SliceRow("sm90", ("9.0",), 1, 1, 1)]
 
 
 @pytest.mark.parametrize(

@@ -30,13 +30,13 @@ def skeleton(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return project(tmp_path_factory.mktemp("skeleton"))
 
 
-def made(skeleton: Path, directory: Path, **libraries: str) -> Path:
+def made(skeleton: Path, directory: Path, *, labelled: bool = False, **libraries: str) -> Path:
     """A wheel with libraries of tests/abi, by their names in the package."""
     files = {f"demo/{name}.so": LIBRARIES / f"{library}.so" for name, library in libraries.items()}
     modules = {f"demo/_C{SUFFIX}": {"demo/_C.py": LIBRARIES.parent / "judges.py", **files}}
     parts = ExtensionWheel(record=record_of(skeleton, "demo._C"), skeleton=skeleton, modules=modules)
     directory.mkdir(exist_ok=True)
-    return make_extension_wheel(parts, directory)
+    return make_extension_wheel(parts, directory, labelled=labelled)
 
 
 def changed(wheel: Path, name: str, content: bytes | None, target: str = "") -> Path:
@@ -60,7 +60,8 @@ def checked(wheel: Path, tmp_path: Path) -> CheckedWheel:
     return check_wheel(wheel, work, lambda library, _: Checked(path=library))
 
 
-def test_what_its_libraries_are_to_be(skeleton: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("labelled", [False, True])
+def test_what_its_libraries_are_to_be(skeleton: Path, tmp_path: Path, *, labelled: bool) -> None:
     asked = {}
 
     def judge(library: Path, options: Mapping[str, str]) -> Checked:
@@ -68,7 +69,8 @@ def test_what_its_libraries_are_to_be(skeleton: Path, tmp_path: Path) -> None:
         asked[library.name] = options
         return Checked(path=library)
 
-    wheel = made(skeleton, tmp_path, lib_C="no_module")
+    wheel = made(skeleton, tmp_path, labelled=labelled, lib_C="no_module")
+    assert wheel.name.endswith("-cu130.whl") == labelled
     found = check_wheel(wheel, tmp_path / "work", judge)
     options = {"--torch": "2.13", "--backend": "cu130", "--cxx-abi": "cxx11", "--cpu": "x86_64", "--binding": "_C"}
     assert asked == {"lib_C.so": options}
