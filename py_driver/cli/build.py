@@ -277,7 +277,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     releases = releases_of(args)
     done = build(args.directories[0], args.variant, releases, output, options_of(args))
     check_loads([built for built in done.variants if not built.variant.slice], output)
-    refresh(args.directories[0], releases, output)
+    refresh(args.directories[0], releases, output, done.whole)
     if args.json:
         output.json(_as_json(done))
     else:
@@ -334,7 +334,7 @@ def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: O
     def loaded(ready: Prepared) -> Build:
         done = _built(results[ready.directory])
         check_loads([built for built in done.variants if not built.variant.slice], output)
-        refresh(ready.directory, releases, output)
+        refresh(ready.directory, releases, output, done.whole)
         return done
 
     return then(planned, loaded, output)
