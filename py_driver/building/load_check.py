@@ -20,7 +20,7 @@ from py_driver.system.environment import curated
 from py_driver.system.venv import made
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from py_driver.building.build import Built
@@ -49,12 +49,22 @@ class _Loaded(NamedTuple):
     lacks: str = ""
 
 
-def check_loads(variants: Sequence[Built], output: Output) -> None:
+def torches_here() -> list[Torch]:
+    """The torches of this machine: that of the user's Python, then those of the environments that the driver has made.
+
+    Each is asked in a process of its own.
+    """
+    found = (importable_torch(named) for named in ("", *map(str, made("load"))))
+    return [torch for torch in found if torch is not None]
+
+
+def check_loads(variants: Sequence[Built], output: Output, torches: Callable[[], list[Torch]] = torches_here) -> None:
     """Load variants.
 
     Args:
         variants: what was built.
         output: where it is told what was loaded, and what could not be.
+        torches: finds those that may load them; it is called if something was not loaded before.
 
     Raises:
         DriverError: LOAD_FAILED for the first that fails; NO_SPACE or PERMISSION if the cache cannot be written.
@@ -64,10 +74,10 @@ def check_loads(variants: Sequence[Built], output: Output) -> None:
     ]
     if not new:
         return
-    torches = [*_torches()]
+    found = torches()
     rest = 0
     for built, extension, mark in new:
-        torch = next((torch for torch in torches if _fits(torch, built)), None)
+        torch = next((torch for torch in found if _fits(torch, built)), None)
         loaded = None
         if torch is not None:
             with output.task(f"loading {built.variant.name} in torch {torch.version} ({torch.backend})") as task:
@@ -93,13 +103,6 @@ def _extensions(built: Built) -> Iterator[tuple[Path, Path]]:
         for source in sorted(built.path.rglob("*.py")):
             digest.update(source.read_bytes())
         yield extension, cache_root() / "loaded" / digest.hexdigest()
-
-
-def _torches() -> Iterator[Torch]:
-    """Those that are there: that of the user's Python, then those of the environments that the driver has made."""
-    for named in ("", *map(str, made("load"))):
-        if (torch := importable_torch(named)) is not None:
-            yield torch
 
 
 def _fits(torch: Torch, built: Built) -> bool:
