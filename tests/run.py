@@ -34,8 +34,12 @@ _STARLARK = ("*.bzl", "*.bazel")
 # A unit test of a private function has to load it from where it is.
 _PRIVATE_LOADS = "tests/starlark/unit_tests.bzl"
 _UNIT = "not e2e and not slow"
-# The end-to-end tests of each tier, as pytest marks them.
-_E2E = {"test": "core and not slow", "ci": "e2e and not slow", "all": "e2e or slow"}
+# The end-to-end tests of each tier: where they are, and how pytest marks them.
+_E2E = {
+    "test": ("tests/e2e", "-m", "core and not slow"),
+    "ci": ("tests", "-m", "e2e and not slow"),
+    "all": ("tests", "-m", "e2e or slow"),
+}
 # The Python environments: their names, and the extras of pyproject.toml that they have.
 _DRIVER, _ONE_TEST, _ALL = ("driver", ()), ("unit", ("unit",)), ("dev", ("unit", "test", "lint"))
 
@@ -114,7 +118,7 @@ def commands_of(tier: str, arguments: list[str], output: Output) -> list[list[st
         case "unit":
             return [[*pytest, "-m", _UNIT, *(arguments or ["-n", "2", "--dist", "worksteal"])]]
         case "e2e":
-            return [[*pytest, *(arguments or ["-m", _E2E["test"]])]]
+            return [[*pytest, *(arguments or _E2E["test"])]]
         case "pages":
             return [[python, "docs/pages.py", *arguments]]
         case "release":
@@ -132,7 +136,7 @@ def commands_of(tier: str, arguments: list[str], output: Output) -> list[list[st
                 *lint(python, output),
                 [*pytest, "-n", "2", "--dist", "worksteal", "-m", _UNIT],
                 [str(ROOT / "driver"), "bazel", "--", "test", "--noshow_progress", "//tests/starlark/..."],
-                [*pytest, "--durations=10", "-m", _E2E[tier]],
+                [*pytest, "--durations=10", *_E2E[tier]],
             ]
 
 
