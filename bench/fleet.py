@@ -79,28 +79,28 @@ def measure(directory: Path, arguments: list[str]) -> dict[str, Any]:
     """
     start = time.monotonic()
     command = [str(ROOT / "driver"), "build", str(directory), *arguments]
-    before = _server(directory)
+    before, _ = _servers(directory)
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     told = process.stderr.read() if process.stderr else ""
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"{command} ended with {process.returncode}: {told[-2000:]}")
-    after = _server(directory)
+    after, peak = _servers(directory)
     return {
         "projects": sum(1 for _ in directory.glob("*/build.toml")),
         "arguments": " ".join(arguments),
         "seconds": round(time.monotonic() - start, 2),
         "driver_cpu": round(usage.ru_utime + usage.ru_stime, 2),
         "driver_mb": usage.ru_maxrss // 1024,
-        "bazel_cpu": round(after[0] - before[0], 2),
-        "bazel_mb": after[1],
+        "bazel_cpu": round(sum(cpu - before.get(process, 0.0) for process, cpu in after.items()), 2),
+        "bazel_mb": peak,
     }
 
 
-def _server(directory: Path) -> tuple[float, int]:
-    """CPU seconds and the peak of memory, in MB, of the Bazel servers whose workspace has the first project."""
-    cpu, peak = 0.0, 0
+def _servers(directory: Path) -> tuple[dict[str, float], int]:
+    """The CPU seconds of each Bazel server whose workspace has the first project, and the peak of memory in MB."""
+    cpu, peak = dict[str, float](), 0
     ticks = os.sysconf("SC_CLK_TCK")
     project = _name_of(min(directory.glob("*/build.toml")).parent).replace("-", "_")
     for process in Path("/proc").glob("[0-9]*"):
@@ -110,7 +110,7 @@ def _server(directory: Path) -> tuple[float, int]:
             if workspace is None or not (Path(workspace[1]) / "projects" / project).is_dir():
                 continue
             fields = (process / "stat").read_text().rpartition(")")[2].split()
-            cpu += (int(fields[11]) + int(fields[12])) / ticks
+            cpu[process.name] = (int(fields[11]) + int(fields[12])) / ticks
             status = (process / "status").read_text()
         except OSError:
             continue

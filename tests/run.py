@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,9 +34,14 @@ _PROGRAMS = Path("rules", "private", "tools")
 _STARLARK = ("*.bzl", "*.bazel")
 # A unit test of a private function has to load it from where it is.
 _PRIVATE_LOADS = "tests/starlark/unit_tests.bzl"
+_CORES = 2
 _UNIT = "not e2e and not slow"
-# The end-to-end tests of each tier, as pytest marks them.
-_E2E = {"test": "core and not slow", "ci": "e2e and not slow", "all": "e2e or slow"}
+# The end-to-end tests of each tier: where they are, and how pytest marks them.
+_E2E = {
+    "test": ("tests/e2e", "-m", "core and not slow"),
+    "ci": ("tests", "-m", "e2e and not slow"),
+    "all": ("tests", "-m", "e2e or slow"),
+}
 # The Python environments: their names, and the extras of pyproject.toml that they have.
 _DRIVER, _ONE_TEST, _ALL = ("driver", ()), ("unit", ("unit",)), ("dev", ("unit", "test", "lint"))
 
@@ -92,13 +98,16 @@ def lint(python: str, output: Output) -> list[list[str]]:
     ]
 
 
-def commands_of(tier: str, arguments: list[str], output: Output) -> list[list[str]]:
+def commands_of(tier: str, arguments: list[str], output: Output) -> tuple[list[list[str]], list[list[str]]]:
     """The commands of a tier; its environment is set up.
 
     Args:
         tier: its name.
         arguments: what follows it on the command line.
         output: for progress.
+
+    Returns:
+        Those of lint, which take one core each, and the others, which come one after the other.
 
     Raises:
         DriverError: NO_NETWORK or SET_UP if the environment or buildifier cannot be installed; USAGE if lint has no
@@ -112,13 +121,13 @@ def commands_of(tier: str, arguments: list[str], output: Output) -> list[list[st
     pytest = [python, "-m", "pytest", "-q"]
     match tier:
         case "unit":
-            return [[*pytest, "-m", _UNIT, *(arguments or ["-n", "2", "--dist", "worksteal"])]]
+            return [], [[*pytest, "-m", _UNIT, *(arguments or ["-n", str(_CORES), "--dist", "worksteal"])]]
         case "e2e":
-            return [[*pytest, *(arguments or ["-m", _E2E["test"]])]]
+            return [], [[*pytest, *(arguments or _E2E["test"])]]
         case "pages":
-            return [[python, "docs/pages.py", *arguments]]
+            return [], [[python, "docs/pages.py", *arguments]]
         case "release":
-            return [[python, "tests/release.py", "dist/release"]]
+            return [], [[python, "tests/release.py", "dist/release"]]
         case "lint":
             found = lint(python, output)
             chosen = [
@@ -126,14 +135,37 @@ def commands_of(tier: str, arguments: list[str], output: Output) -> list[list[st
             ]
             if not chosen:
                 raise error(Code.USAGE, f"lint has no command with {' or '.join(map(repr, arguments))} in it")
-            return chosen
+            return chosen, []
         case _:
-            return [
-                *lint(python, output),
-                [*pytest, "-n", "2", "--dist", "worksteal", "-m", _UNIT],
+            return lint(python, output), [
+                [*pytest, "-n", str(_CORES), "--dist", "worksteal", "-m", _UNIT],
                 [str(ROOT / "driver"), "bazel", "--", "test", "--noshow_progress", "//tests/starlark/..."],
-                [*pytest, "--durations=10", "-m", _E2E[tier]],
+                [*pytest, "--durations=10", *_E2E[tier]],
             ]
+
+
+def ends_well(command: list[str], output: Output, *, captured: bool = False) -> bool:
+    """Run a command; whether it ends well.
+
+    Args:
+        command: to run in the checkout.
+        output: where it is said.
+        captured: whether what it prints is shown at its end, since others run beside it.
+    """
+    title, start = f"== {_name(command)}", time.monotonic()
+    if not captured:
+        output.say(title, "bold")
+    out, err = (subprocess.PIPE, subprocess.STDOUT) if captured else (None, None)
+    done = subprocess.run(command, cwd=ROOT, check=False, text=True, stdout=out, stderr=err)
+    told = [title, *done.stdout.splitlines()] if captured else []
+    result = f"failed with {done.returncode}" if done.returncode else "ok"
+    output.say("\n".join([*told, f"   {result}  [{time.monotonic() - start:.1f} s]"]))
+    return not done.returncode
+
+
+def _name(command: list[str]) -> str:
+    """What a command is called."""
+    return " ".join([Path(command[0]).name, *command[1:4]])
 
 
 def main() -> int:
@@ -144,21 +176,16 @@ def main() -> int:
     args = parser.parse_args()
     output = Output()
     try:
-        commands = commands_of(args.tier, args.arguments, output)
+        lints, others = commands_of(args.tier, args.arguments, output)
     except DriverError as failure:
         output.fail(failure)
         return failure.exit_code
-    failed = []
-    for command in commands:
-        name = " ".join([Path(command[0]).name, *command[1:4]])
-        output.say(f"== {name}", "bold")
-        start = time.monotonic()
-        code = subprocess.run(command, cwd=ROOT, check=False).returncode
-        output.say(f"   {'ok' if code == 0 else f'failed with {code}'}  [{time.monotonic() - start:.1f} s]")
-        if code:
-            failed.append(name)
-    for name in failed:
-        output.say(f"failed: {name}", "red")
+    with ThreadPoolExecutor(_CORES) as pool:
+        well = [*pool.map(lambda command: ends_well(command, output, captured=True), lints)]
+    well += [ends_well(command, output) for command in others]
+    failed = [command for command, ended in zip([*lints, *others], well, strict=True) if not ended]
+    for command in failed:
+        output.say(f"failed: {_name(command)}", "red")
     return ExitCode.DIFFERENCE if failed else ExitCode.OK
 
 

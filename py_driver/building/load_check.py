@@ -22,7 +22,7 @@ from py_driver.system.environment import curated
 from py_driver.system.venv import made
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from py_driver.building.build import Built
     from py_driver.building.installed_torch import Torch
@@ -52,13 +52,27 @@ class _Loaded(NamedTuple):
     lacks: str = ""
 
 
-def check_loads(variants: Sequence[Built], output: Output, interpreters: Sequence[str] = ()) -> None:
+def torches_here() -> list[Torch]:
+    """The torches of this machine: that of the user's Python, then those of the environments that the driver has made.
+
+    Each is asked in a process of its own.
+    """
+    return [*_torches(["", *map(str, made("load"))])]
+
+
+def check_loads(
+    variants: Sequence[Built],
+    output: Output,
+    torches: Callable[[], list[Torch]] = torches_here,
+    interpreters: Sequence[str] = (),
+) -> None:
     """Load variants.
 
     Args:
         variants: what was built.
         output: where it is told what was loaded, and what could not be.
-        interpreters: further ones that may have a torch.
+        torches: finds those that may load them; it is called if something was not loaded before.
+        interpreters: further ones that may have a torch, which are asked first.
 
     Raises:
         DriverError: LOAD_FAILED for the first that fails; NO_SPACE or PERMISSION if the cache cannot be written.
@@ -69,10 +83,11 @@ def check_loads(variants: Sequence[Built], output: Output, interpreters: Sequenc
     if not new:
         return
     pythons = dict.fromkeys(built.variant.python for built, _, _ in new if built.variant.python)
-    torches = [*_torches([*interpreters, *_of_versions(pythons)])]
+    further = dict.fromkeys([*interpreters, *_of_versions(pythons)])
+    found = [*_torches(further), *torches()]
     rest = 0
     for built, extension, mark in new:
-        torch = next((torch for torch in torches if _fits(torch, built)), None)
+        torch = next((torch for torch in found if _fits(torch, built)), None)
         loaded = None
         if torch is not None:
             with output.task(f"loading {built.variant.name} in torch {torch.version} ({torch.backend})") as task:
@@ -102,9 +117,9 @@ def _extensions(built: Built) -> Iterator[tuple[Path, Path]]:
         yield extension, cache_root() / "loaded" / digest.hexdigest()
 
 
-def _torches(interpreters: Sequence[str]) -> Iterator[Torch]:
-    """Those that are there: of the user's Python, of further ones, of the environments that the driver has made."""
-    for named in dict.fromkeys(("", *interpreters, *map(str, made("load")))):
+def _torches(interpreters: Iterable[str]) -> Iterator[Torch]:
+    """Those of interpreters; of the user's Python for an empty name."""
+    for named in interpreters:
         if (torch := importable_torch(named)) is not None:
             yield torch
 

@@ -7,6 +7,7 @@ lock that was changed since are others than those of the build, and what says ho
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from py_driver.plan.metadata import METADATA
@@ -15,6 +16,7 @@ from py_driver.system.files import is_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from os import stat_result
     from pathlib import Path
 
     from py_driver.fetch.entry import Entry
@@ -69,4 +71,10 @@ def _line(sha256: str, archives: Iterable[Entry]) -> str:
 
 def _known() -> frozenset[str]:
     path = cache_root() / _NAME
-    return frozenset(path.read_text(encoding="ascii", errors="replace").splitlines()) if is_file(path) else frozenset()
+    return _lines(path, path.stat()) if is_file(path) else frozenset()
+
+
+@lru_cache(maxsize=1)
+def _lines(path: Path, _status: stat_result) -> frozenset[str]:
+    """The lines of a file, which is read once for each status that it has."""
+    return frozenset(path.read_text(encoding="ascii", errors="replace").splitlines())

@@ -38,8 +38,8 @@ def add_binding(parser: Parser) -> None:
         choices=(PYBIND, "library"),
         default="",
         help="with a setup.py: bind modules by pybind11, once for each Python, or on torch::Library, once for all "
-        "(default: torch::Library, unless the sources use Python objects); with a build.toml, `pybind` makes wheels of "
-        "a PYBIND11_MODULE",
+        "(default: torch::Library, unless the sources use Python objects); with a build.toml, `pybind` is for wheels "
+        "of a PYBIND11_MODULE",
     )
 
 

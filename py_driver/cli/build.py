@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -277,7 +278,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     releases = releases_of(args)
     done = build(args.directories[0], args.variant, releases, output, options_of(args))
     check_loads([built for built in done.variants if not built.variant.slice], output)
-    refresh(args.directories[0], releases, output)
+    refresh(args.directories[0], releases, output, done.whole)
     if args.json:
         output.json(_as_json(done))
     else:
@@ -315,13 +316,14 @@ def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: O
         DriverError: what is wrong for all of them.
     """
     from py_driver.building.build import build_all, prepare
-    from py_driver.building.load_check import check_loads
+    from py_driver.building.load_check import check_loads, torches_here
     from py_driver.editor.project import refresh
     from py_driver.matrix.lock_update import check_user_lock
     from py_driver.reporting.report_page import own_page
 
     releases, options = releases_of(args), options_of(args, several=True)
     check_user_lock(releases)
+    torches = cache(torches_here)
     page, pages = options.report, set[Path]()
 
     def prepared(directory: Path) -> Prepared:
@@ -333,8 +335,8 @@ def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: O
 
     def loaded(ready: Prepared) -> Build:
         done = _built(results[ready.directory])
-        check_loads([built for built in done.variants if not built.variant.slice], output)
-        refresh(ready.directory, releases, output)
+        check_loads([built for built in done.variants if not built.variant.slice], output, torches)
+        refresh(ready.directory, releases, output, done.whole)
         return done
 
     return then(planned, loaded, output)

@@ -68,14 +68,17 @@ def begin(directory: Path, releases: Releases, output: Output) -> tuple[str, ...
     return written
 
 
-def refresh(directory: Path, releases: Releases, output: Output, plans: Sequence[Plan] = ()) -> None:
+def refresh(
+    directory: Path, releases: Releases, output: Output, plans: Sequence[Plan] = (), *, whole: bool = True
+) -> None:
     """Write the compilation database of a project anew if it has one of the driver's; what hinders that is a warning.
 
     Args:
         directory: of the project.
         releases: to build for.
         output: where a warning is shown.
-        plans: of a project with a setup.py, which are not made again; a variant that is not in them stays as it was.
+        plans: of the project, if they were made already.
+        whole: whether they have all of its variants; else a database of one that they lack stays as it was.
     """
     try:
         name = recorded_variant(directory / COMPILE_COMMANDS)
@@ -85,7 +88,7 @@ def refresh(directory: Path, releases: Releases, output: Output, plans: Sequence
         holders = [plan for plan in known if any(spell(variant.configuration) == name for variant in plan.variants)]
         if holders:
             write_database(directory, holders, releases, output, [name])
-        elif not plans:
+        elif whole:
             write_database(directory, known, releases, output)
     except DriverError as problem:
         output.warn(f"{COMPILE_COMMANDS} is not refreshed: {problem.diagnostics[0].message}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from py_driver.matrix.configurations import ALL, USUAL_CPU
@@ -27,6 +28,7 @@ Value = bool | str | tuple[str, ...] | dict[str, tuple[str, ...]] | dict[str, st
 """An attribute: a boolean, a string, a list of strings, or a dictionary of lists or of strings."""
 
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_ESCAPED = re.compile(r'[\x00-\x1f\x7f"\\]')
 _FIRST = ("name", "srcs", "hdrs")
 _LABELS = ("srcs", "hdrs")
 
@@ -36,8 +38,8 @@ def quote(text: str) -> str:
 
     Control characters become octal escapes: Bazel's Starlark has no hexadecimal ones.
     """
-    plain = (_ESCAPES.get(c) or (f"\\{ord(c):03o}" if ord(c) < ord(" ") or c == "\x7f" else c) for c in text)
-    return f'"{"".join(plain)}"'
+    plain = _ESCAPED.sub(lambda found: _ESCAPES.get(found[0]) or f"\\{ord(found[0]):03o}", text)
+    return f'"{plain}"'
 
 
 def render(plan: Plan, prefix: str) -> str:

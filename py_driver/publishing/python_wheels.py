@@ -83,7 +83,7 @@ def make_python_wheels(  # noqa: PLR0913  (whose, of what, where to, beside whic
     manifest = load(directory, releases, pybind=True).manifest
     with tempfile.TemporaryDirectory(prefix="driver-") as scratch:
         done = build(directory, patterns, releases, output, replace(options, destination=Path(scratch)))
-        check_loads(done.variants, output, interpreters)
+        check_loads(done.variants, output, interpreters=interpreters)
         places = {built.variant.name: built.path for built in done.variants}
         contents: dict[Path, list[str]] = {}
         for wheel in python_wheels(manifest, [built.variant for built in done.variants]):

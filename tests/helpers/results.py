@@ -6,17 +6,18 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from jsonschema import Draft7Validator
-from jsonschema.exceptions import best_match
-
 from py_driver.cli.results import declared, make_result_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jsonschema import Draft7Validator
+
 
 @cache
 def _validator(command: str) -> Draft7Validator:
+    from jsonschema import Draft7Validator  # noqa: PLC0415  (it takes seconds, and all tests import this module)
+
     return Draft7Validator(make_result_schema(command))
 
 
@@ -24,6 +25,8 @@ def faults(command: str, value: Any) -> list[str]:  # noqa: ANN401  (JSON)
     """What a result has against the schema of its command."""
     if command not in declared()["commands"]:
         return [f"`driver {command}` has no schema in results.toml"]
+    from jsonschema.exceptions import best_match  # noqa: PLC0415  (likewise)
+
     problem = best_match(_validator(command).iter_errors(value))
     while problem is not None and problem.context:
         # Of alternatives, the one that fits furthest.

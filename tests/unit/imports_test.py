@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
-TREES = {
-    path.relative_to(TESTS).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-    for path in sorted(TESTS.rglob("*.py"))
-    if "projects" not in path.parts
-}
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """The files of the tests, by their paths among these."""
+    return {
+        path.relative_to(TESTS).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(TESTS.rglob("*.py"))
+        if "projects" not in path.parts
+    }
 
 
 def imported(tree: ast.AST) -> set[str]:
@@ -20,12 +26,12 @@ def imported(tree: ast.AST) -> set[str]:
 
 
 def test_no_test_imports_another() -> None:
-    found = {(file, name) for file, tree in TREES.items() for name in imported(tree)}
+    found = {(file, name) for file, tree in trees().items() for name in imported(tree)}
     assert ("helpers/tuned.py", "hub") in found
     assert not {(file, name) for file, name in found if name.endswith(("_test", "conftest"))}
 
 
 def test_only_programs_change_the_path() -> None:
-    nodes = ((file, node) for file, tree in TREES.items() for node in ast.walk(tree) if isinstance(node, ast.Attribute))
-    changed = {file for file, node in nodes if ast.unparse(node) == "sys.path"}
+    nodes = ((file, node) for file, tree in trees().items() for node in ast.walk(tree))
+    changed = {file for file, node in nodes if isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.path"}
     assert changed == {"helpers/engine.py", "release.py", "run.py"}

@@ -130,6 +130,7 @@ LENIENT = (
 
 def theirs(directory: Path, content: bytes) -> str:
     """What upstream says against a file; nothing if it accepts it."""
+    (directory / "build.toml").unlink(missing_ok=True)  # ext4 sends what replaces a file's content to the disk at once
     (directory / "build.toml").write_bytes(content)
     try:
         Build.open(directory)
