@@ -260,7 +260,7 @@ def _built(args: argparse.Namespace, output: Output) -> dict[Path, ReleaseFacts]
     """With --build, what the projects offer as they are."""
     if not args.build:
         return {}
-    from py_driver.authoring.dev_build import this_machine
+    from py_driver.authoring.machine import this_machine
     from py_driver.inspecting.stable_build import cpu_facts, cpu_releases
 
     releases = releases_of(args)
