@@ -110,7 +110,7 @@ class Build:
         bytes_fetched: of archives and of Bazel, from the network.
         seconds: from beginning to end.
         server: of Bazel, that built it.
-        whole: as `Prepared.whole`.
+        unnarrowed: as `Prepared.unnarrowed`.
     """
 
     directory: Path
@@ -120,7 +120,7 @@ class Build:
     bytes_fetched: int
     seconds: float
     server: str = ""
-    whole: tuple[Plan, ...] = ()
+    unnarrowed: tuple[Plan, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,7 +135,7 @@ class Prepared:
         local: as `Options.local`.
         into: as `Options.into`.
         destination: the directory that its variants go into, if it is none of the project's.
-        whole: the plan of all of its variants as the manifest has them; none if such a one was not made.
+        unnarrowed: the plan of all of its variants as the manifest has them; none if such a one was not made.
     """
 
     directory: Path
@@ -145,7 +145,7 @@ class Prepared:
     local: bool = False
     into: str = ""
     destination: Path | None = None
-    whole: tuple[Plan, ...] = ()
+    unnarrowed: tuple[Plan, ...] = ()
 
     def place_of(self, variant: Variant, built: Path) -> Path:
         """The directory that a variant goes into.
@@ -230,7 +230,7 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
         check_page(options.report)
     check_user_lock(releases)
     plan = plan_directory(directory, releases, strict_archs=options.strict_archs, pybind=options.pythons is not None)
-    whole = (plan,) if options.pythons is None else ()
+    unnarrowed = (plan,) if options.pythons is None else ()
     if options.archs:
         every, plan = len(plan.variants), narrowed(plan, options.archs)
         if (fewer := every - len(plan.variants)) and not options.local:
@@ -258,7 +258,7 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
         local=options.local,
         into=options.into,
         destination=options.destination,
-        whole=whole,
+        unnarrowed=unnarrowed,
     )
 
 
@@ -328,7 +328,7 @@ def _collected(entry: Placed[Prepared], lock: Lock, ahead: Ahead, batch: Batch, 
         variants=variants,
         bytes_fetched=entry.bytes_fetched,
         seconds=time.monotonic() - entry.start,
-        whole=prepared.whole,
+        unnarrowed=prepared.unnarrowed,
     )
 
 

@@ -278,7 +278,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     releases = releases_of(args)
     done = build(args.directories[0], args.variant, releases, output, options_of(args))
     check_loads([built for built in done.variants if not built.variant.slice], output)
-    refresh(args.directories[0], releases, output, done.whole)
+    refresh(args.directories[0], releases, output, done.unnarrowed)
     if args.json:
         output.json(_as_json(done))
     else:
@@ -336,7 +336,7 @@ def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: O
     def loaded(ready: Prepared) -> Build:
         done = _built(results[ready.directory])
         check_loads([built for built in done.variants if not built.variant.slice], output, torches)
-        refresh(ready.directory, releases, output, done.whole)
+        refresh(ready.directory, releases, output, done.unnarrowed)
         return done
 
     return then(planned, loaded, output)

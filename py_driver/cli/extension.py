@@ -260,7 +260,7 @@ def _built(  # noqa: PLR0913  (whose, which, and how)
         check_merge([Recorded(part.recording.record, part.recording.wheel) for part in extension.configured])
     with advising_pybind(extension):
         built = build_extension(extension, releases, output, options)
-    refresh(directory, releases, output, extension.plans, whole=False)
+    refresh(directory, releases, output, extension.plans, complete=False)
     return built
 
 

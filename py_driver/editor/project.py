@@ -69,7 +69,7 @@ def begin(directory: Path, releases: Releases, output: Output) -> tuple[str, ...
 
 
 def refresh(
-    directory: Path, releases: Releases, output: Output, plans: Sequence[Plan] = (), *, whole: bool = True
+    directory: Path, releases: Releases, output: Output, plans: Sequence[Plan] = (), *, complete: bool = True
 ) -> None:
     """Write the compilation database of a project anew if it has one of the driver's; what hinders that is a warning.
 
@@ -78,7 +78,7 @@ def refresh(
         releases: to build for.
         output: where a warning is shown.
         plans: of the project, if they were made already.
-        whole: whether they have all of its variants; else a database of one that they lack stays as it was.
+        complete: whether they have all of its variants; else a database of one that they lack stays as it was.
     """
     try:
         name = recorded_variant(directory / COMPILE_COMMANDS)
@@ -88,7 +88,7 @@ def refresh(
         holders = [plan for plan in known if any(spell(variant.configuration) == name for variant in plan.variants)]
         if holders:
             write_database(directory, holders, releases, output, [name])
-        elif whole:
+        elif complete:
             write_database(directory, known, releases, output)
     except DriverError as problem:
         output.warn(f"{COMPILE_COMMANDS} is not refreshed: {problem.diagnostics[0].message}")

@@ -94,10 +94,10 @@ def measured(paths: Sequence[Path], *, slices: bool = False) -> list[Measured]:
         ]
     kinds = [BUILD, *([SLICES] if slices else [])]
     places = [
-        place
+        directory
         for path in paths
         if path not in missing
-        for place in ([path / kind for kind in kinds if is_directory(path / kind)] if path in projects else [path])
+        for directory in ([path / kind for kind in kinds if is_directory(path / kind)] if path in projects else [path])
     ]
     wheels, others = find_wheels(places)
     for path in others:

@@ -145,17 +145,17 @@ def _by_choices(task: Task, named: Chosen) -> list[Task]:
     return [task._replace(chosen=part, how=how) for how, part in parts.items()]
 
 
-def choices_of(place: Place, variants: Sequence[Variant], named: Chosen) -> dict[Chosen, list[Variant]]:
+def choices_of(source: Place, variants: Sequence[Variant], named: Chosen) -> dict[Chosen, list[Variant]]:
     """Variants by what is to be chosen for their build.
 
     Args:
-        place: where they are.
+        source: where they are.
         variants: to build.
         named: what the user says; what is None is what each was built with.
     """
     found: dict[Chosen, list[Variant]] = {}
     for variant in variants:
-        stated = chosen(read_metadata(place.find(variant)) or {})
+        stated = chosen(read_metadata(source.find(variant)) or {})
         cxx = Cxx(stated[CXX]) if CXX in stated else None
         compress = Compress(stated[COMPRESS]) if COMPRESS in stated else None
         how = Chosen(named.cxx or cxx, named.compress or compress)

@@ -88,13 +88,13 @@ def present_slices(
         message = "none of the variants has device code to slice"
         raise error(Code.FILE_MISSING, message, help="choose a variant for CUDA or ROCm, or call without --slice")
     for variant in slices:
-        if is_directory(place := find(variant)):
+        if is_directory(directory := find(variant)):
             continue
         if show:
             advice = "publish the slices of these variants first: driver publish --slice; or select others"
             raise error(Code.FILE_MISSING, f"{show(variant)} does not exist", help=advice)
         advice = "build the slices of these variants first: driver build --slice"
-        raise error(Code.FILE_MISSING, f"{place} does not exist", help=advice)
+        raise error(Code.FILE_MISSING, f"{directory} does not exist", help=advice)
     return slices
 
 

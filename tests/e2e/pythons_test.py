@@ -70,9 +70,9 @@ def _built(clone: Driver, base: Path, torch: str) -> Path:
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Path]:
     """A directory for packages, which goes away with the test: torch and what it needs have 5 GB."""
-    place = tmp_path / "site"
-    yield place
-    shutil.rmtree(place, ignore_errors=True)
+    site = tmp_path / "site"
+    yield site
+    shutil.rmtree(site, ignore_errors=True)
 
 
 @pytest.mark.timeout(3600)

@@ -220,9 +220,9 @@ def test_the_card_has_what_was_published_and_the_page_what_is_built(published: _
     card = published.files("main")["README.md"].decode()
     assert 'rules_torch_kernels.get_kernel("me/relu", version=1, trust_remote_code=["me/relu"])' in card
     rows = [line for line in card.splitlines() if line.startswith("| `sm")]
-    place = published.project / "build-slices"
+    slices = published.project / "build-slices"
     sizes = {
-        name: sum(path.stat().st_size for path in (place / name / CU130).rglob("*") if path.is_file())
+        name: sum(path.stat().st_size for path in (slices / name / CU130).rglob("*") if path.is_file())
         for name in _SLICES
     }
     assert rows == [f"| `{name}` | `{arch}` | 1 | {sizes[name]:,} |" for name, arch in _SLICES.items()]
@@ -234,9 +234,9 @@ def test_the_card_has_what_was_published_and_the_page_what_is_built(published: _
     ]
     assert all(f"<td><code>{name}</code></td>" in page.read_text() for name in _SLICES)
     assert json.loads(published.driver.run(*words).stdout)["slices"] == []
-    aside = (place / "sm90").rename(place / ".aside")
+    aside = (slices / "sm90").rename(slices / ".aside")
     done = published.driver.run(*words, "--slice")
-    aside.rename(place / "sm90")
+    aside.rename(slices / "sm90")
     assert f"build-slices/sm90/{CU130} is not on the card: it does not exist" in done.stderr
     assert [one["state"] for one in json.loads(done.stdout)["slices"]] == ["built", "not built", "built"]
 
@@ -249,23 +249,23 @@ def test_sizes_of_slices_stand_beside_that_of_their_variant(published: _Publishe
         name: [arch.removesuffix("+PTX")] for name, arch in _SLICES.items()
     }
     libraries = [library for library in told["libraries"] if CPU not in library["file"]]
-    [whole] = [library["bytes"] for library in libraries if not library["slice"]]
-    assert all(library["bytes"] < whole for library in libraries if library["slice"])
+    [undivided] = [library["bytes"] for library in libraries if not library["slice"]]
+    assert all(library["bytes"] < undivided for library in libraries if library["slice"])
     assert sum(group["stored"] for group in groups.values()) == told["bytes"]
 
 
 def test_a_slice_that_is_not_built_or_taken_for_a_whole_variant_is_refused(published: _Published) -> None:
-    place = published.project / "build-slices" / "sm90"
-    aside = place.rename(place.with_name(".aside"))
+    sliced = published.project / "build-slices" / "sm90"
+    aside = sliced.rename(sliced.with_name(".aside"))
     assert "error[E" in (said := _publish(published.driver, published.project, published.hub, "--slice", code=2))
     assert "build-slices/sm90" in said
-    aside.rename(place)
-    whole = published.project / "build" / CU130
-    kept = whole.rename(published.project / "kept")
-    (place / CU130).rename(whole)
+    aside.rename(sliced)
+    built = published.project / "build" / CU130
+    kept = built.rename(published.project / "kept")
+    (sliced / CU130).rename(built)
     said = _publish(published.driver, published.project, published.hub, code=2)
-    whole.rename(place / CU130)
-    kept.rename(whole)
+    built.rename(sliced / CU130)
+    kept.rename(built)
     assert "its `slice` belongs to another build" in said
 
 
@@ -280,8 +280,8 @@ def _changed(content: bytes) -> bytes:
 
 
 def test_slices_are_built_again_and_compared(published: _Published) -> None:
-    place = published.project / "build-slices"
-    [library] = (place / "sm80" / CU130).glob("*.so")
+    slices = published.project / "build-slices"
+    [library] = (slices / "sm80" / CU130).glob("*.so")
     right = library.read_bytes()
     library.write_bytes(_changed(right))
     try:
@@ -289,7 +289,7 @@ def test_slices_are_built_again_and_compared(published: _Published) -> None:
     finally:
         library.write_bytes(right)
     found = {variant["place"]: variant["differences"] for variant in said["variants"]}
-    places = [published.project / "build" / CU130, *(place / name / CU130 for name in _SLICES)]
+    places = [published.project / "build" / CU130, *(slices / name / CU130 for name in _SLICES)]
     assert found == {str(path): [f"{library.name} has other bytes"] * (path == library.parent) for path in places}
     assert [error["code"] for error in said["errors"]] == ["E403"]
 

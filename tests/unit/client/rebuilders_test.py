@@ -259,23 +259,23 @@ def test_policies_that_are_wrong(keys: Path, text: str, message: str) -> None:
 
 
 def test_statements_of_a_directory(keys: Path) -> None:
-    place = keys / "statements" / "torch-cpu"
-    place.mkdir(parents=True)
+    statements = keys / "statements" / "torch-cpu"
+    statements.mkdir(parents=True)
     for name in ("a.sigstore.json", "b\n.sigstore.json", "c.json"):
-        (place / name).write_bytes(b"{}")
+        (statements / name).write_bytes(b"{}")
     assert statements_below(keys / "statements", "torch-cpu", "there") == {"there/torch-cpu/a.sigstore.json": b"{}"}
     assert statements_below(keys / "statements", "torch-cuda") == {}
     assert rebuilt_statement.SUFFIX == SUFFIX
 
 
 def test_a_file_that_cannot_be_read_stops_no_other(keys: Path) -> None:
-    place = keys / "statements" / "torch-cpu"
-    (place / "a-directory.sigstore.json").mkdir(parents=True)
-    os.mkfifo(place / "a-pipe.sigstore.json")
-    (place / "a-link.sigstore.json").symlink_to("a-link.sigstore.json")
-    with (place / "large.sigstore.json").open("wb") as file:
+    statements = keys / "statements" / "torch-cpu"
+    (statements / "a-directory.sigstore.json").mkdir(parents=True)
+    os.mkfifo(statements / "a-pipe.sigstore.json")
+    (statements / "a-link.sigstore.json").symlink_to("a-link.sigstore.json")
+    with (statements / "large.sigstore.json").open("wb") as file:
         file.truncate(1 << 40)
-    (place / "right.sigstore.json").write_bytes(bundle(keys / "ann.pem", FILES))
+    (statements / "right.sigstore.json").write_bytes(bundle(keys / "ann.pem", FILES))
     bundles = statements_below(keys / "statements", "torch-cpu")
     found = verdict(keys, 1, *bundles.values())
     assert (found.builders, found.problem, len(found.refused)) == (("ann",), "", 4)
