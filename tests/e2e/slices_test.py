@@ -229,7 +229,7 @@ def test_the_card_has_what_was_published_and_the_page_what_is_built(published: _
     page = tmp_path / "relu.html"
     words = ("card", published.project, "--repo-id=me/relu", "--json")
     told = json.loads(published.driver.run(*words, "--slice", f"--html={page}").stdout)
-    assert [(one["slice"], one["variant"], one["state"], one["size"]) for one in told["slices"]] == [
+    assert [(row["slice"], row["variant"], row["state"], row["size"]) for row in told["slices"]] == [
         (name, CU130, "built", sizes[name]) for name in _SLICES
     ]
     assert all(f"<td><code>{name}</code></td>" in page.read_text() for name in _SLICES)
@@ -238,7 +238,7 @@ def test_the_card_has_what_was_published_and_the_page_what_is_built(published: _
     done = published.driver.run(*words, "--slice")
     aside.rename(slices / "sm90")
     assert f"build-slices/sm90/{CU130} is not on the card: it does not exist" in done.stderr
-    assert [one["state"] for one in json.loads(done.stdout)["slices"]] == ["built", "not built", "built"]
+    assert [row["state"] for row in json.loads(done.stdout)["slices"]] == ["built", "not built", "built"]
 
 
 def test_sizes_of_slices_stand_beside_that_of_their_variant(published: _Published) -> None:
@@ -317,9 +317,9 @@ def test_wheels_of_slices_are_built_again_and_compared(published: _Published, tm
     wheels = sorted(tmp_path.glob("*.whl"))
     assert len(wheels) == 2 * len(_SLICES) + 1
     labelled = [wheel for wheel in wheels if "-cu130" in wheel.name]
-    for some in (labelled, [wheel for wheel in wheels if wheel not in labelled][:1]):
-        said = _verify(published, *some, f"--source={published.project}", code=0)
-        assert {variant["place"] for variant in said["variants"]} == {str(wheel) for wheel in some}
+    for group in (labelled, [wheel for wheel in wheels if wheel not in labelled][:1]):
+        said = _verify(published, *group, f"--source={published.project}", code=0)
+        assert {variant["place"] for variant in said["variants"]} == {str(wheel) for wheel in group}
         assert not any(variant["differences"] for variant in said["variants"])
 
 

@@ -3,8 +3,10 @@
 #include <torch/extension.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <mutex>
 
@@ -434,6 +436,7 @@ std::string registered(const char* name, const char* module, void (*define)(pybi
   }
   auto library = std::make_unique<torch::Library>(torch::Library::FRAGMENT, space, std::nullopt, __FILE__, __LINE__);
   library->def(c10::FunctionSchema(mark, "", {}, {}));
+  const std::vector<c10::DispatchKey> dispatch_keys = keys_here();
   auto item = definitions.items.begin();
   for (const auto& function : definitions.functions) {
     const std::string op = op_name(function->scope, function->name);
@@ -444,8 +447,8 @@ std::string registered(const char* name, const char* module, void (*define)(pybi
     library->def(c10::FunctionSchema(op, overload, std::move(function->arguments), std::move(function->results)));
     const std::string full = overload.empty() ? op : op + "." + overload;
     library->impl(full.c_str(), torch::CppFunction::makeFromBoxedKernel(function->kernel));
-    for (const c10::DispatchKey key : keys_here()) {
-      library->impl(full.c_str(), torch::dispatch(key, torch::CppFunction::makeFromBoxedKernel(function->kernel)));
+    for (const c10::DispatchKey dispatch_key : dispatch_keys) {
+      library->impl(full.c_str(), torch::dispatch(dispatch_key, torch::CppFunction::makeFromBoxedKernel(function->kernel)));
     }
     // The places of functions are empty.
     item = std::find(item, definitions.items.end(), "");
@@ -454,8 +457,8 @@ std::string registered(const char* name, const char* module, void (*define)(pybi
   // It stays registered: a module is not unloaded.
   library.release();
   Json items;
-  for (const std::string& one : definitions.items) {
-    items.item(one);
+  for (const std::string& object : definitions.items) {
+    items.item(object);
   }
   Json all;
   all.key("retain", address(&retain)).key("release", address(&release)).key("type_of", address(&type_of));
