@@ -161,15 +161,16 @@ def _savings(args: argparse.Namespace, found: Sequence[Measured], output: Output
 
     releases = releases_of(args)
     packed: list[Compressed] = []
-    total = sum(image.size for each in found for image in each.library.images)
-    if total > _MOST and not (args.by or args.json):
+    packable = [each for each in found if each.is_elf and each.library.images]
+    total = sum(image.size for each in packable for image in each.library.images)
+    if is_large := total > _MOST and not (args.by or args.json):
         output.say(f"compression is not tried, for {_bytes(total)} of device code: `--by saving` does")
+    if is_large or not packable:
         return savings_of([each.library for each in found], packed, releases.matrix.known["cuda"].families)
     with output.task("compressing device code") as task:
-        for number, each in enumerate(found, 1):
-            if each.library.images:
-                task.update(f"{number} of {len(found)}")
-                packed += each.opened(partial(compressed, releases=releases, version=each.cuda))
+        for number, each in enumerate(packable, 1):
+            task.update(f"{number} of {len(packable)}")
+            packed += each.opened(partial(compressed, releases=releases, version=each.cuda))
     return savings_of([each.library for each in found], totals(packed), releases.matrix.known["cuda"].families)
 
 

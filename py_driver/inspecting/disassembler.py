@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import json
+import os
 import re
 import subprocess
 import tempfile
@@ -15,6 +15,8 @@ import tomli
 
 from py_driver.errors import Code, error
 from py_driver.inspecting.assembly import kernels_of
+from py_driver.inspecting.images import SASS
+from py_driver.inspecting.triton_code import DIRECTORY, INDEX, compiled_in
 from py_driver.resources import resource
 from py_driver.system.environment import curated
 from py_driver.system.venv import ensure_venv
@@ -119,21 +121,15 @@ def _ahead(variant: Path, directory: Path) -> dict[str, str]:
         variant: its directory.
         directory: to copy to.
     """
-    index = variant / "_aot" / "index.json"
-    if not index.is_file():
+    ahead = variant / DIRECTORY
+    if not (ahead / INDEX).is_file():
         return {}
     names = {}
-    table = json.loads(index.read_text(encoding="utf-8"))
-    for name, request in table["requests"].items():
-        config = {**request["constants"], **request["options"]}
-        known = table["functions"][request["function"]]["parameters"]
-        types = [request["signature"][parameter] for parameter, is_constant, _ in known if not is_constant]
-        words = [*types, *(f"{key}={value}" for key, value in config.items())]
-        symbol = request["function"].rpartition(".")[2]
-        for cubin in index.parent.glob(f"{name}.*.cubin"):
-            arch = cubin.name.removeprefix(f"{name}.").removesuffix(".cubin").replace(".", "")
-            (directory / f"{name}.sm_{arch}.cubin").write_bytes(cubin.read_bytes())
-            names[f"{name} {symbol}"] = f"{symbol}<{', '.join(words)}>"
+    for compiled in compiled_in((ahead / INDEX).read_bytes(), os.listdir(ahead)):
+        if compiled.form == SASS:
+            file = f"{compiled.request}.sm_{compiled.arch.replace('.', '')}.cubin"
+            (directory / file).write_bytes((ahead / compiled.file).read_bytes())
+            names[f"{compiled.request} {compiled.symbol}"] = compiled.name
     return names
 
 

@@ -1,4 +1,7 @@
-"""The libraries that paths mean, measured: of projects, directories, wheels, or files of their own."""
+"""The libraries that paths mean, measured: of projects, directories, wheels, or files of their own.
+
+The directory with what Triton has compiled counts as a library.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from py_driver.building.abi_check import find_libraries
 from py_driver.building.variant_dir import BUILD, SLICES, as_object, read_metadata
 from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.inspecting.size import Library, library_of
+from py_driver.inspecting.triton_code import DIRECTORY, INDEX, library_of_triton
 from py_driver.matrix.backends import version_of
 from py_driver.matrix.configurations import is_identifier, parse
 from py_driver.plan.metadata import METADATA, SLICE
@@ -35,12 +39,14 @@ class Measured(NamedTuple):
         library: where its bytes are.
         packed: its bytes in the wheel, which is compressed; None outside of one.
         content: its bytes, of a wheel's; those of others stay in their files.
+        is_elf: whether it is one file; what Triton has compiled is a directory.
     """
 
     name: str
     library: Library
     packed: int | None = None
     content: bytes | None = None
+    is_elf: bool = True
 
     @property
     def cuda(self) -> str:
@@ -102,10 +108,12 @@ def measured(paths: Sequence[Path], *, slices: bool = False) -> list[Measured]:
     wheels, others = find_wheels(places)
     for path in others:
         try:
-            libraries = find_libraries([path])
+            ahead = [*_of_triton(path)]
+            libraries = [] if ahead and not any(path.rglob(f"*{_LIBRARY}")) else find_libraries([path])
         except DriverError as failure:
             wrong += failure.diagnostics
             continue
+        found += ahead
         for library in libraries:
             try:
                 with mapped(library) as elf:
@@ -121,6 +129,21 @@ def measured(paths: Sequence[Path], *, slices: bool = False) -> list[Measured]:
     if wrong:
         raise DriverError(wrong)
     return found
+
+
+def _of_triton(path: Path) -> Iterator[Measured]:
+    """What Triton has compiled for the variants below a directory.
+
+    Raises:
+        DriverError: FILE_KIND if a file of it is malformed; PERMISSION.
+    """
+    for index in sorted(path.rglob(f"{DIRECTORY}/{INDEX}")) if is_directory(path) else ():
+        directory = index.parent
+        try:
+            files = {file.name: file.read_bytes() for file in directory.iterdir() if is_file(file)}
+            yield Measured(str(directory), library_of_triton(files), is_elf=False)
+        except (ValueError, LookupError, TypeError, OSError) as problem:
+            raise DriverError([_unreadable(str(directory), problem)]) from None
 
 
 def _of_wheel(path: Path) -> Iterator[Measured]:
@@ -141,10 +164,30 @@ def _of_wheel(path: Path) -> Iterator[Measured]:
                 for member in archive.infolist()
                 if member.filename.endswith(_LIBRARY)
             ]
+            ahead = {
+                index.parent: [
+                    member for member in archive.infolist() if PurePosixPath(member.filename).parent == index.parent
+                ]
+                for index in map(PurePosixPath, archive.namelist())
+                if index.parts[-2:] == (DIRECTORY, INDEX)
+            }
+            triton = {
+                directory: (
+                    {PurePosixPath(member.filename).name: archive.read(member) for member in members},
+                    sum(member.compress_size for member in members),
+                )
+                for directory, members in ahead.items()
+            }
     except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as problem:
         message = f"{path} cannot be read as a wheel: {problem}"
         raise DriverError([Diagnostic(Code.FILE_KIND, message)]) from None
-    if not found:
+    for directory, (files, packed) in triton.items():
+        name = f"{path}/{directory}"
+        try:
+            yield Measured(name, library_of_triton(files), packed, is_elf=False)
+        except (ValueError, LookupError, TypeError) as problem:
+            raise DriverError([_unreadable(name, problem)]) from None
+    if not found and not triton:
         advice = "a wheel of Python files alone has no library to measure"
         raise DriverError([Diagnostic(Code.FILE_MISSING, f"{path} holds no shared library", help=advice)])
     for member, content, part in found:

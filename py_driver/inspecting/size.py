@@ -234,13 +234,13 @@ def _device(elf: Elf, section: Section, count: int, images: list[ImageFacts]) ->
         if left < 0:
             raise MalformedError("the device code")
         head = Piece(section.name, DEVICE, image.form, image.arch, len(images), "", HEADERS, 0, 0, exact=True)
-        pieces += _image(image, head)
+        pieces += pieces_of(image, head)
         facts = (image.form, image.arch, image.binary, image.stored, image.size, image.packing, image.shared)
         images.append(ImageFacts(*facts, unpacked=image.content is not None))
     return pieces, left
 
 
-def _image(image: Image, head: Piece) -> Iterator[Piece]:
+def pieces_of(image: Image, head: Piece) -> Iterator[Piece]:
     """An image by its functions.
 
     Args:

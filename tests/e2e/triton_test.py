@@ -185,6 +185,24 @@ def test_its_machine_code_is_shown_with_the_lines_of_the_kernel(
     assert f"// {_KERNELS}/arithmetic.py:8" in function["code"]
 
 
+def test_its_sizes_are_those_of_the_files(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert __main__.main(["size", str(project), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    directories = sorted(project.glob("build/*/_aot"))
+    sizes = [sum(path.stat().st_size for path in directory.iterdir()) for directory in directories]
+    assert [library["bytes"] for library in found["libraries"]] == sizes
+    assert found["bytes"] == sum(sizes)
+    code = {path: path.stat().st_size for directory in directories for path in directory.glob("scale-*.*[no]")}
+    forms = {(arch["name"], arch["kind"]): arch["stored"] for arch in found["archs"]}
+    assert forms == {
+        ("9.0", "SASS"): sum(size for path, size in code.items() if path.suffix == ".cubin"),
+        ("gfx942", "AMDGPU"): sum(size for path, size in code.items() if path.suffix == ".hsaco"),
+    }
+    assert {kernel["name"]: kernel["archs"] for kernel in found["kernels"]}["scale"] == ["9.0", "gfx942"]
+    assert all(re.fullmatch(r"scale<.*BLOCK=64>|shared by kernels: .*", one["name"]) for one in found["instances"])
+
+
 @pytest.fixture(scope="module")
 def site(project: Path) -> Path:
     """The locked Triton, for a test that runs it itself."""

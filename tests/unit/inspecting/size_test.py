@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import random
 import struct
+import zipfile
 import zlib
 from pathlib import Path
 
 import pytest
 
+from py_driver.errors import DriverError
 from py_driver.inspecting import packed
 from py_driver.inspecting.images import AMDGPU, PTX, SASS, images_in
+from py_driver.inspecting.measured import measured
 from py_driver.inspecting.packed import PackedError, pack_zstandard, unpack_lz4, unpack_zstandard
 from py_driver.inspecting.parts import Range, divided, shares
 from py_driver.inspecting.size import Library, library_of
@@ -30,6 +34,7 @@ LIBRARIES = Path(__file__).parents[2] / "abi" / "libraries"
 READABLE = sorted(path for path in LIBRARIES.glob("*.so") if path.name != "i386.so")
 KERNEL = "_Z1kv"
 GPU, HIP = LIBRARIES / "gpu.so", LIBRARIES / "hip.so"
+ELF_OF_GPU = Elf(GPU.read_bytes())
 
 
 def of_file(path: Path) -> Library:
@@ -49,6 +54,71 @@ def check_sums(library: Library) -> None:
     assert sum(group.stored for group in by_instance([library])) == device
     named = sum(piece.stored for piece in library.pieces if piece.symbol and piece.image < 0)
     assert sum(group.stored for group in by_function([library])) == named
+
+
+INDEX = {
+    "functions": {"kernels._Z1kv": {"parameters": [["out", False, []], ["BLOCK", True, []]]}},
+    "requests": {
+        "k-1": {
+            "function": "kernels._Z1kv",
+            "signature": {"out": "*fp32:16"},
+            "constants": {"BLOCK": 64},
+            "options": {"num_warps": 4},
+        }
+    },
+}
+
+
+def triton_files(tmp_path: Path) -> Path:
+    """A variant's directory as Triton's machine code lies in it: a cubin of nvcc's stands for it."""
+    [content] = [
+        image.content
+        for section in ELF_OF_GPU.sections
+        if section.name == ".nv_fatbin"
+        for image in images_in(ELF_OF_GPU.content_of(section), section.offset)
+        if (image.form, image.arch) == (SASS, "8.0")
+    ]
+    assert content is not None
+    directory = tmp_path / "torch-cuda" / "_aot"
+    directory.mkdir(parents=True)
+    (directory / "index.json").write_text(json.dumps(INDEX), encoding="utf-8")
+    (directory / "k-1.8.0.cubin").write_bytes(content)
+    (directory / "k-1.8.0.json").write_text("{}", encoding="utf-8")
+    return directory
+
+
+def test_code_of_triton_by_its_functions(tmp_path: Path) -> None:
+    directory = triton_files(tmp_path)
+    [found] = measured([directory.parent])
+    check_sums(found.library)
+    sizes = {path.name: path.stat().st_size for path in directory.iterdir()}
+    assert found.library.size == sum(sizes.values())
+    [arch] = by_arch([found.library])
+    assert (arch.name, arch.kind, arch.stored) == ("8.0", SASS, sizes["k-1.8.0.cubin"])
+    assert "_Z1kv<*fp32:16, BLOCK=64, num_warps=4>" in {group.name for group in by_instance([found.library])}
+
+
+def test_code_of_triton_in_a_wheel(tmp_path: Path) -> None:
+    directory = triton_files(tmp_path)
+    wheel = tmp_path / "k-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(directory.iterdir()):
+            archive.write(path, f"k/torch-cuda/_aot/{path.name}")
+        packed = sum(member.compress_size for member in archive.infolist())
+    [found] = measured([wheel])
+    assert found.name == f"{wheel}/k/torch-cuda/_aot"
+    assert found.packed == packed < found.library.size
+
+
+def test_malformed_code_of_triton_is_an_error(tmp_path: Path) -> None:
+    directory = triton_files(tmp_path)
+    cubin = directory / "k-1.8.0.cubin"
+    cubin.write_bytes(cubin.read_bytes()[:200])
+    with pytest.raises(DriverError, match="malformed"):
+        measured([directory.parent])
+    (directory / "index.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(DriverError, match="malformed"):
+        measured([directory.parent])
 
 
 @pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)
