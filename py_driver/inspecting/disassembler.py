@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import re
 import subprocess
 import tempfile
@@ -125,7 +124,7 @@ def _ahead(variant: Path, directory: Path) -> dict[str, str]:
     if not (ahead / INDEX).is_file():
         return {}
     names = {}
-    for compiled in compiled_in((ahead / INDEX).read_bytes(), os.listdir(ahead)):
+    for compiled in compiled_in((ahead / INDEX).read_bytes(), [path.name for path in ahead.iterdir()]):
         if compiled.form == SASS:
             file = f"{compiled.request}.sm_{compiled.arch.replace('.', '')}.cubin"
             (directory / file).write_bytes((ahead / compiled.file).read_bytes())
