@@ -123,7 +123,9 @@ def _empty(build: DevBuild) -> DriverError:
     return error(Code.FILE_MISSING, message, help="write subclasses of kernels.benchmark.Benchmark there")
 
 
-def run_benchmarks(builds: Sequence[DevBuild], scripts: Sequence[Path], python: str, output: Output) -> Benchmarks:
+def run_benchmarks(
+    builds: Sequence[DevBuild], scripts: Sequence[Path], python: str, output: Output, *, compiled: bool = False
+) -> Benchmarks:
     """Run benchmarks: every workload with each of the builds, side by side.
 
     Args:
@@ -131,6 +133,7 @@ def run_benchmarks(builds: Sequence[DevBuild], scripts: Sequence[Path], python: 
         scripts: the benchmarks.
         python: the interpreter, with torch and the `kernels` client.
         output: where progress is shown.
+        compiled: whether each reference is timed with torch.compile, too.
 
     Raises:
         DriverError: LOAD_FAILED if the variant or a script cannot be loaded; FILE_MISSING if no script has a workload.
@@ -142,7 +145,7 @@ def run_benchmarks(builds: Sequence[DevBuild], scripts: Sequence[Path], python: 
         results = Path(name, "results")
         while True:
             results.write_bytes(b"")
-            asked = _asked(builds, scripts, results, done)
+            asked = {**_asked(builds, scripts, results, done), "compile": compiled}
             code, text = _worker(python, builds[0], asked)
             started, finished = "", None
             for value in _values(results):

@@ -1,15 +1,17 @@
-"""A picture of benchmarks: a bar for each workload, how many times as fast as its reference it is."""
+"""A picture of benchmarks: a bar for each workload and each peer, how many times as fast as the reference it is."""
 
 from __future__ import annotations
 
 import math
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.publishing.timings import FASTER, SAME, SLOWER, verdict
 from py_driver.reporting.svg import svg, text_width, widest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from py_driver.authoring.benchmark import Benchmarks
 
 _MARGIN: Final = 16
@@ -22,6 +24,7 @@ _SIZE: Final = 14
 _TITLE: Final = 16
 _AXIS: Final = 12
 _STYLE: Final = f"text{{font:{_SIZE}px sans-serif}}.title{{font-size:{_TITLE}px}}.axis{{font-size:{_AXIS}px}}"
+_PEER: Final = "#9db4cc"
 _COLOURS: Final = {FASTER: "#2a7f3f", SAME: "#7a7a7a", SLOWER: "#b3541e"}
 
 
@@ -31,7 +34,7 @@ def picture(done: Benchmarks) -> str:
     Args:
         done: the benchmarks; those without a reference have their time alone.
     """
-    rows = [workload for workload in done.workloads if "times" in workload]
+    rows = [row for workload in done.workloads if "times" in workload for row in (workload, *_peers(workload))]
     ratios = [verdict(row["times"], row["reference"]) if "reference" in row else None for row in rows]
     largest = max((ratio[0] for ratio in ratios if ratio), default=None)
     on = done.machine.get("gpu") if done.machine.get("gpu") != "none" else done.machine.get("cpu")
@@ -57,13 +60,21 @@ def picture(done: Benchmarks) -> str:
         if ratio:
             parts.append(
                 f'<rect x="{left:.1f}" y="{y + 2}" width="{length:.1f}" height="{_ROW - 10}" '
-                f'fill="{_COLOURS[ratio[1]]}"/>'
+                f'fill="{_PEER if "is_peer" in row else _COLOURS[ratio[1]]}"/>'
             )
         after = left + length + 8
         if ratio and after < left + scale + 8 < after + text_width(label, _SIZE):
             after = left + scale + 8  # else the reference's line crosses the label
         parts.append(f'<text x="{after:.1f}" y="{y + 16}">{label}</text>')
     return svg(title, width, height, _STYLE, parts)
+
+
+def _peers(workload: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The peers of a workload, as workloads of the same reference."""
+    for peer in workload.get("peers", ()):
+        if "problem" not in peer:
+            reference = {"reference": workload["reference"]} if "reference" in workload else {}
+            yield {"workload": peer["name"], "times": peer, "is_peer": True, **reference}
 
 
 def _scale(left: float, scale: float, largest: float, height: int) -> list[str]:

@@ -18,7 +18,7 @@ from py_driver.system.files import write, writing
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from py_driver.authoring.benchmark import Benchmarks
     from py_driver.authoring.dev_build import DevBuild
@@ -52,6 +52,9 @@ def add(subparsers: Subparsers) -> None:
         metavar="REV|FILE",
         help="compare with another revision of the project, e.g. HEAD~1, which is built and timed too, or with a "
         "FILE.json of --output",
+    )
+    measure.add_argument(
+        "--compile", action="store_true", help="also time the reference with torch.compile (max-autotune)"
     )
     measure.add_argument(
         "--output",
@@ -91,7 +94,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
             builds.append(_built_from(args, there, machine, releases, output))
         python = python_of(builds[0], machine, releases, output)
         peaks = ceilings(builds[0], python, output)
-        done = run_benchmarks(builds, scripts, python, output)
+        done = run_benchmarks(builds, scripts, python, output, compiled=args.compile)
     if earlier is not None:
         done = compared(done, earlier)
         if not any("base" in workload for workload in done.workloads):
@@ -101,7 +104,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if args.json:
         output.json(done.as_json())
     else:
-        output.table(_HEADER, [_row(workload, peaks) for workload in done.workloads], right=_NUMBERS)
+        rows = [row for workload in done.workloads for row in [_row(workload, peaks), *_peer_rows(workload, peaks)]]
+        output.table(_HEADER, rows, right=_NUMBERS)
         output.say(_machine(done))
     _tell(done, args.against, output)
     return ExitCode.LOAD if done.wrong else ExitCode.OK
@@ -119,6 +123,10 @@ def _tell(done: Benchmarks, against: str | None, output: Output) -> None:
                 f"{against} cannot run {workload['workload']}, which is not compared: "
                 f"{printable(workload['base_problem'])}"
             )
+        for peer in workload.get("peers", ()):
+            if "problem" in peer:
+                why = printable(peer["problem"].splitlines()[0])
+                output.say(f"note: {workload['workload']} is not compared with {peer['name']}: {why}")
         if workload.get("problem"):
             output.say(f"{workload['workload']} failed: {printable(workload['problem'].splitlines()[0])}", "red")
 
@@ -196,6 +204,14 @@ def _row(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> list[str]:
             [f"{workload[other]['median_us']:.2f}", _speed(times, workload[other])] if other in workload else ["", ""]
         )
     return row
+
+
+def _peer_rows(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> Iterator[list[str]]:
+    """The other ways to compute a workload, and how much faster the kernel is than each."""
+    for peer in workload.get("peers", ()):
+        if "problem" not in peer:
+            row = _row({**workload, "workload": f"  {peer['name']}", "times": peer, "reference": peer}, peaks)
+            yield [*row[:6], "", _speed(workload["times"], peer), *[""] * (len(_HEADER) - 8)]
 
 
 def _speed(times: Mapping[str, Any], other: Mapping[str, Any]) -> str:

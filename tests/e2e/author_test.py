@@ -192,6 +192,38 @@ def test_benchmarks_beside_another_revision(clone: Driver, project: Path, tmp_pa
 
 
 @pytest.mark.slow
+def test_benchmarks_beside_peers(clone: Driver, project: Path, tmp_path: Path) -> None:
+    peers = """
+    def peers_silu(self):
+        x, out = self.x, torch.empty_like(self.x)
+        return {
+            "in two steps": lambda: torch.mul(x, torch.sigmoid(x), out=out),
+            "another function": lambda: torch.nn.functional.gelu(x),
+            "absent": lambda: torch.ops.nowhere.silu(x),
+        }
+"""
+    edit(project, "\n    def verify_silu(self)", f"{peers}\n    def verify_silu(self)", "benchmarks/benchmark.py")
+    file = tmp_path / "peers.json"
+    done = clone.run("bench", project, TORCH, f"--output={file}")
+    results = json.loads(file.read_text(encoding="utf-8"))["results"]
+    for one in results:
+        by_name = {peer["name"]: peer for peer in one["peers"]}
+        assert by_name["in two steps"]["median_us"] > 0
+        assert "differs from the reference" in by_name["another function"]["problem"]
+        assert "nowhere" in by_name["absent"]["problem"]
+        assert f"note: {one['workload']} is not compared with absent: AttributeError" in done.stderr
+    rows = [line.split()[:3] for line in done.stdout.splitlines()]
+    assert rows.count(["in", "two", "steps"]) == len(results) == 3
+    assert file.with_suffix(".svg").read_text(encoding="utf-8").count(">in two steps<") == 3
+    edit(project, "return {", "return [", "benchmarks/benchmark.py")
+    edit(project, '"absent": lambda: torch.ops.nowhere.silu(x),\n        }', "]", "benchmarks/benchmark.py")
+    text = (project / "benchmarks" / "benchmark.py").read_text(encoding="utf-8")
+    text = text.replace('"in two steps": ', "").replace('"another function": ', "")
+    (project / "benchmarks" / "benchmark.py").write_text(text, encoding="utf-8")
+    said = clone.run("bench", project, TORCH, code=6).stderr
+    assert "Float32.silu failed: TypeError: peers_silu returns [" in said
+
+
 def test_benchmarks_that_end_the_process(clone: Driver, project: Path) -> None:
     """As a fault on a GPU does, after which nothing runs there in the same process."""
     ends = {"Aborts": "os.abort()", "Leaves": "os._exit(0)", "Exits": "raise SystemExit(0)"}

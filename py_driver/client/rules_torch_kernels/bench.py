@@ -29,6 +29,8 @@ _TOLERANCE = 1e-2
 """As `kernels benchmark` compares: torch.allclose(out, reference, atol=1e-2). Here outputs may also differ by two units
 in the last place, which in bfloat16 is more than that."""
 
+_COMPILED = "torch.compile"
+
 _STICKY = ("CUDA error", "HIP error", "cudaError", "device-side assert")
 """In messages after which nothing runs on the GPU in this process any more."""
 
@@ -128,8 +130,15 @@ def _is_real(tensor: Any) -> bool:  # noqa: ANN401
     return bool(tensor.dtype.is_floating_point or tensor.dtype.is_complex)
 
 
-def _run(workload: Workload, kernels: list[Any], device: str) -> dict[str, Any]:
-    """Check and time a workload; what came of it, but for its title."""
+def _run(workload: Workload, kernels: list[Any], device: str, *, compiled: bool) -> dict[str, Any]:
+    """Check and time a workload; what came of it, but for its title.
+
+    Args:
+        workload: the workload.
+        kernels: the variant in question, and those to compare it with.
+        device: `cuda` or `cpu`.
+        compiled: whether the reference is timed with torch.compile, too.
+    """
     import torch
 
     benchmarks = [instance(workload, kernels[0], device)]
@@ -150,7 +159,8 @@ def _run(workload: Workload, kernels: list[Any], device: str) -> dict[str, Any]:
     ]
     if device == "cuda":
         torch.cuda.synchronize()
-    times: list[Times] = measure([*calls, *([reference] if reference else [])], device)
+    peers, excluded = _peers(benchmarks[0], workload, compiled=compiled)
+    times: list[Times] = measure([*calls, *([reference] if reference else []), *peers.values()], device)
     found: dict[str, Any] = {"verified": True if reference else None}
     found["times"] = times[0].as_json()
     found["samples_us"] = [*times[0].samples]
@@ -162,9 +172,15 @@ def _run(workload: Workload, kernels: list[Any], device: str) -> dict[str, Any]:
     elif base_problem:
         found["base_problem"] = base_problem
     if reference:
-        found["reference"] = times[-1].as_json()
+        found["reference"] = times[len(calls)].as_json()
         if device == "cuda":
             found["reference"]["host_us"] = host_time(reference)
+    of_peers = zip(peers.items(), times[len(times) - len(peers) :], strict=True)
+    found["peers"] = [
+        {"name": name, **time.as_json(), **({"host_us": host_time(call)} if device == "cuda" else {})}
+        for (name, call), time in of_peers
+    ]
+    found["peers"] += [{"name": name, "problem": problem} for name, problem in excluded.items()]
     found |= _amounts(benchmarks[0], workload)
     tensor = next((var for var in vars(benchmarks[0]).values() if isinstance(var, torch.Tensor)), None)
     found["dtype"] = str(tensor.dtype).removeprefix("torch.") if tensor is not None else None
@@ -176,6 +192,39 @@ def _checked(benchmark: Any, workload: Workload) -> str:  # noqa: ANN401  (an ob
     getattr(benchmark, f"benchmark_{workload.name}")()
     reference = getattr(benchmark, f"verify_{workload.name}", None)
     return differs(benchmark.out, reference()) if reference is not None else ""
+
+
+def _peers(
+    benchmark: Any,  # noqa: ANN401  (an object of a benchmark class)
+    workload: Workload,
+    *,
+    compiled: bool,
+) -> tuple[dict[str, Callable[[], Any]], dict[str, str]]:
+    """Other ways to compute the same, by their names: those that give what the reference does, and why others do not.
+
+    `peers_NAME` returns them as a dict of callables.
+    """
+    import torch
+
+    reference = getattr(benchmark, f"verify_{workload.name}", None)
+    stated = getattr(benchmark, f"peers_{workload.name}", dict)()
+    if not isinstance(stated, dict) or not all(callable(call) for call in stated.values()):
+        raise TypeError(f"peers_{workload.name} returns {stated!r:.40}, not a dict of names and callables")
+    found = {str(name): call for name, call in stated.items()}
+    if compiled and reference is not None:
+        # Without CUDA graphs: these would hide what a call costs on the host.
+        found[_COMPILED] = torch.compile(reference, mode="max-autotune-no-cudagraphs", dynamic=False)
+    wrong = {}
+    for name, call in found.items():
+        try:
+            out = call()
+            wrong[name] = differs(out, reference()) if reference is not None else ""
+        except Exception as problem:  # noqa: BLE001  (another library, which may lack this GPU)
+            wrong[name] = named(problem)
+            if any(sign in wrong[name] for sign in _STICKY):
+                raise RuntimeError(f"the peer {name}: {wrong[name]}") from None
+    right = {name: call for name, call in found.items() if not wrong[name]}
+    return right, {name: problem for name, problem in wrong.items() if problem}
 
 
 def _amounts(benchmark: Any, workload: Workload) -> dict[str, float]:  # noqa: ANN401
@@ -231,7 +280,7 @@ def main() -> int:
     """Run what stdin asks for; 0 unless a GPU fails for good or a script cannot be imported, which is 1."""
     asked = json.loads(sys.stdin.readline())
     device = "cpu" if asked["variants"][0]["backend"] == "cpu" else "cuda"
-    kernels = [load_variant(variant) for variant in asked["variants"]]
+    kernels, compiled = [load_variant(variant) for variant in asked["variants"]], bool(asked.get("compile"))
     with Path(asked["results"]).open("a", encoding="utf-8") as results:
 
         def say(value: dict[str, Any]) -> None:
@@ -252,7 +301,7 @@ def main() -> int:
                 continue
             say({"started": title})
             try:
-                say({"workload": title, **_run(workload, kernels, device)})
+                say({"workload": title, **_run(workload, kernels, device, compiled=compiled)})
             except (Exception, SystemExit) as problem:  # noqa: BLE001  (likewise)
                 text = named(problem)
                 sticky = device == "cuda" and any(sign in text for sign in _STICKY)
