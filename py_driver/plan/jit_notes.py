@@ -54,8 +54,8 @@ def jit_notes(project: Project) -> list[Note]:
     names = ", ".join(f"`{kernel.name}`" for kernel in left[:_SHOWN])
     more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
     message = (
-        f"Triton compiles {names}{more} at a user's first call (1.0 to 1.4 s on an H100); list them in {AHEAD}, or record "
-        "the list with `driver trace`"
+        f"Triton compiles {names}{more} at a user's first call (1.0 to 1.4 s on an H100); list them in {AHEAD}, or "
+        "record the list with `driver trace`"
     )
     first = left[0]
     source = Source(str(project.directory / first.path), texts[first.path])

@@ -207,7 +207,7 @@ def _peers(
     import torch
 
     reference = getattr(benchmark, f"verify_{workload.name}", None)
-    stated = getattr(benchmark, f"peers_{workload.name}", dict)()
+    stated: Any = getattr(benchmark, f"peers_{workload.name}", dict)()
     if not isinstance(stated, dict) or not all(callable(call) for call in stated.values()):
         raise TypeError(f"peers_{workload.name} returns {stated!r:.40}, not a dict of names and callables")
     found = {str(name): call for name, call in stated.items()}
