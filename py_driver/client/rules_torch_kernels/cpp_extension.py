@@ -373,8 +373,7 @@ def binding(functions: str | Sequence[str] | Mapping[str, str], *, wrapped: bool
     docs = functions if isinstance(functions, Mapping) else {name: name for name in functions}
     # JSON's texts are C++'s, but for escaped signs beyond U+FFFF.
     lines = [
-        f'  m.def("{name}", {call.format(name)}, {json.dumps(doc, ensure_ascii=False)});'
-        for name, doc in docs.items()
+        f'  m.def("{name}", {call.format(name)}, {json.dumps(doc, ensure_ascii=False)});' for name, doc in docs.items()
     ]
     return "\n".join(["PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {", *lines, "}"])
 
