@@ -62,7 +62,7 @@ def test_nothing_is_written_or_looked_up_if_all_is_locked(files: dict[str, Path]
 class Interrupted(Output):
     """An output during which Ctrl-C comes once a file is written."""
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, style: str | None = None) -> None:  # noqa: ARG002  (its signature)
         """Be interrupted."""
         assert text.startswith("wrote ")
         raise KeyboardInterrupt
