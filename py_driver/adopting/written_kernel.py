@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from py_driver.adopting.losses import Loss
 from py_driver.errors import Code, DriverError, error
 from py_driver.plan.plan import plan_directory
-from py_driver.system.files import is_directory, write, writing
+from py_driver.system.files import is_directory, together, writing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,7 +78,8 @@ def write_adoption(adoption: Adoption, target: Path, releases: Releases) -> list
 
 
 def _write(directory: Path, files: Mapping[str, bytes]) -> None:
-    for path, content in files.items():
-        with writing(directory / path):
-            (directory / path).parent.mkdir(parents=True, exist_ok=True)
-        write(directory / path, content)
+    with together() as written:
+        for path, content in files.items():
+            with writing(directory / path):
+                (directory / path).parent.mkdir(parents=True, exist_ok=True)
+            written.write(directory / path, content)

@@ -30,7 +30,7 @@ from py_driver.output import counted
 from py_driver.plan.includes import closure, is_opaque, scan
 from py_driver.plan.narrow import narrowed
 from py_driver.plan.plan import plan_directory
-from py_driver.system.files import reading, write
+from py_driver.system.files import reading, together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -203,8 +203,9 @@ def apply(directory: Path, tried: Tried) -> None:
             raise error(Code.FOREIGN_FILE, message, help="run the command again")
         if not os.access(path, os.W_OK):
             raise error(Code.PERMISSION, f"{path} is read-only", help="no file was changed; make it writable")
-    for name, edits in tried.edits.items():
-        write(directory / name, _encoded(rewritten(texts[name], edits)))
+    with together() as written:
+        for name, edits in tried.edits.items():
+            written.write(directory / name, _encoded(rewritten(texts[name], edits)))
 
 
 @cache

@@ -25,7 +25,7 @@ from py_driver.publishing.markdown import arguments, code, prose
 from py_driver.publishing.public_api import offers
 from py_driver.resources import resource, resources_below
 from py_driver.spelling import did_you_mean
-from py_driver.system.files import is_directory, write, writing
+from py_driver.system.files import is_directory, together, writing
 from py_driver.system.git import ask, said
 
 if TYPE_CHECKING:
@@ -311,10 +311,11 @@ def _check_places(directory: Path, files: Iterable[Path]) -> None:
 
 
 def _write(directory: Path, files: Mapping[str, str]) -> None:
-    for path, text in files.items():
-        with writing(directory / path):
-            (directory / path).parent.mkdir(parents=True, exist_ok=True)
-            write(directory / path, text.encode())
+    with together() as written:
+        for path, text in files.items():
+            with writing(directory / path):
+                (directory / path).parent.mkdir(parents=True, exist_ok=True)
+            written.write(directory / path, text.encode())
 
 
 def check_name(name: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from py_driver.errors import Code, error
 from py_driver.resources import resource, resources_below
-from py_driver.system.files import reading, write, writing
+from py_driver.system.files import reading, together, writing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,10 +34,11 @@ def write_skill(directory: Path) -> list[str]:
         if os.path.lexists(file) and not _holds(file, text):
             message = f"{file} would be overwritten"
             raise error(Code.FOREIGN_FILE, message, help="remove it if it is of another version of the driver")
-    for path, text in texts.items():
-        with writing(directory / path):
-            (directory / path).parent.mkdir(parents=True, exist_ok=True)
-            write(directory / path, text.encode())
+    with together() as written:
+        for path, text in texts.items():
+            with writing(directory / path):
+                (directory / path).parent.mkdir(parents=True, exist_ok=True)
+            written.write(directory / path, text.encode())
     return [*texts]
 
 

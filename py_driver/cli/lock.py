@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_matrix, matrix_of, releases_of
-from py_driver.errors import Code, DriverError, ExitCode, error
+from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from py_driver.matrix.releases import Releases
     from py_driver.matrix.requirements import Lock
     from py_driver.output import Output
+    from py_driver.system.files import Writes
 
 
 def add(subparsers: Subparsers) -> None:
@@ -56,7 +57,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if releases.user and not releases.user_lock_file:
         output.say(f"{releases.user} has no release and no library: there is nothing to lock")
         return ExitCode.OK
-    return _lock(releases, args, output)
+    from py_driver.system.files import together
+
+    with together() as files:
+        return _lock(releases, args, output, files)
 
 
 def _add(args: argparse.Namespace, output: Output) -> int:
@@ -64,7 +68,7 @@ def _add(args: argparse.Namespace, output: Output) -> int:
 
     Raises:
         DriverError: BAD_VALUE for what cannot be added; see `new_cuda`, `new_torch` and `_lock`, after which the matrix
-            is what it was; PERMISSION.
+            and the lock are what they were; PERMISSION.
     """
     from py_driver.fetch.offered import Offers
     from py_driver.matrix.addition import inserted, request
@@ -72,7 +76,7 @@ def _add(args: argparse.Namespace, output: Output) -> int:
     from py_driver.matrix.new_cuda import new_cuda
     from py_driver.matrix.new_torch import new_torch
     from py_driver.matrix.releases import Releases
-    from py_driver.system.files import write
+    from py_driver.system.files import together
 
     kind, version = args.add
     readers = {"cuda": new_cuda, "torch": new_torch}
@@ -88,16 +92,10 @@ def _add(args: argparse.Namespace, output: Output) -> int:
     with output.task(f"reading the facts of {kind} {version}") as task:
         addition = readers[kind](version, releases.table, Offers(), task.update, own=named is not None)
         task.done("from the package index")
-    write(path, inserted((old or b"").decode(), addition).encode())
-    try:
+    with together() as files:
+        files.write(path, inserted((old or b"").decode(), addition).encode())
         after = Releases(named, output.warn)
-        code = _lock(after, args, output)
-    except DriverError:
-        if old is None:
-            path.unlink()
-        else:
-            write(path, old)
-        raise
+        code = _lock(after, args, output, files)
     output.say(f"wrote {path}")
     output.data(request(addition, _archives(kind, version, after)))
     return code
@@ -118,7 +116,7 @@ def _archives(kind: str, version: str, releases: Releases) -> list[Mapping[str, 
     return list(found.values())
 
 
-def _lock(releases: Releases, args: argparse.Namespace, output: Output) -> int:
+def _lock(releases: Releases, args: argparse.Namespace, output: Output, files: Writes) -> int:
     """Lock or check what releases ask for; the exit code.
 
     Raises:
@@ -126,7 +124,7 @@ def _lock(releases: Releases, args: argparse.Namespace, output: Output) -> int:
     """
     from py_driver.matrix.lock_update import complete, look_up, read, texts_of
     from py_driver.matrix.requirements import wanted
-    from py_driver.system.files import difference, write
+    from py_driver.system.files import difference
 
     want, old = wanted(releases), {} if args.update else read(releases)
     new, missing = complete(want, old, {})
@@ -139,7 +137,7 @@ def _lock(releases: Releases, args: argparse.Namespace, output: Output) -> int:
         if args.check:
             output.data(difference(texts.old, texts.new, str(path), f"{path} (from the matrix)"))
         else:
-            write(path, texts.new.encode())
+            files.write(path, texts.new.encode())
             output.say(f"wrote {path}")
     of_torch = _old_of_torch(new, releases)
     old_symbols = _old_symbols(new, releases)
@@ -151,11 +149,11 @@ def _lock(releases: Releases, args: argparse.Namespace, output: Output) -> int:
         raise error(Code.STALE_LOCK, "the lock does not match the matrix", help="run `driver lock`")
     for file in of_torch:
         with output.task(file.title) as task:
-            write(file.path, file.make(task.update))
+            files.write(file.path, file.make(task.update))
             task.done(f"{len(new['torch'])} releases")
         output.say(f"wrote {file.path}")
     for release in old_symbols:
-        _read_symbols(release, output)
+        _read_symbols(release, output, files)
     if not (stale or of_torch or old_symbols):
         output.say("the lock is up to date")
     return ExitCode.OK
@@ -214,17 +212,16 @@ def _old_symbols(lock: Lock, releases: Releases) -> list[_Release]:
     return [symbols for symbols in known if not library_symbols.is_current(symbols.path, symbols.lock)]
 
 
-def _read_symbols(release: _Release, output: Output) -> None:
+def _read_symbols(release: _Release, output: Output, files: Writes) -> None:
     """Write what the libraries of a release define, or remove the file of one that names none."""
     from py_driver.matrix import library_symbols
-    from py_driver.system.files import write
 
     if not release.lock.get("libraries"):
-        release.path.unlink()
+        files.remove(release.path)
         output.say(f"removed {release.path}")
         return
     with output.task("reading the symbols of libraries") as task:
         content = library_symbols.read(release.kind, release.version, release.lock, task.update)
         task.done(f"{library_symbols.NAMES[release.kind]} {release.version}")
-    write(release.path, content)
+    files.write(release.path, content)
     output.say(f"wrote {release.path}")

@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from py_driver.cli import add_command, aside, run_command_line
+from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_listed, releases_of
 from py_driver.errors import Code, DriverError, ExitCode, error
 from py_driver.output import annotation
@@ -53,7 +53,7 @@ def add(subparsers: Subparsers) -> None:
         "--build",
         action="store_true",
         help="with --fix: build for the CPU before and after, against the first and the last torch release, compare "
-        "ops, functions and exports, run the tests, and undo if something differs or fails",
+        "ops, functions and exports, run the tests, and undo if something differs or a test fails that passed before",
     )
     fix.add_argument(
         "--torch",
@@ -235,25 +235,31 @@ class _Trial(NamedTuple):
         torch: the first and the last release that it is compiled against, once if they are the same.
         tests: the directory of its tests; empty without any.
         tested: the releases that these ran with; one is empty if it is the installed torch.
-        why: why the rewriting was undone; empty if the builds offer the same and pass the tests.
+        why: why the rewriting was undone; empty if the builds offer the same, and no test fails that passed before.
+        failed: the tests that fail as they did before.
     """
 
     torch: Sequence[str]
     tests: str
     tested: Sequence[str]
     why: str
+    failed: frozenset[str] = frozenset()
 
     @property
     def told(self) -> str:
         """What held, in words."""
+        from py_driver.cli.stable_tests import listed
+
         torch = f"torch {' and '.join(self.torch)}"
         own = f"torch {' and '.join(self.tested)}" if any(self.tested) else "the installed torch"
-        tested = f"its {self.tests} pass with {own}" if self.tests else "it has no tests"
+        passed = f"its {self.tests} pass with {own}" if self.tests else "it has no tests"
+        failed = f"of its {self.tests} fail with {own}, as before: {listed(self.failed)}"
+        tested = failed if self.failed else passed
         return f"compiled against {torch}, its ops, functions and exports are as before; {tested}"
 
     def as_json(self) -> dict[str, object]:
         """The trial as a value for JSON."""
-        return {"torch": self.torch, "tested": self.tested}
+        return {"torch": self.torch, "tested": self.tested, "failed": sorted(self.failed)}
 
 
 def _built(args: argparse.Namespace, output: Output) -> dict[Path, ReleaseFacts]:
@@ -287,11 +293,9 @@ def _tried(path: Path, project: FixedProject, before: ReleaseFacts, args: argpar
                 trial = trial._replace(why="; ".join(found))
                 break
         for torch in () if trial.why else trial.tested:
-            chosen, named = ([f"--torch={torch}"], f"torch {torch}") if torch else ([], "the installed torch")
-            with aside():
-                code = run_command_line(["test", str(path), "--backend=cpu", *chosen], output)
-            if code:
-                trial = trial._replace(why=f"its {tests} fail with {named}: exit code {code}")
+            why, failed = _test(path, project, torch, output)
+            trial = trial._replace(why=f"its {tests} {why}" if why else "", failed=trial.failed | failed)
+            if why:
                 break
     except DriverError as failure:
         output.fail(failure)
@@ -302,6 +306,20 @@ def _tried(path: Path, project: FixedProject, before: ReleaseFacts, args: argpar
     if trial.why:
         project.undo()
     return trial
+
+
+def _test(path: Path, project: FixedProject, torch: str, output: Output) -> tuple[str, frozenset[str]]:
+    """Why the tests are against a rewriting, empty if they are not, and those that failed before it as well."""
+    from py_driver.cli.stable_tests import blame, run_tests
+
+    after = run_tests(path, torch, output)
+    if not after.code:
+        return "", frozenset()
+    named = f"torch {torch}" if torch else "the installed torch"
+    output.say(f"tests fail with {named}: running them with the sources as they were")
+    with project.undone():
+        before = run_tests(path, torch, output)
+    return blame(before, after, named), after.failed or frozenset({f"exit code {after.code}"})
 
 
 def _tests(path: Path) -> str:

@@ -10,7 +10,7 @@ from py_driver.cli.arguments import releases_of
 from py_driver.cli.run import add_local, check_project, local_choices, machine_of
 from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted
-from py_driver.system.files import is_file, reading, write, writing
+from py_driver.system.files import is_file, reading, together, write, writing
 
 if TYPE_CHECKING:
     import argparse
@@ -216,10 +216,12 @@ def _write_configs(args: argparse.Namespace, space: Space, output: Output) -> in
                 before = path.read_bytes().decode(errors="replace")
             if not is_of(space, before):
                 raise error(Code.FOREIGN_FILE, f"{path} would be overwritten", help="move it away")
-    for path, text in texts.items():
-        with writing(path.parent):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        write(path, text.encode())
+    with together() as written:
+        for path, text in texts.items():
+            with writing(path.parent):
+                path.parent.mkdir(parents=True, exist_ok=True)
+            written.write(path, text.encode())
+    for path in texts:
         output.data(str(path))
     return ExitCode.OK
 

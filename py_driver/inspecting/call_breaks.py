@@ -57,12 +57,13 @@ def python_call(signature: str) -> Call | None:
     """The call of a Python function; None if it cannot be read.
 
     Args:
-        signature: `relu(x: torch.Tensor, out=None) -> torch.Tensor`.
+        signature: `relu(x: torch.Tensor, out=None) -> torch.Tensor`, `Inner.run(x)`.
     """
     try:
         plain = signature.removeprefix(STATIC)
         bare = plain.removeprefix(ASYNC)
-        [node] = ast.parse(f"def {bare}: ...").body
+        owner, bracket, rest = bare.partition("(")
+        [node] = ast.parse(f"def {owner.rpartition('.')[2]}{bracket}{rest}: ...").body
     except (SyntaxError, ValueError, RecursionError):
         return None
     if not isinstance(node, ast.FunctionDef):

@@ -1,12 +1,14 @@
 """What callers of a Python package can use, for the comparison of releases: read as text. Pure.
 
 Each name of a public module is a text of lines: a function its signature; a class its bases, and a line for each
-method, property and attribute, also those of its bases in the package; anything else the bare name.
+method, property and attribute, also those of its bases in the package and of the classes in it (`Inner.run(x)`);
+anything else the bare name.
 """
 
 from __future__ import annotations
 
 import ast
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from py_driver.inspecting.python_modules import (
@@ -32,6 +34,9 @@ ASYNC: Final = "async "
 
 STATIC: Final = "static "
 """What stands before the signature of a method that is called on the class: a static or a class method."""
+
+CLASS: Final = "class "
+"""What stands before the name and the bases of a class."""
 
 _INIT: Final = "__init__"
 _TESTS: Final = ("test", "tests", "conftest")
@@ -81,29 +86,88 @@ def _text(modules: Modules, module: str, name: str) -> str | None:
         lines = _class(modules, home, value, frozenset())
         if not {_INIT, "__new__"} & {*lines} and _is_plain(modules, home, value, frozenset()):
             lines[_INIT] = f"{_INIT}()"
-        bases = ", ".join(ast.unparse(base) for base in value.bases)
-        return "\n".join(
-            [f"class {name}({bases})" if bases else f"class {name}", *(f"    {line}" for line in lines.values())]
-        )
+        return "\n".join([_head(value, name), *(f"    {line}" for line in lines.values())])
     return _signature(value, name) if value else name
 
 
-def _class(modules: Modules, module: str, node: ast.ClassDef, seen: frozenset[int]) -> dict[str, str]:
-    """The lines of a class by the names of its members, those of its bases in the package first."""
+def _head(node: ast.ClassDef, name: str) -> str:
+    """The line of a class."""
+    bases = ", ".join(ast.unparse(base) for base in node.bases)
+    return f"{CLASS}{name}({bases})" if bases else f"{CLASS}{name}"
+
+
+def _class(
+    modules: Modules,
+    module: str,
+    node: ast.ClassDef,
+    seen: frozenset[int],
+    around: Mapping[str, ast.ClassDef] = MappingProxyType({}),
+) -> dict[str, str]:
+    """The lines of a class by the names of its members, those of its bases in the package first.
+
+    Args:
+        modules: of the package.
+        module: the name of the one that has the class.
+        node: the class.
+        seen: the classes whose lines are being made.
+        around: the classes beside it, if it is in a class.
+    """
     lines: dict[str, str] = {}
     if id(node) in seen:
         return lines
     for base in reversed(node.bases):
-        known = followed(modules, module, path, frozenset()) if (path := alias_of(base)) else None
-        if isinstance(known, ast.ClassDef):
+        path = alias_of(base) or ""
+        known = around.get(path) or (followed(modules, module, path, frozenset()) if path else None)
+        if isinstance(known, ast.ClassDef) and path in around:
+            lines |= _class(modules, module, known, seen | {id(node)}, around)
+        elif isinstance(known, ast.ClassDef):
             lines |= _class(modules, home_of(modules, known), known, seen | {id(node)})
     if _has_fields(node):
         lines[_INIT] = f"{_INIT}({', '.join(_fields(modules, module, node, frozenset()).values())})"
+    inner: dict[str, ast.ClassDef] = {}
     for member in statements(node.body):
-        lines |= dict(_member(member))
+        own = dict(_member(member))
+        lines = {name: line for name, line in lines.items() if name.partition(".")[0] not in own} | own
+        for name in own:
+            if defined := _class_of(modules, module, member):
+                lines |= _inner(modules, *defined, name, seen | {id(node)}, dict(inner))
+                inner[name] = defined[1]
         if isinstance(member, ast.FunctionDef) and member.name == _INIT:
             lines = {**{name: name for name in _attributes(member)}, **lines}
     return lines
+
+
+def _class_of(modules: Modules, module: str, member: ast.stmt) -> tuple[str, ast.ClassDef] | None:
+    """The class that a statement in a class names, and its module: one defined there, or another one of the package."""
+    if isinstance(member, ast.ClassDef):
+        return module, member
+    path = alias_of(member.value) if isinstance(member, ast.Assign | ast.AnnAssign) and member.value else None
+    known = followed(modules, module, path, frozenset()) if path else None
+    return (home_of(modules, known), known) if isinstance(known, ast.ClassDef) else None
+
+
+def _inner(  # noqa: PLR0913  (where it is, its name, and what is around it)
+    modules: Modules,
+    module: str,
+    node: ast.ClassDef,
+    name: str,
+    seen: frozenset[int],
+    around: Mapping[str, ast.ClassDef],
+) -> dict[str, str]:
+    """The lines of a class in a class: `class Inner`, `Inner.run(x)`."""
+    lines = _class(modules, module, node, seen, around)
+    if not {_INIT, "__new__"} & {*lines} and _is_plain(modules, module, node, frozenset()):
+        lines[_INIT] = f"{_INIT}()"
+    return {name: _head(node, name), **{f"{name}.{member}": _within(name, line) for member, line in lines.items()}}
+
+
+def _within(name: str, line: str) -> str:
+    """The line of a member as that of a class in a class, whose name stands behind `class`, `static` and `async`."""
+    words = ""
+    for word in (CLASS, STATIC, ASYNC):
+        if line.startswith(word):
+            words, line = words + word, line.removeprefix(word)
+    return f"{words}{name}.{line}"
 
 
 def _is_plain(modules: Modules, module: str, node: ast.ClassDef, seen: frozenset[int]) -> bool:

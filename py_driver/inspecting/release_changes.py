@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from py_driver.inspecting.call_breaks import breaks, op_call, python_call
-from py_driver.inspecting.python_api import ASYNC, STATIC
+from py_driver.inspecting.python_api import ASYNC, CLASS, STATIC
 from py_driver.inspecting.release_facts import ENTRY_POINT
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ _OPS: Final = "torch.ops."
 _EXTRA: Final = "extra =="
 _STORED: Final = "size"
 _TORCH: Final = "torch "
-_CLASS: Final = "class "
 
 
 class ReleaseChange(NamedTuple):
@@ -127,21 +126,21 @@ def _broken_lines(before: str, after: str) -> Iterator[str]:
         if name not in new:
             yield f"`{name}` is removed"
             continue
-        if line.startswith(_CLASS) and new[name].startswith(_CLASS):
+        if line.startswith(CLASS) and new[name].startswith(CLASS):
             yield from (f"it is no `{base}` any more" for base in sorted(_bases(line) - _bases(new[name])))
             continue
         calls = python_call(line), python_call(new[name])
         if calls[0] and calls[1]:
             yield from breaks(calls[0], calls[1])
-        elif bool(calls[0]) != bool(calls[1]) and _CLASS not in line + new[name]:
+        elif bool(calls[0]) != bool(calls[1]) and CLASS not in line + new[name]:
             yield f"`{name}` is {'a' if calls[1] else 'no'} function {'now' if calls[1] else 'any more'}"
-        elif line.startswith(_CLASS):
+        elif line.startswith(CLASS):
             yield f"`{name}` is no class any more"
 
 
 def _name(line: str) -> str:
     """What a line of a signature is about; a function or a class of one name are the same."""
-    return line.strip().removeprefix(_CLASS).removeprefix(STATIC).removeprefix(ASYNC).partition("(")[0]
+    return line.strip().removeprefix(CLASS).removeprefix(STATIC).removeprefix(ASYNC).partition("(")[0]
 
 
 def _bases(line: str) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import tomli
@@ -12,11 +13,11 @@ from py_driver.errors import Code, error
 from py_driver.inspecting.stable_fix import Fixed, fix_source
 from py_driver.inspecting.stable_uses import macros_of
 from py_driver.plan.links import is_in_repository
-from py_driver.system.files import write
+from py_driver.system.files import together
 from py_driver.system.git import ask, names, said
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 _TORCH: Final = re.compile(r"^\[torch\][^\n]*\n", re.MULTILINE)
@@ -52,8 +53,23 @@ class FixedProject(NamedTuple):
         Raises:
             DriverError: PERMISSION, NO_SPACE.
         """
-        for path, content in self.written.items():
-            write(path, content)
+        with together() as files:
+            for path, content in self.written.items():
+                files.write(path, content)
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Let the files have what they had before for a while.
+
+        Raises:
+            DriverError: PERMISSION, NO_SPACE.
+        """
+        new = {path: path.read_bytes() for path in self.written}
+        self.undo()
+        yield
+        with together() as files:
+            for path, content in new.items():
+                files.write(path, content)
 
 
 def fix_project(sources: Iterable[Path], manifest: Path | None, *, force: bool) -> FixedProject:
@@ -99,8 +115,9 @@ def fix_project(sources: Iterable[Path], manifest: Path | None, *, force: bool) 
     if not force:
         _refuse_changed(new)
     old_contents = {path: _read(path) for path in new}
-    for path, content in new.items():
-        write(path, content)
+    with together() as written:
+        for path, content in new.items():
+            written.write(path, content)
     return FixedProject(files, old_contents, since, note)
 
 

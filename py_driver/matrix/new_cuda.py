@@ -102,7 +102,7 @@ def new_cuda(
     report("torch")
     torch, cudnn = _torch_of(version, table, offers)
     wheels = {part: f"{_PARTS[part]}=={parts[part]}" for part in _PARTS}
-    asked = cudnn or next(lib["wheel"] for lib in neighbour["libraries"] if lib["wheel"].startswith(_CUDNN))
+    asked, whose = (cudnn, "") if cudnn else earlier_cudnn(version, table)
     known = set(table["capabilities"]["plain"])
     defaults = [c for c in neighbour["default-capabilities"] if c.partition("+")[0] in archs]
     release = {
@@ -112,7 +112,7 @@ def new_cuda(
         "host": host,
         "max-clang": newest,
         "runtime": runtime,
-        "compress": neighbour["compress"],
+        **{key: neighbour[key] for key in ("compress",) if key in neighbour},
         "compress-option": option,
         "run-here": True,
         "archives": [
@@ -135,7 +135,7 @@ def new_cuda(
         ],
         open=[
             f"`compress` and `default-capabilities` are those of CUDA {neighbour['version']}",
-            *([] if cudnn else [f"cuDNN: no torch on the index says it; {asked} is that of {neighbour['version']}"]),
+            *([] if cudnn else [f"cuDNN: no torch on the index says it; {asked} is that of {whose}"]),
             *(f"`{arch}` is no capability of `[capabilities]` yet" for arch in archs if arch not in known),
             *_pairing(version, backend, torch, pairs),
             "`run-here`: `driver build examples/relu` for it, split and with `--cuda-compile monolithic`",
@@ -178,6 +178,28 @@ def _neighbour(version: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
     if not earlier:
         raise error(Code.BAD_VALUE, f"the matrix has no release of CUDA 13 before {version}", help="add it by hand")
     return max(earlier, key=lambda cuda: numbers(cuda["version"]))
+
+
+def earlier_cudnn(version: str, table: Mapping[str, Any]) -> tuple[str, str]:
+    """The cuDNN of the last release of the matrix before a new one that names one, and that release.
+
+    Args:
+        version: of the new release.
+        table: the matrix.
+
+    Raises:
+        DriverError: BAD_VALUE if none does.
+    """
+    found = [
+        (library["wheel"], cuda["version"])
+        for cuda in table["cuda"]
+        for library in cuda.get("libraries", ())
+        if _FIRST <= numbers(cuda["version"]) < numbers(version) and library.get("wheel", "").startswith(_CUDNN)
+    ]
+    if not found:
+        message = f"neither a torch on the index nor a release of CUDA 13 before {version} in the matrix names a cuDNN"
+        raise error(Code.BAD_VALUE, message, help=f"add `{_CUDNN}==...` to the `libraries` of one, or add it by hand")
+    return max(found, key=lambda each: numbers(each[1]))
 
 
 def _of_programs(offers: Offers, version: str) -> tuple[list[str], str]:
@@ -261,21 +283,29 @@ def _only(tree: Path, pattern: str) -> Path:
 def _torch_of(version: str, table: Mapping[str, Any], offers: Offers) -> tuple[list[str], str]:
     """The torch releases of the matrix whose wheels ask for a release of CUDA, and the oldest cuDNN of theirs."""
     torch, cudnn = [], []
+    tags = {release["version"]: python_tag(release) for release in table["torch"]}
+    releases = [release for release in table["torch"] if tags[release["version"]]]
     with ThreadPoolExecutor(_JOBS) as pool:
         read = pool.map(
-            lambda release: offers.requirements("torch", release["release"], python_tag=_tag(release)), table["torch"]
+            lambda release: offers.requirements("torch", release["release"], python_tag=tags[release["version"]]),
+            releases,
         )
         requirements = list(read)
-    for release, lines in zip(table["torch"], requirements, strict=True):
+    for release, lines in zip(releases, requirements, strict=True):
         if cuda_of(lines) == version:
             torch.append(release["version"])
             cudnn += [found[1] for line in lines if (found := re.match(rf"{_CUDNN}==([\d.]+)", line))]
     return torch, f"{_CUDNN}=={min(cudnn, key=order)}" if cudnn else ""
 
 
-def _tag(release: Mapping[str, Any]) -> str:
-    """The tag of a Python that a torch release has wheels for."""
-    return f"cp{next(python for python in release['pythons'][::-1] if 't' not in python).replace('.', '')}"
+def python_tag(release: Mapping[str, Any]) -> str:
+    """The tag of a Python that a torch release has wheels for; empty if its table names none, as one's own need not.
+
+    Args:
+        release: a table of the matrix.
+    """
+    versions = [python for python in release.get("pythons", ()) if "t" not in python]
+    return f"cp{versions[-1].replace('.', '')}" if versions else ""
 
 
 def cuda_of(requirements: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.errors import Code, error
 from py_driver.spelling import near_path
+from py_driver.system.interrupts import held
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,6 +137,62 @@ def write(path: Path, content: bytes) -> None:
     """
     with writing(path), replacing(path.resolve()) as file:
         file.write(content)
+
+
+class Writes:
+    """Files that are written together."""
+
+    def __init__(self) -> None:
+        """None is written yet."""
+        self._old: dict[Path, bytes | None] = {}
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Write a file; see `write`.
+
+        Raises:
+            DriverError: NO_SPACE or PERMISSION.
+        """
+        self._note(path.resolve())
+        write(path, content)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file.
+
+        Raises:
+            DriverError: PERMISSION.
+        """
+        self._note(path)
+        with writing(path):
+            path.unlink()
+
+    def _note(self, path: Path) -> None:
+        if path not in self._old:
+            with reading(path):
+                self._old[path] = path.read_bytes() if path.exists() else None
+
+    def undo(self) -> None:
+        """Bring back what the files were.
+
+        Raises:
+            DriverError: NO_SPACE or PERMISSION.
+        """
+        for path, content in self._old.items():
+            if content is None:
+                path.unlink(missing_ok=True)
+            elif not path.exists() or path.read_bytes() != content:
+                write(path, content)
+
+
+@contextmanager
+def together() -> Iterator[Writes]:
+    """Files that are all written when this ends well; after Ctrl-C or an error they are what they were."""
+    writes = Writes()
+    try:
+        yield writes
+    except BaseException:
+        with held():
+            writes.undo()
+        raise
 
 
 def keep_from_git(directory: Path) -> None:

@@ -199,6 +199,15 @@ def test_classes_behave_as_those_of_pybind11(python: Path, shapes: Path, base: P
 
 
 @pytest.mark.slow
+def test_wrapped_functions_fail_and_warn_as_those_of_torch(clone: Driver, python: Path, base: Path) -> None:
+    """Exceptions of C++, registered ones, warnings in threads and at which line, with each filter of warnings."""
+    expected = _answers(python, _theirs(python, base, "wrapped", "wrapped"), "wrapped_probe.py")
+    found = _answers(python, _ours(clone, base, "wrapped", "wrapped"), "wrapped_probe.py")
+    assert len(expected) > 400
+    assert found == expected
+
+
+@pytest.mark.slow
 def test_objects_end_in_threads_reloads_and_compiled_code(python: Path, shapes: Path, tmp_path: Path) -> None:
     _run(python, _PROJECT / "classes_lives.py", shapes, tmp_path / "other")
 

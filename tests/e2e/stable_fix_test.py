@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 _OPTIONS = ("--fix", "--build", "--force", "--torch=2.13", "--json")
-_BUILT = {"torch": ["2.10", "2.15"], "tested": ["2.13"]}
+_BUILT: dict[str, list[str]] = {"torch": ["2.10", "2.15"], "tested": ["2.13"], "failed": []}
 _TEST = """\
 import portable
 import pytest
@@ -72,3 +72,17 @@ def test_what_differs_is_undone(clone: Driver, base: Path) -> None:
     assert json.loads(done.stdout)["undone"] == {str(project): "its tests fail with torch 2.13: exit code 1"}
     assert (json.loads(done.stdout)["written"], json.loads(done.stdout)["built"]) == ([], {})
     assert {path: path.read_bytes() for path in old} == old
+
+
+@pytest.mark.parametrize("breaks", [False, True], ids=["no test more fails", "another test fails"])
+def test_a_test_that_failed_before_does_not_count(clone: Driver, base: Path, breaks: bool) -> None:  # noqa: FBT001  (a parameter)
+    project = copy_project(PROJECTS / "portable", base / f"portable-failing-{breaks}")
+    text = (_TEST if breaks else "") + "\n\ndef test_wrong():\n    assert False\n"
+    (project / "tests" / "test_portable.py").write_text(text.lstrip(), encoding="utf-8")
+    done = clone.run("stable", project, *_OPTIONS, code=int(breaks))
+    result = json.loads(done.stdout)
+    where = "tests.test_portable.test_"
+    built = {str(project): {**_BUILT, "failed": [f"{where}wrong"]}}
+    why = f"its tests fail with torch 2.13 where they did not before: {where}message"
+    assert (result["built"], result["undone"]) == (({}, {str(project): why}) if breaks else (built, {}))
+    assert ("torch::stable" in (project / "csrc" / "portable.cpp").read_text()) is not breaks

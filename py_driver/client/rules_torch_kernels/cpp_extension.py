@@ -150,7 +150,7 @@ def load_inline(  # noqa: PLR0913  (torch's signature)
     with_cuda: bool | None = None,  # noqa: FBT001
     with_sycl: bool | None = None,  # noqa: FBT001
     is_python_module: bool = True,  # noqa: FBT001, FBT002
-    with_pytorch_error_handling: bool = True,  # noqa: ARG001, FBT001, FBT002
+    with_pytorch_error_handling: bool = True,  # noqa: FBT001, FBT002
     keep_intermediates: bool = True,  # noqa: ARG001, FBT001, FBT002
     use_pch: bool = False,  # noqa: ARG001, FBT001, FBT002
     no_implicit_headers: bool = False,  # noqa: FBT001, FBT002
@@ -174,7 +174,8 @@ def load_inline(  # noqa: PLR0913  (torch's signature)
         with_cuda: see `load`; if None, when there are `cuda_sources`.
         with_sycl: not supported.
         is_python_module: see `load`.
-        with_pytorch_error_handling: has no meaning; errors of C++ are always raised as torch raises them.
+        with_pytorch_error_handling: whether exceptions and warnings of the functions are those of torch's own: all but
+            torch's are a RuntimeError, and `TORCH_WARN` is a warning of Python.
         keep_intermediates: has no meaning, see `load`.
         use_pch: has no meaning; torch's headers are not read whole.
         no_implicit_headers: leave out `#include <torch/extension.h>` in C++, and torch/types.h, cuda.h and
@@ -200,6 +201,7 @@ def load_inline(  # noqa: PLR0913  (torch's signature)
         extra_ldflags=extra_ldflags,
         extra_include_paths=extra_include_paths,
         with_cuda=with_cuda,
+        with_pytorch_error_handling=with_pytorch_error_handling,
         no_implicit_headers=no_implicit_headers,
     )
     if inline.backend != "cpu":
@@ -218,6 +220,7 @@ def inline_of(  # noqa: PLR0913  (torch's arguments)
     extra_ldflags: Sequence[str] | None = None,
     extra_include_paths: Sequence[str | os.PathLike[str]] | None = None,
     with_cuda: bool | None = None,
+    with_pytorch_error_handling: bool = True,
     no_implicit_headers: bool = False,
 ) -> Inline:
     """What a call of `load_inline` builds; for CUDA it has no GPUs yet, which needs torch.
@@ -232,6 +235,7 @@ def inline_of(  # noqa: PLR0913  (torch's arguments)
         extra_ldflags: likewise.
         extra_include_paths: likewise.
         with_cuda: likewise.
+        with_pytorch_error_handling: likewise.
         no_implicit_headers: likewise.
 
     Raises:
@@ -242,7 +246,7 @@ def inline_of(  # noqa: PLR0913  (torch's arguments)
     _refuse(name, sycl=False, standalone=False)
     cpp, cuda = _texts(cpp_sources), _texts(cuda_sources)
     if functions is not None:
-        cpp.append(binding(functions))
+        cpp.append(binding(functions, wrapped=with_pytorch_error_handling))
     files = {MAIN: cpp, **({KERNELS: cuda} if cuda else {})}
     texts = {
         path: "\n".join([*([] if no_implicit_headers else HEADERS[path]), *parts, ""]).encode()
@@ -356,19 +360,20 @@ def _texts(sources: str | Sequence[str] | None) -> list[str]:
     return [sources] if isinstance(sources, str) else list(sources or ())
 
 
-def binding(functions: str | Sequence[str] | Mapping[str, str]) -> str:
+def binding(functions: str | Sequence[str] | Mapping[str, str], *, wrapped: bool = True) -> str:
     """The text of a module with some functions.
 
     Args:
         functions: as `load_inline` gets them.
+        wrapped: whether torch handles their errors.
     """
+    call = "torch::wrap_pybind_function({})" if wrapped else "{}"
     if isinstance(functions, str):
         functions = [functions]
     docs = functions if isinstance(functions, Mapping) else {name: name for name in functions}
     # JSON's texts are C++'s, but for escaped signs beyond U+FFFF.
     lines = [
-        f'  m.def("{name}", torch::wrap_pybind_function({name}), {json.dumps(doc, ensure_ascii=False)});'
-        for name, doc in docs.items()
+        f'  m.def("{name}", {call.format(name)}, {json.dumps(doc, ensure_ascii=False)});' for name, doc in docs.items()
     ]
     return "\n".join(["PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {", *lines, "}"])
 

@@ -187,3 +187,4 @@ def test_docs_are_texts_of_cpp() -> None:
         in cpp_extension.binding(docs).splitlines()
     )
     assert '  m.def("g", torch::wrap_pybind_function(g), "g");' in cpp_extension.binding("g").splitlines()
+    assert '  m.def("g", g, "g");' in cpp_extension.binding("g", wrapped=False).splitlines()

@@ -241,6 +241,20 @@ class Wide(_private.Narrow):
     width: int = 1
     cache: dict = field(default_factory=dict)
 class Inner(_private.Outer): ...
+class Nest:
+    class First:
+        def run(self, x, y=1): ...
+        @staticmethod
+        def make(n): ...
+        class Deep:
+            level = 1
+    class Second(First):
+        async def wait(self, z): ...
+    Far = _private.Far
+    class Bare: ...
+    class Hidden: ...
+    class _Own:
+        def own(self): ...
 """
 PRIVATE = """
 from dataclasses import dataclass
@@ -252,6 +266,8 @@ class Narrow:
 class Root:
     def climb(self, x): ...
 class Outer(Root): ...
+class Far:
+    def reach(self, q): ...
 """
 DYNAMIC = """
 __all__ = [name for name in dir() if not name.startswith("_")]
@@ -316,6 +332,15 @@ PYTHON_BREAKS = {
     "an op of Python by its schema": ("int k=1", "int j=1"),
     "an op of a library of Python": ("theirs(Tensor x) ->", "theirs(Tensor x, Tensor y) ->"),
     "an op of Python is removed": ('library.define("theirs(Tensor x) -> Tensor")', "pass"),
+    "a method of a class in a class": ("def run(self, x, y=1)", "def run(self, x)"),
+    "a static method of a class in a class": ("def make(n)", "def make(m)"),
+    "an attribute of a class in a class in a class": ("            level = 1", "            pass"),
+    "a base beside it in a class": ("class Second(First)", "class Second"),
+    "a coroutine function of a class in a class": ("async def wait(self, z)", "def wait(self, z)"),
+    "a method of a class that another has under a name": ("def reach(self, q)", "def reach(self)"),
+    "a class in a class has an argument": ("class Bare: ...", "class Bare:\n        def __init__(self, x): ..."),
+    "a class in a class is gone": ("class Hidden: ...", "class _Hidden: ..."),
+    "a class in a class becomes a value": ("class Hidden: ...", "Hidden = 1"),
     "a command": ("thing-run =", "thing-go ="),
 }
 PYTHON_KEEPS = {
@@ -328,6 +353,9 @@ PYTHON_KEEPS = {
         "class Empty:\n    def __init__(self, x=1): ...",
     ),
     "an op of Python has an optional argument more": ("int k=1", "int k=1, int j=1"),
+    "a class in a class moves out": ("    class Bare: ...", "    Bare = Empty"),
+    "a private class in a class": ("def own(self)", "def own(self, x)"),
+    "a class in a class has an optional argument more": ("make(n)", "make(n, m=1)"),
     "an overload": ("def many(x: str) -> str", "def many(x: bytes) -> bytes"),
 }
 

@@ -8,8 +8,9 @@ import pytest
 import tomli
 
 from py_driver import __main__
+from py_driver.errors import Code, DriverError
 from py_driver.matrix.addition import Addition, inserted, request
-from py_driver.matrix.new_cuda import cuda_of, host_of, max_clang
+from py_driver.matrix.new_cuda import cuda_of, earlier_cudnn, host_of, max_clang, python_tag
 
 MATRIX = Path(__file__).parents[3] / "toolchains" / "matrix.toml"
 TEXT = MATRIX.read_text(encoding="utf-8")
@@ -126,3 +127,23 @@ def test_what_cannot_be_added_is_an_error_before_anything_is_looked_up(
     assert __main__.main(["lock", "--add", kind, version]) == 2
     assert f"error[E006]: {message}" in capsys.readouterr().err
     assert MATRIX.read_text(encoding="utf-8") == TEXT
+
+
+def test_a_cuda_release_without_cudnn_is_passed_over() -> None:
+    [known] = [cuda for cuda in TABLE["cuda"] if cuda["version"] == "13.2"]
+    expected = ([library["wheel"] for library in known["libraries"]][-1], "13.2")
+    for own in ({"version": "13.3"}, {"version": "13.3", "libraries": [{"redistributable": "libcublas"}]}):
+        table = {"cuda": [*TABLE["cuda"], own]}
+        assert earlier_cudnn("13.4", table) == expected
+    with pytest.raises(DriverError) as caught:
+        earlier_cudnn("13.4", {"cuda": [{"version": "13.3", "libraries": []}]})
+    [problem] = caught.value.diagnostics
+    assert problem.code is Code.BAD_VALUE
+    assert "names a cuDNN" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("pythons", "tag"), [(["3.11", "3.14", "3.14t"], "cp314"), (["3.14t"], ""), (["3.9"], "cp39"), (None, "")]
+)
+def test_the_wheel_of_a_torch_release_that_is_read(pythons: list[str] | None, tag: str) -> None:
+    assert python_tag({"version": "2.16"} | ({} if pythons is None else {"pythons": pythons})) == tag

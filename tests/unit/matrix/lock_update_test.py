@@ -10,6 +10,7 @@ import pytest
 from fetch_server import Server, wheel
 
 from py_driver import __main__
+from py_driver.cli import lock, parse_command_line
 from py_driver.errors import Code, DriverError
 from py_driver.fetch.entry import Origin
 from py_driver.matrix import lock_update as locking
@@ -17,6 +18,7 @@ from py_driver.matrix.lock import PARTS
 from py_driver.matrix.lock_update import complete, look_up, read
 from py_driver.matrix.releases import Releases, lock_file
 from py_driver.matrix.requirements import Requirement, wanted
+from py_driver.output import Output
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,6 +57,25 @@ def test_nothing_is_written_or_looked_up_if_all_is_locked(files: dict[str, Path]
     stamps = {path: path.stat().st_mtime_ns for path in files.values()}
     assert __main__.main(["lock"]) == 0
     assert {path: path.stat().st_mtime_ns for path in files.values()} == stamps
+
+
+class Interrupted(Output):
+    """An output during which Ctrl-C comes once a file is written."""
+
+    def say(self, text: str, style: str | None = None) -> None:  # noqa: ARG002  (its signature)
+        """Be interrupted."""
+        assert text.startswith("wrote ")
+        raise KeyboardInterrupt
+
+
+def test_the_files_are_what_they_were_after_an_interruption(files: dict[str, Path]) -> None:
+    for path in files.values():
+        path.write_text(json.dumps(json.loads(path.read_text())), encoding="utf-8")
+    old = {path: path.read_bytes() for path in files.values()}
+    _, args = parse_command_line(["lock"])
+    with pytest.raises(KeyboardInterrupt):
+        lock.run(args, Interrupted())
+    assert {path: path.read_bytes() for path in files.values()} == old
 
 
 def test_check_prints_what_is_missing(

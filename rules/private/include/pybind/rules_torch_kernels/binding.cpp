@@ -1,5 +1,6 @@
 // What the headers beside this file declare and do not define: compiled once for a release of torch, and linked to each
 // module that has a binding.
+#include <torch/csrc/jit/runtime/jit_exception.h>
 #include <torch/extension.h>
 #include <unistd.h>
 
@@ -161,6 +162,59 @@ void Exceptions::translate() {
   }
 }
 
+void throw_as_torch() {
+  try {
+    throw;
+  } catch (const c10::Error&) {
+    throw;
+  } catch (const pybind11::value_error&) {
+    throw;
+  } catch (const pybind11::index_error&) {
+    throw;
+  } catch (const torch::jit::JITException&) {
+    throw;
+  } catch (const std::exception& problem) {
+    throw PlainError(problem);
+  }
+}
+
+// Of warnings.
+
+namespace {
+
+std::vector<c10::Warning>& buffered() {
+  static thread_local std::vector<c10::Warning> warnings;
+  return warnings;
+}
+
+// How many are buffered, in all threads.
+std::atomic<int64_t> waiting{0};
+
+// Those of this thread in JSON, which are forgotten.
+const char* take_warnings() {
+  static thread_local std::string text;
+  Json warnings;
+  for (const c10::Warning& warning : buffered()) {
+    const c10::SourceLocation& place = warning.source_location();
+    const bool deprecated = std::holds_alternative<c10::Warning::DeprecationWarning>(warning.type());
+    Json keys;
+    keys.text("text", warning.msg()).flag("deprecated", deprecated).flag("verbatim", warning.verbatim());
+    keys.text("file", place.file).number("line", place.line);
+    warnings.item(keys.object());
+  }
+  waiting -= static_cast<int64_t>(buffered().size());
+  buffered().clear();
+  text = warnings.list();
+  return text.c_str();
+}
+
+}  // namespace
+
+void WarningBuffer::process(const c10::Warning& warning) {
+  buffered().push_back(warning);
+  ++waiting;
+}
+
 // Of objects.
 
 namespace {
@@ -279,6 +333,8 @@ class Kernel final : public c10::OperatorKernel {
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
     try {
       callee_.call(callee_.function.get(), policy_, *stack);
+    } catch (const PlainError&) {
+      throw;
     } catch (...) {
       Exceptions::translate();
       throw;
@@ -351,6 +407,7 @@ void Scope::define(
   keys.key("arguments", arguments.list()).key("result", result);
   keys.number("positional", told.positional).number("keywords", told.keywords).key("keep", told.kept_alive.list());
   keys.flag("operator", told.is_operator).flag("self", told.has_self).flag("prepend", told.first);
+  keys.flag("may_warn", told.may_warn);
   definitions_->items.emplace_back();
   definitions_->functions.push_back(std::move(function));
 }
@@ -417,9 +474,9 @@ bool is_taken(const std::string& space, const std::string& op, const std::string
   return c10::Dispatcher::singleton().findOp({space + "::" + op, overload}).has_value();
 }
 
-template <class F>
-std::string address(F* function) {
-  return std::to_string(reinterpret_cast<uintptr_t>(function));
+template <class T>
+std::string address(T* place) {
+  return std::to_string(reinterpret_cast<uintptr_t>(place));
 }
 
 // Registers the functions of a module, and says in JSON what it has.
@@ -462,6 +519,7 @@ std::string registered(const char* name, const char* module, void (*define)(pybi
   }
   Json all;
   all.key("retain", address(&retain)).key("release", address(&release)).key("type_of", address(&type_of));
+  all.key("take_warnings", address(&take_warnings)).key("waiting", address(&waiting));
   all.text("name", name).text("namespace", space).text("doc", definitions.doc).key("items", items.list());
   return all.object();
 }

@@ -54,23 +54,4 @@ namespace py = pybind11;
 #define PYBIND11_STRINGIFY(A) #A
 #define PYBIND11_TOSTRING(A) PYBIND11_STRINGIFY(A)
 
-namespace torch {
-
-// A function that `m.def` is given with this runs as it is.
-template <class F>
-auto wrap_pybind_function(F&& function) {
-  return std::forward<F>(function);
-}
-
-// The same without the lock that stands for the GIL.
-template <class R, class... A>
-auto wrap_pybind_function_no_gil(R (*function)(A...)) {
-  return [function](A... arguments) -> R {
-    pybind11::gil_scoped_release released;
-    return function(std::forward<A>(arguments)...);
-  };
-}
-
-}  // namespace torch
-
 #endif
