@@ -42,5 +42,9 @@ class SixteenRows(_Product, Benchmark):
     rows = 16
 
 
+class HundredRows(_Product, Benchmark):
+    rows = 100
+
+
 class ManyRows(_Product, Benchmark):
     rows = 1024

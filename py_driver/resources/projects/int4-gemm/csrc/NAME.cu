@@ -145,6 +145,48 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// Two weights times their scale, rounded once.
+template <typename T>
+__device__ unsigned scaled(unsigned pair, T scale) {
+  if constexpr (std::is_same_v<T, __half>) {
+    const __half2 result = __hmul2(*reinterpret_cast<const __half2*>(&pair), __half2half2(scale));
+    return *reinterpret_cast<const unsigned*>(&result);
+  } else {
+    const __nv_bfloat162 result = __hmul2(*reinterpret_cast<const __nv_bfloat162*>(&pair), __bfloat162bfloat162(scale));
+    return *reinterpret_cast<const unsigned*>(&result);
+  }
+}
+
+// A block has a row of the weight, a thread eight weights at once.
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    widen_int4(T* __restrict__ wide, const unsigned* __restrict__ weight, const T* __restrict__ scales, Sizes sizes) {
+  const std::int64_t column = blockIdx.x;
+  const std::int64_t words = sizes.depth / 8;
+  const T* own = scales + column * (sizes.depth / sizes.group);
+  for (std::int64_t i = threadIdx.x; i < words; i += kThreads) {
+    const unsigned word = weight[column * words + i];
+    const T scale = own[8 * i / sizes.group];
+    unsigned pairs[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      pairs[j] = scaled<T>(pair_of<T>(word >> (4 * j)), scale);
+    }
+    constexpr unsigned kLow = 0x5410;
+    constexpr unsigned kHigh = 0x7632;
+    reinterpret_cast<uint4*>(wide)[column * words + i] = {
+        __byte_perm(pairs[0], pairs[1], kLow), __byte_perm(pairs[2], pairs[3], kLow),
+        __byte_perm(pairs[0], pairs[1], kHigh), __byte_perm(pairs[2], pairs[3], kHigh)};
+  }
+}
+
+template <typename T>
+int widen_as(void* wide, const void* weight, const void* scales, const Sizes& sizes, cudaStream_t stream) {
+  widen_int4<<<static_cast<unsigned>(sizes.columns), kThreads, 0, stream>>>(
+      static_cast<T*>(wide), static_cast<const unsigned*>(weight), static_cast<const T*>(scales), sizes);
+  return cudaGetLastError();
+}
+
 template <typename T, int kWords, int kTiles>
 int launch(T* out, const T* x, const unsigned char* weight, const T* scales, const Sizes& sizes, cudaStream_t stream) {
   constexpr int kRows = kTiles * kTileRows;
@@ -181,6 +223,17 @@ int run(Type type, void* out, const void* x, const void* weight, const void* sca
       return run_as<__half>(out, x, weight, scales, sizes, on);
     case Type::bfloat16:
       return run_as<__nv_bfloat16>(out, x, weight, scales, sizes, on);
+  }
+  return cudaErrorInvalidValue;
+}
+
+int widen(Type type, void* wide, const void* weight, const void* scales, const Sizes& sizes, void* stream) {
+  const auto on = static_cast<cudaStream_t>(stream);
+  switch (type) {
+    case Type::float16:
+      return widen_as<__half>(wide, weight, scales, sizes, on);
+    case Type::bfloat16:
+      return widen_as<__nv_bfloat16>(wide, weight, scales, sizes, on);
   }
   return cudaErrorInvalidValue;
 }

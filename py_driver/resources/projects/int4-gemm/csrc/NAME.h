@@ -21,5 +21,13 @@ struct Sizes {
 // row by row; x and weight begin at a multiple of 16 bytes. `stream` is a cudaStream_t, and null on the CPU. Returns a
 // cudaError_t: 0 is success.
 int run(Type type, void* out, const void* x, const void* weight, const void* scales, const Sizes& sizes, void* stream);
+[% if cuda %]
+
+// On a GPU `run` reads the weights once for each 64 rows. For more rows than this a product of wide weights is faster.
+constexpr std::int64_t kFewRows = 64;
+
+// wide[c, k] = weight[c, k] * scales[c, k / group], rounded to the type. `wide` begins at a multiple of 16 bytes.
+int widen(Type type, void* wide, const void* weight, const void* scales, const Sizes& sizes, void* stream);
+[% endif %]
 
 }  // namespace [[ module ]]_impl

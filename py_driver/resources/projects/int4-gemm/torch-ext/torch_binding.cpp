@@ -1,5 +1,14 @@
 // Registers the op with torch, and hands its tensors to the kernels as pointers.
 #include <ATen/core/Tensor.h>
+[% if cuda %]
+[% if cpu %]
+#ifndef CPU_KERNEL
+[% endif %]
+#include <ATen/ops/mm.h>
+[% if cpu %]
+#endif
+[% endif %]
+[% endif %]
 #include <torch/library.h>
 [% include "projects/parts/gpu_headers.cpp" %]
 
@@ -53,6 +62,22 @@ void [[ module ]]_op(at::Tensor& out, const at::Tensor& x, const at::Tensor& wei
   const at::Tensor packed = aligned(weight);
   const at::Tensor factors = scales.contiguous();
   const kernel::Sizes sizes = {x.size(0), weight.size(0), x.size(1), x.size(1) / scales.size(1)};
+[% if cuda %]
+[% if cpu %]
+#ifndef CPU_KERNEL
+[% endif %]
+  if (sizes.rows > kernel::kFewRows) {
+    const at::Tensor wide = x.new_empty({sizes.columns, sizes.depth});
+    call(x, [&](void* stream) {
+      return kernel::widen(type, wide.data_ptr(), packed.const_data_ptr(), factors.const_data_ptr(), sizes, stream);
+    });
+    at::mm_out(out, from, wide.t());
+    return;
+  }
+[% if cpu %]
+#endif
+[% endif %]
+[% endif %]
   call(x, [&](void* stream) {
     return kernel::run(type, out.data_ptr(), from.const_data_ptr(), packed.const_data_ptr(), factors.const_data_ptr(),
                        sizes, stream);
