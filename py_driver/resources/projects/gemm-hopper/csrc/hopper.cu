@@ -6,292 +6,108 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <type_traits>
+#include <cstdint>
+
+#include "hopper_kernel.h"
 
 namespace [[ module ]]_impl {
 namespace {
 [% raw %]
 
-// A block has one warpgroup that loads and two that multiply. Together they make kRows x kColumns of the output at a
-// time, in steps of kBytes of the depth: the widest row that TMA swizzles. Up to kStages steps are loaded ahead.
-constexpr int kConsumers = 2;
-constexpr int kWarpgroup = 128;
-constexpr int kThreads = kWarpgroup * (1 + kConsumers);
-constexpr int kRows = 64 * kConsumers;
-constexpr int kColumns = 256;
-constexpr int kBytes = 128;
-constexpr int kStages = 4;
-constexpr int kSums = 64 * kColumns / kWarpgroup;  // of a thread
-constexpr int kLeftBytes = kRows * kBytes;
-constexpr int kRightBytes = kColumns * kBytes;
-constexpr int kStageBytes = kLeftBytes + kRightBytes;
+// Tiles of 128 columns and more are in pairs below each other, those of 64 in pairs beside each other.
+using Wide = Shape<256, 2, 1>;
+using Middle = Shape<128, 2, 1>;
+using Narrow = Shape<64, 1, 2>;
 
-// Tiles that run at the same time share rows of a and columns of b in the L2 cache: kGroup tiles down, then across.
-constexpr int kGroup = 16;
-
-struct Memory {
-  alignas(1024) unsigned char stages[kStages][kStageBytes];
-  std::uint64_t full[kStages];
-  std::uint64_t empty[kStages];
+struct Matrix {
+  const void* first;
+  std::int64_t columns;
+  std::int64_t rows;
+  std::int64_t pitch;  // elements from row to row
 };
 
-template <typename T>
-struct Traits;
+enum class Columns { wide, middle, narrow };
 
-template <>
-struct Traits<__half> {
-  using Sum = float;
-  using Out = __half;
-  using Pair = __half2;
-  static constexpr CUtensorMapDataType kMap = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+// How the product is made: the shape of tiles, and in how many parts the depth is split.
+struct Plan {
+  Columns columns;
+  int splits;
 };
 
-template <>
-struct Traits<__nv_bfloat16> {
-  using Sum = float;
-  using Out = __nv_bfloat16;
-  using Pair = __nv_bfloat162;
-  static constexpr CUtensorMapDataType kMap = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+// What a plan needs beside the output: copies whose rows are as TMA can read them, and the sums of each split.
+struct Scratch {
+  std::int64_t left_pitch;   // in bytes, 0 without a copy
+  std::int64_t right_pitch;  // in bytes, 0 without a copy
+  std::int64_t left;
+  std::int64_t right;
+  std::int64_t sums_pitch;  // in elements
+  std::int64_t split_rows;
+  std::int64_t sums;
 };
 
-template <>
-struct Traits<signed char> {
-  using Sum = int;
-  using Out = int;
-  using Pair = int2;
-  static constexpr CUtensorMapDataType kMap = CU_TENSOR_MAP_DATA_TYPE_UINT8;
-};
+std::int64_t parts(std::int64_t all, std::int64_t each) { return (all + each - 1) / each; }
 
-__device__ __half2 pair_of(__half, float x, float y) { return __floats2half2_rn(x, y); }
-__device__ __nv_bfloat162 pair_of(__nv_bfloat16, float x, float y) { return __floats2bfloat162_rn(x, y); }
-__device__ int2 pair_of(int, int x, int y) { return make_int2(x, y); }
+std::int64_t rounded(std::int64_t all, std::int64_t each) { return parts(all, each) * each; }
 
-__device__ unsigned address_of(const void* shared) { return static_cast<unsigned>(__cvta_generic_to_shared(shared)); }
+// Each thread moves 16 bytes to where they are aligned; a warp has a row, a block some of them.
+constexpr int kCopyRows = 8;
+constexpr int kCopySteps = 4;
+constexpr int kVector = sizeof(uint4);
 
-// Barriers in shared memory: a phase of one ends when all threads arrived and all bytes that they expect are there.
-__device__ void init(std::uint64_t& barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address_of(&barrier)), "r"(arrivals));
-}
-
-__device__ void arrive(std::uint64_t& barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address_of(&barrier)) : "memory");
-}
-
-__device__ void arrive_and_expect(std::uint64_t& barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address_of(&barrier)), "r"(bytes)
-               : "memory");
-}
-
-__device__ void wait(std::uint64_t& barrier, unsigned phase) {
-  asm volatile(
-      "{\n"
-      ".reg .pred done;\n"
-      "again:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra again;\n"
-      "}\n" ::"r"(address_of(&barrier)),
-      "r"(phase)
-      : "memory");
-}
-
-// TMA: one thread asks for a box of a matrix; what lies outside of the matrix is 0.
-__device__ void load(void* to, const CUtensorMap& map, int x, int y, std::uint64_t& barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
-          address_of(to)),
-      "l"(&map), "r"(x), "r"(y), "r"(address_of(&barrier))
-      : "memory");
-}
-
-// How WGMMA finds a matrix in shared memory, with TMA's swizzle of 128 bytes: `stride` is the way in bytes to the next
-// eight rows as they lie in memory, `leading` to the next 128 bytes of what is longer than one row (PTX ISA, "Matrix
-// Descriptor Format").
-__device__ std::uint64_t descriptor(const void* matrix, int leading, int stride) {
-  return (address_of(matrix) & 0x3ffffu) >> 4 | static_cast<std::uint64_t>(leading >> 4) << 16 |
-         static_cast<std::uint64_t>(stride >> 4) << 32 | std::uint64_t{1} << 62;
-}
-
-// clang-format off
-#define FOUR(kind, i)                                                                                                  \
-  kind(sums[i]), kind(sums[(i) + 1]), kind(sums[(i) + 2]), kind(sums[(i) + 3])
-#define SIXTEEN(kind, i)                                                                                               \
-  FOUR(kind, i), FOUR(kind, (i) + 4), FOUR(kind, (i) + 8), FOUR(kind, (i) + 12)
-#define WGMMA(type, kind, immediates)                                                                                  \
-  asm volatile(                                                                                                        \
-      "{\n"                                                                                                            \
-      ".reg .pred more;\n"                                                                                             \
-      "setp.ne.b32 more, %130, 0;\n"                                                                                   \
-      "wgmma.mma_async.sync.aligned.m64n256" type " {"                                                                 \
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                         \
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "                               \
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                               \
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "                               \
-      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "                               \
-      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "                               \
-      "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "                   \
-      "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"                 \
-      "}, %128, %129, more" immediates ";\n"                                                                           \
-      "}\n"                                                                                                            \
-      : SIXTEEN(kind, 0), SIXTEEN(kind, 16), SIXTEEN(kind, 32), SIXTEEN(kind, 48), SIXTEEN(kind, 64),                  \
-        SIXTEEN(kind, 80), SIXTEEN(kind, 96), SIXTEEN(kind, 112)                                                       \
-      : "l"(a), "l"(b), "r"(static_cast<int>(more)))
-// clang-format on
-
-// sums = a @ b + (more ? sums : 0), for 64 rows, 256 columns and 32 bytes of the depth. It runs on after the call.
-template <typename T, bool kByColumns>
-__device__ void multiply(typename Traits<T>::Sum (&sums)[kSums], std::uint64_t a, std::uint64_t b, bool more) {
-  if constexpr (std::is_same_v<T, signed char>) {
-    WGMMA("k32.s32.s8.s8", "+r", "");
-  } else if constexpr (std::is_same_v<T, __half> && kByColumns) {
-    WGMMA("k16.f32.f16.f16", "+f", ", 1, 1, 0, 0");
-  } else if constexpr (std::is_same_v<T, __half>) {
-    WGMMA("k16.f32.f16.f16", "+f", ", 1, 1, 0, 1");
-  } else if constexpr (kByColumns) {
-    WGMMA("k16.f32.bf16.bf16", "+f", ", 1, 1, 0, 0");
-  } else {
-    WGMMA("k16.f32.bf16.bf16", "+f", ", 1, 1, 0, 1");
+__global__ void __launch_bounds__(32 * kCopyRows)
+    copy_rows(unsigned char* __restrict__ to, const unsigned char* __restrict__ from, std::int64_t rows,
+              std::int64_t bytes, std::int64_t pitch) {
+  const std::int64_t row = blockIdx.x * static_cast<std::int64_t>(kCopyRows) + threadIdx.y;
+  if (row >= rows) {
+    return;
   }
-}
-
-#undef WGMMA
-#undef SIXTEEN
-#undef FOUR
-
-// Which stage is next, and how often all were: the producer and the consumers count alike.
-struct Turn {
-  int stage = 0;
-  unsigned phase = 0;
-
-  __device__ void next() {
-    if (++stage == kStages) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
-};
-
-struct Tiles {
-  int down;
-  int across;
-
-  __device__ int count() const { return down * across; }
-
-  __device__ void place(int tile, int& row, int& column) const {
-    const int group = tile / (kGroup * across);
-    const int within = tile % (kGroup * across);
-    const int high = min(kGroup, down - group * kGroup);
-    row = (group * kGroup + within % high) * kRows;
-    column = within / high * kColumns;
-  }
-};
-
-template <typename T, bool kByColumns>
-__device__ void produce(Memory& memory, const CUtensorMap& a, const CUtensorMap& b, const Tiles& tiles, int steps) {
-  constexpr int kDepth = kBytes / sizeof(T);
-  Turn turn;
-  for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
-    int row;
-    int column;
-    tiles.place(tile, row, column);
-    for (int step = 0; step < steps; ++step, turn.next()) {
-      unsigned char* const left = memory.stages[turn.stage];
-      unsigned char* const right = left + kLeftBytes;
-      std::uint64_t& full = memory.full[turn.stage];
-      // The first round finds all stages empty: the phase before the first one counts as ended.
-      wait(memory.empty[turn.stage], turn.phase ^ 1);
-      arrive_and_expect(full, kStageBytes);
-      load(left, a, step * kDepth, row, full);
-      if constexpr (kByColumns) {
-        load(right, b, step * kDepth, column, full);
+  const unsigned char* const source = from + row * bytes;
+  const unsigned char* const end = from + rows * bytes;
+  const unsigned shift = reinterpret_cast<std::uintptr_t>(source) % 4;
+  constexpr std::int64_t kStep = 32 * kVector;
+  for (std::int64_t first = blockIdx.y * kStep * kCopySteps + threadIdx.x * kVector; first < bytes;
+       first += gridDim.y * kStep * kCopySteps) {
+#pragma unroll
+    for (int step = 0; step < kCopySteps; ++step) {
+      const std::int64_t at = first + step * kStep;
+      const unsigned char* const aligned = source + at - shift;
+      uint4 vector = {0, 0, 0, 0};
+      if (at + kVector <= bytes && aligned >= from && aligned + kVector + 4 <= end) {
+        const auto* const words = reinterpret_cast<const unsigned*>(aligned);
+        unsigned word[5];
+#pragma unroll
+        for (int i = 0; i < 5; ++i) {
+          word[i] = words[i];
+        }
+        vector = {__funnelshift_r(word[0], word[1], 8 * shift), __funnelshift_r(word[1], word[2], 8 * shift),
+                  __funnelshift_r(word[2], word[3], 8 * shift), __funnelshift_r(word[3], word[4], 8 * shift)};
       } else {
-        for (int part = 0; part < kColumns / kDepth; ++part) {
-          load(right + part * kDepth * kBytes, b, column + part * kDepth, step * kDepth, full);
+        for (int i = 0; i < kVector && at + i < bytes; ++i) {
+          reinterpret_cast<unsigned char*>(&vector)[i] = source[at + i];
         }
       }
-    }
-  }
-}
-
-template <typename T, bool kByColumns>
-__device__ void consume(Memory& memory, typename Traits<T>::Out* out, const Tiles& tiles, int steps, int rows,
-                        int columns) {
-  using Pair = typename Traits<T>::Pair;
-  constexpr int kWays = kBytes / 32;
-  const int consumer = threadIdx.x / kWarpgroup - 1;
-  const int warp = threadIdx.x % kWarpgroup / 32;
-  const int lane = threadIdx.x % 32;
-  Turn turn;
-  for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
-    // The first step overwrites them; but without a value nvcc 12.4 has each product wait for the one before.
-    typename Traits<T>::Sum sums[kSums] = {};
-    int before = 0;
-    for (int step = 0; step < steps; ++step) {
-      const unsigned char* const left = memory.stages[turn.stage] + consumer * 64 * kBytes;
-      const unsigned char* const right = memory.stages[turn.stage] + kLeftBytes;
-      wait(memory.full[turn.stage], turn.phase);
-      asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-#pragma unroll
-      for (int way = 0; way < kWays; ++way) {
-        const std::uint64_t a = descriptor(left + way * 32, 0, 8 * kBytes);
-        const std::uint64_t b = kByColumns ? descriptor(right + way * 32, 0, 8 * kBytes)
-                                           : descriptor(right + way * 16 * kBytes, 64 * kBytes, 8 * kBytes);
-        multiply<T, kByColumns>(sums, a, b, step + way > 0);
-      }
-      asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-      // These run on; those of the step before have ended, and its stage can be loaded again.
-      asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-      if (step > 0 && lane == 0) {
-        arrive(memory.empty[before]);
-      }
-      before = turn.stage;
-      turn.next();
-    }
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-    if (lane == 0) {
-      arrive(memory.empty[before]);
-    }
-    // Eight columns after the other, a quad of threads has two rows of them, and each thread a pair in both.
-    int row;
-    int column;
-    tiles.place(tile, row, column);
-    row += consumer * 64 + warp * 16 + lane / 4;
-    column += lane % 4 * 2;
-#pragma unroll
-    for (int i = 0; i < kSums; i += 2) {
-      const int at_row = row + i / 2 % 2 * 8;
-      const int at_column = column + i / 4 * 8;
-      if (at_row < rows && at_column < columns) {
-        *reinterpret_cast<Pair*>(out + at_row * static_cast<std::int64_t>(columns) + at_column) =
-            pair_of(typename Traits<T>::Out(), sums[i], sums[i + 1]);
+      if (at < bytes) {
+        *reinterpret_cast<uint4*>(to + row * pitch + at) = vector;
       }
     }
   }
 }
 
-template <typename T, bool kByColumns>
-__global__ void __launch_bounds__(kThreads, 1)
-    multiply_on_hopper(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
-                       typename Traits<T>::Out* out, Tiles tiles, int steps, int rows, int columns) {
-  extern __shared__ __align__(1024) unsigned char bytes[];
-  Memory& memory = *reinterpret_cast<Memory*>(bytes);
-  if (threadIdx.x == 0) {
-    for (int stage = 0; stage < kStages; ++stage) {
-      init(memory.full[stage], 1);
-      init(memory.empty[stage], kConsumers * kWarpgroup / 32);
+// The sums of all splits, always in the same order.
+constexpr int kAddThreads = 256;
+
+template <typename Out, typename Sum>
+__global__ void __launch_bounds__(kAddThreads)
+    add_splits(Out* __restrict__ out, const Sum* __restrict__ sums, int splits, std::int64_t rows, std::int64_t columns,
+               std::int64_t pitch, std::int64_t split) {
+  const std::int64_t column = blockIdx.x * static_cast<std::int64_t>(kAddThreads) + threadIdx.x;
+  for (std::int64_t row = blockIdx.y; row < rows && column < columns; row += gridDim.y) {
+    const Sum* const from = sums + row * pitch + column;
+    Sum sum = 0;
+    for (int i = 0; i < splits; ++i) {
+      sum += from[i * split];
     }
-    // TMA is to see the barriers too.
-    asm volatile("fence.proxy.async;" ::: "memory");
-  }
-  __syncthreads();
-  // The threads that load need few registers; the others need theirs for the sums.
-  if (threadIdx.x < kWarpgroup) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    if (threadIdx.x == 0) {
-      produce<T, kByColumns>(memory, a, b, tiles, steps);
-    }
-  } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    consume<T, kByColumns>(memory, out, tiles, steps, rows, columns);
+    out[row * columns + column] = static_cast<Out>(sum);
   }
 }
 
@@ -309,80 +125,238 @@ Encode find_encode() {
   return result == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(found) : nullptr;
 }
 
-// What TMA needs to know of a matrix that is loaded in boxes of `width` elements by `height` rows.
 template <typename T>
-bool encode(CUtensorMap& map, const void* matrix, std::int64_t columns, std::int64_t rows, int width, int height) {
+constexpr CUtensorMapDataType kMap = CU_TENSOR_MAP_DATA_TYPE_UINT8;
+template <>
+constexpr CUtensorMapDataType kMap<__half> = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+template <>
+constexpr CUtensorMapDataType kMap<__nv_bfloat16> = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+template <>
+constexpr CUtensorMapDataType kMap<float> = CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+template <>
+constexpr CUtensorMapDataType kMap<int> = CU_TENSOR_MAP_DATA_TYPE_INT32;
+
+// What TMA needs to know of a matrix that it moves in boxes of kBytes by `height` rows.
+template <typename T>
+bool encode(CUtensorMap& map, const Matrix& matrix, int height) {
   static const Encode function = find_encode();
-  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
-  const cuuint64_t strides[] = {static_cast<cuuint64_t>(columns) * sizeof(T)};
-  const cuuint32_t box[] = {static_cast<cuuint32_t>(width), static_cast<cuuint32_t>(height)};
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(matrix.columns), static_cast<cuuint64_t>(matrix.rows)};
+  const cuuint64_t strides[] = {static_cast<cuuint64_t>(matrix.pitch) * sizeof(T)};
+  const cuuint32_t box[] = {kBytes / sizeof(T), static_cast<cuuint32_t>(height)};
   const cuuint32_t steps[] = {1, 1};
   return function != nullptr &&
-         function(&map, Traits<T>::kMap, 2, const_cast<void*>(matrix), sizes, strides, box, steps,
+         function(&map, kMap<T>, 2, const_cast<void*>(matrix.first), sizes, strides, box, steps,
                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
-bool is_aligned(const void* matrix, std::int64_t columns, std::size_t size) {
-  return reinterpret_cast<std::uintptr_t>(matrix) % 16 == 0 && columns * size % 16 == 0;
+bool is_aligned(const void* matrix, std::int64_t row_bytes) {
+  return reinterpret_cast<std::uintptr_t>(matrix) % 16 == 0 && row_bytes % 16 == 0;
 }
 
-template <typename T, bool kByColumns>
-int run_as(void* out, const void* a, const void* b, const Sizes& sizes, int processors, cudaStream_t stream) {
-  constexpr int kDepth = kBytes / sizeof(T);
+std::int64_t size_of(Type type) { return type == Type::int8 ? 1 : 2; }
+
+// The plan with the fewest cycles, as counted here: a multiprocessor needs so many for a step of a tile's depth, and
+// some for each tile; tiles come in rounds of one for each multiprocessor. Splits cost a second kernel, and memory.
+Plan plan_for(Type type, const Sizes& sizes, int processors) {
+  struct Cost {
+    Columns columns;
+    int wide;
+    int down;
+    int across;
+    double step;
+    double tile;
+  };
+  constexpr Cost kCosts[] = {{Columns::wide, Wide::kColumns, Wide::kDown, Wide::kAcross, 1024, 1000},
+                             {Columns::middle, Middle::kColumns, Middle::kDown, Middle::kAcross, 575, 700},
+                             {Columns::narrow, Narrow::kColumns, Narrow::kDown, Narrow::kAcross, 400, 600}};
+  constexpr double kStart = 3000;
+  constexpr double kSplit = 6000;
+  constexpr double kSumBytes = 1500;  // for each cycle
+  const std::int64_t steps = parts(sizes.depth * size_of(type), kBytes);
+  Plan best = {Columns::wide, 1};
+  double fewest = 0;
+  for (const Cost& cost : kCosts) {
+    const std::int64_t clusters = parts(sizes.rows, cost.down * kRows) * parts(sizes.columns, cost.across * cost.wide);
+    const std::int64_t at_once = std::max(processors / (cost.down * cost.across), 1);
+    for (std::int64_t splits = 1; splits <= 16 && splits * 4 <= std::max<std::int64_t>(steps, 4); splits *= 2) {
+      double cycles = static_cast<double>(parts(clusters * splits, at_once)) *
+                          (static_cast<double>(parts(steps, splits)) * cost.step + cost.tile) + kStart;
+      if (splits > 1) {
+        cycles += kSplit + static_cast<double>(splits * 2 * sizes.rows * sizes.columns) * sizeof(float) / kSumBytes;
+      }
+      if (fewest == 0 || cycles < fewest) {
+        fewest = cycles;
+        best = {cost.columns, static_cast<int>(splits)};
+      }
+    }
+  }
+  return best;
+}
+
+bool fits(Type type, const Sizes& sizes) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  // Below that the other kernel is as fast, since it needs no copies.
+  constexpr std::int64_t kLeast = std::int64_t{1} << 18;
+  return type != Type::narrow_float16 && (type != Type::int8 || sizes.by_columns) && sizes.depth > 0 &&
+         std::max({sizes.rows, sizes.columns, sizes.depth}) <= kMost &&
+         (sizes.rows * sizes.columns >= kLeast / sizes.depth);
+}
+
+Scratch scratch_for(Type type, const void* a, const void* b, const Sizes& sizes, const Plan& plan) {
+  const std::int64_t size = size_of(type);
+  const std::int64_t left = sizes.depth * size;
+  const std::int64_t right = (sizes.by_columns ? sizes.depth : sizes.columns) * size;
+  Scratch scratch = {};
+  if (!is_aligned(a, left)) {
+    scratch.left_pitch = rounded(left, kBytes);
+    scratch.left = scratch.left_pitch * sizes.rows;
+  }
+  if (!is_aligned(b, right)) {
+    scratch.right_pitch = rounded(right, kBytes);
+    scratch.right = scratch.right_pitch * (sizes.by_columns ? sizes.columns : sizes.depth);
+  }
+  if (plan.splits > 1) {
+    scratch.sums_pitch = rounded(sizes.columns, 32);
+    scratch.split_rows = rounded(sizes.rows, Wide::kDown * kRows);
+    scratch.sums = plan.splits * scratch.split_rows * scratch.sums_pitch * 4;
+  }
+  return scratch;
+}
+
+struct Run {
+  Sizes sizes;
+  Scratch scratch;
+  void* out;
+  unsigned char* memory;
+  int splits;
+  int processors;
+  cudaStream_t stream;
+};
+
+// The matrix, or a copy of it whose rows have another pitch.
+Matrix placed(const void* from, std::int64_t columns, std::int64_t rows, std::int64_t size, void* copy,
+              std::int64_t pitch, cudaStream_t stream) {
+  if (pitch == 0) {
+    return {from, columns, rows, columns};
+  }
+  const std::int64_t bytes = columns * size;
+  const std::int64_t across = std::min<std::int64_t>(parts(bytes, 32 * kVector * kCopySteps), 65535);
+  const dim3 blocks(static_cast<unsigned>(parts(rows, kCopyRows)), static_cast<unsigned>(across));
+  copy_rows<<<blocks, dim3(32, kCopyRows), 0, stream>>>(
+      static_cast<unsigned char*>(copy), static_cast<const unsigned char*>(from), rows, bytes, pitch);
+  return {copy, columns, rows, pitch / size};
+}
+
+template <typename T, bool kByColumns, typename Out, class Shape>
+int launch(const Run& run, const Matrix& a, const Matrix& b, const Output& output, std::int64_t pitch) {
   CUtensorMap left;
   CUtensorMap right;
-  if (!encode<T>(left, a, sizes.depth, sizes.rows, kDepth, kRows) ||
-      !(kByColumns ? encode<T>(right, b, sizes.depth, sizes.columns, kDepth, kColumns)
-                   : encode<T>(right, b, sizes.columns, sizes.depth, kDepth, kDepth))) {
-    return kNotForHopper;
+  CUtensorMap map = {};
+  const std::int64_t rows = run.splits > 1 ? run.splits * static_cast<std::int64_t>(output.split_rows) : output.rows;
+  if (!encode<T>(left, a, kRows / Shape::kAcross) ||
+      !encode<T>(right, b, kByColumns ? Shape::kColumns / Shape::kDown : kBytes / static_cast<int>(sizeof(T))) ||
+      (output.by_tma && !encode<Out>(map, {output.first, output.columns, rows, pitch}, kPartRows))) {
+    return cudaErrorInvalidValue;
   }
-  const auto function = multiply_on_hopper<T, kByColumns>;
-  if (const cudaError_t error =
-          cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Memory))) {
+  const auto function = multiply_on_hopper<T, kByColumns, Out, Shape>;
+  constexpr int kMemory = sizeof(Memory<Shape>);
+  if (const cudaError_t error = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, kMemory)) {
     return error;
   }
-  const auto parts = [](std::int64_t all, int each) { return static_cast<int>((all + each - 1) / each); };
-  const Tiles tiles = {parts(sizes.rows, kRows), parts(sizes.columns, kColumns)};
-  const int blocks = static_cast<int>(
-      std::min<std::int64_t>(processors, static_cast<std::int64_t>(tiles.down) * tiles.across));
-  function<<<blocks, kThreads, sizeof(Memory), stream>>>(
-      left, right, static_cast<typename Traits<T>::Out*>(out), tiles, parts(sizes.depth, kDepth),
-      static_cast<int>(sizes.rows), static_cast<int>(sizes.columns));
+  const Jobs jobs = {static_cast<int>(parts(run.sizes.rows, Shape::kDown * kRows)),
+                     static_cast<int>(parts(run.sizes.columns, Shape::kAcross * Shape::kColumns)),
+                     static_cast<int>(parts(run.sizes.depth * sizeof(T), kBytes)), run.splits};
+  const std::int64_t all = static_cast<std::int64_t>(jobs.down) * jobs.across * jobs.splits;
+  const auto clusters = std::min<std::int64_t>(std::max(run.processors / Shape::kBlocks, 1), all);
+  function<<<static_cast<unsigned>(clusters * Shape::kBlocks), kThreads, kMemory, run.stream>>>(left, right, map,
+                                                                                                output, jobs);
   return cudaGetLastError();
 }
 
-}  // namespace
-
-int run_on_hopper(Type type, void* out, const void* a, const void* b, const Sizes& sizes, void* stream) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  const std::size_t size = type == Type::int8 ? 1 : 2;
-  if (type == Type::narrow_float16 || (type == Type::int8 && !sizes.by_columns) || sizes.depth == 0 ||
-      std::max({sizes.rows, sizes.columns, sizes.depth}) > kMost || sizes.columns % 2 != 0 ||
-      reinterpret_cast<std::uintptr_t>(out) % 8 != 0 || !is_aligned(a, sizes.depth, size) ||
-      !is_aligned(b, sizes.by_columns ? sizes.depth : sizes.columns, size)) {
-    return kNotForHopper;
+template <typename T, typename Out, bool kByColumns>
+int run_as(const Run& run, const void* a, const void* b, Columns columns) {
+  using Sum = SumOf<T>;
+  const Sizes& sizes = run.sizes;
+  const Scratch& scratch = run.scratch;
+  const Matrix left = placed(a, sizes.depth, sizes.rows, sizeof(T), run.memory, scratch.left_pitch, run.stream);
+  const Matrix right = placed(b, kByColumns ? sizes.depth : sizes.columns, kByColumns ? sizes.columns : sizes.depth,
+                              sizeof(T), run.memory + scratch.left, scratch.right_pitch, run.stream);
+  const auto with = [&](auto shape) -> int {
+    using Picked = decltype(shape);
+    Output output = {run.out, static_cast<int>(sizes.rows), static_cast<int>(sizes.columns), 0,
+                     is_aligned(run.out, sizes.columns * sizeof(Out))};
+    if (run.splits == 1) {
+      return launch<T, kByColumns, Out, Picked>(run, left, right, output, sizes.columns);
+    }
+    output.first = run.memory + scratch.left + scratch.right;
+    output.split_rows = static_cast<int>(scratch.split_rows);
+    output.by_tma = true;
+    if (const int error = launch<T, kByColumns, Sum, Picked>(run, left, right, output, scratch.sums_pitch)) {
+      return error;
+    }
+    const dim3 blocks(static_cast<unsigned>(parts(sizes.columns, kAddThreads)),
+                      static_cast<unsigned>(std::min<std::int64_t>(sizes.rows, 65535)));
+    add_splits<<<blocks, kAddThreads, 0, run.stream>>>(static_cast<Out*>(run.out),
+                                                       static_cast<const Sum*>(output.first), run.splits, sizes.rows,
+                                                       sizes.columns, scratch.sums_pitch,
+                                                       scratch.split_rows * scratch.sums_pitch);
+    return cudaGetLastError();
+  };
+  switch (columns) {
+    case Columns::wide:
+      return with(Wide());
+    case Columns::middle:
+      return with(Middle());
+    default:
+      return with(Narrow());
   }
+}
+
+// 0 if the GPU is no Hopper.
+int hopper_processors() {
   int device = 0;
   int major = 0;
   int processors = 0;
   cudaGetDevice(&device);
   cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-  if (major != 9) {
-    return kNotForHopper;
-  }
-  const auto on = static_cast<cudaStream_t>(stream);
+  return major == 9 ? processors : 0;
+}
+
+int run_planned(const Plan& plan, Type type, void* out, const void* a, const void* b, const Sizes& sizes, void* scratch,
+                int processors, void* stream) {
+  const Run run = {sizes,       scratch_for(type, a, b, sizes, plan), out, static_cast<unsigned char*>(scratch),
+                   plan.splits, processors, static_cast<cudaStream_t>(stream)};
   switch (type) {
     case Type::float16:
-      return sizes.by_columns ? run_as<__half, true>(out, a, b, sizes, processors, on)
-                              : run_as<__half, false>(out, a, b, sizes, processors, on);
+      return sizes.by_columns ? run_as<__half, __half, true>(run, a, b, plan.columns)
+                              : run_as<__half, __half, false>(run, a, b, plan.columns);
     case Type::bfloat16:
-      return sizes.by_columns ? run_as<__nv_bfloat16, true>(out, a, b, sizes, processors, on)
-                              : run_as<__nv_bfloat16, false>(out, a, b, sizes, processors, on);
+      return sizes.by_columns ? run_as<__nv_bfloat16, __nv_bfloat16, true>(run, a, b, plan.columns)
+                              : run_as<__nv_bfloat16, __nv_bfloat16, false>(run, a, b, plan.columns);
     default:
-      return run_as<signed char, true>(out, a, b, sizes, processors, on);
+      return run_as<signed char, int, true>(run, a, b, plan.columns);
   }
+}
+
+}  // namespace
+
+std::int64_t scratch_on_hopper(Type type, const void* a, const void* b, const Sizes& sizes) {
+  const int processors = hopper_processors();
+  if (processors == 0 || !fits(type, sizes)) {
+    return 0;
+  }
+  const Scratch scratch = scratch_for(type, a, b, sizes, plan_for(type, sizes, processors));
+  return scratch.left + scratch.right + scratch.sums;
+}
+
+int run_on_hopper(Type type, void* out, const void* a, const void* b, const Sizes& sizes, void* scratch, void* stream) {
+  const int processors = hopper_processors();
+  if (processors == 0 || !fits(type, sizes) || reinterpret_cast<std::uintptr_t>(out) % 4 != 0) {
+    return kNotForHopper;
+  }
+  return run_planned(plan_for(type, sizes, processors), type, out, a, b, sizes, scratch, processors, stream);
 }
 [% endraw %]
 }  // namespace [[ module ]]_impl

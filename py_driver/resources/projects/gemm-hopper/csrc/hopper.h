@@ -8,9 +8,11 @@ namespace [[ module ]]_impl {
 // No cudaError_t.
 constexpr int kNotForHopper = -1;
 
-// As `run`, but it does nothing and returns kNotForHopper if the GPU is another one; if the Tensor Memory Accelerator
-// cannot read the matrices, whose addresses and rows must be multiples of 16 bytes; if out has an odd number of
-// columns; for int8 unless b lies column by column; and for sums of float16.
-int run_on_hopper(Type type, void* out, const void* a, const void* b, const Sizes& sizes, void* stream);
+// The bytes of device memory that `run_on_hopper` needs for itself, 0 where it does nothing.
+std::int64_t scratch_on_hopper(Type type, const void* a, const void* b, const Sizes& sizes);
+
+// As `run`, but it does nothing and returns kNotForHopper if the GPU is another one, for few products, for int8 unless
+// b lies column by column, and for sums of float16.
+int run_on_hopper(Type type, void* out, const void* a, const void* b, const Sizes& sizes, void* scratch, void* stream);
 
 }  // namespace [[ module ]]_impl

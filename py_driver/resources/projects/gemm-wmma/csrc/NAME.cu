@@ -175,7 +175,9 @@ int run_as(void* out, const void* a, const void* b, const Sizes& sizes, cudaStre
 
 }  // namespace
 
-int run(Type type, void* out, const void* a, const void* b, const Sizes& sizes, void* stream) {
+[% block scratch %]
+[% endblock %]
+int run(Type type, void* out, const void* a, const void* b, const Sizes& sizes[% block argument %][% endblock %], void* stream) {
   if (sizes.rows == 0 || sizes.columns == 0) {
     return cudaSuccess;
   }

@@ -16,8 +16,10 @@ struct Sizes {
   bool by_columns;       // whether b lies column by column, as the transpose of a weight does
 };
 
+[% block scratch %]
+[% endblock %]
 // out = a @ b; all are dense, row by row but for `by_columns`. `stream` is a cudaStream_t, and null on the CPU. Returns
 // a cudaError_t: 0 is success.
-int run(Type type, void* out, const void* a, const void* b, const Sizes& sizes, void* stream);
+int run(Type type, void* out, const void* a, const void* b, const Sizes& sizes[% block argument %][% endblock %], void* stream);
 
 }  // namespace [[ module ]]_impl

@@ -110,3 +110,5 @@ def test_more_than_int32():
     a = torch.ones(rows, 16, dtype=torch.float16, device=DEVICES.device)
     b = torch.ones(16, 2**16, dtype=torch.float16, device=DEVICES.device)
     assert (op(a, b) == 16).all()
+[% block further %]
+[% endblock %]

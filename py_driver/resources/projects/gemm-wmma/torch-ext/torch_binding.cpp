@@ -45,7 +45,9 @@ void [[ module ]]_out_op(at::Tensor& out, const at::Tensor& a, const at::Tensor&
   const at::Tensor right = by_columns ? b : b.contiguous();
   const kernel::Sizes sizes = {a.size(0), b.size(1), a.size(1), by_columns};
   call(a, [&](void* stream) {
+[% block run %]
     return kernel::run(type, out.data_ptr(), left.const_data_ptr(), right.const_data_ptr(), sizes, stream);
+[% endblock %]
   });
 }
 

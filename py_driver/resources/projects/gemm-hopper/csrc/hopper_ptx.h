@@ -1,0 +1,155 @@
+// The instructions of Hopper GPUs that C++ has no functions for.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace [[ module ]]_impl {
+[% raw %]
+
+inline __device__ unsigned address_of(const void* shared) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(shared));
+}
+
+// Barriers in shared memory: a phase of one ends when all threads arrived and all bytes that they expect are there.
+inline __device__ void init(std::uint64_t& barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address_of(&barrier)), "r"(arrivals));
+}
+
+// Arrives at the same barrier of another block of the cluster, or of this one.
+inline __device__ void arrive(std::uint64_t& barrier, int block) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
+      "}\n" ::"r"(address_of(&barrier)),
+      "r"(block)
+      : "memory");
+}
+
+inline __device__ void arrive_and_expect(std::uint64_t& barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address_of(&barrier)), "r"(bytes)
+               : "memory");
+}
+
+inline __device__ void wait(std::uint64_t& barrier, unsigned phase) {
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra again;\n"
+      "}\n" ::"r"(address_of(&barrier)),
+      "r"(phase)
+      : "memory");
+}
+
+inline __device__ int rank_in_cluster() {
+  unsigned rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return static_cast<int>(rank);
+}
+
+// Until all threads of the cluster are here; barriers that `publish` was called for are there then.
+inline __device__ void synchronize_cluster() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// After `init`: the other blocks and TMA are to see the barriers too.
+inline __device__ void publish() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+// Fetches what TMA needs to know of a matrix.
+inline __device__ void prefetch(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+// TMA: one thread asks for a box of a matrix; what lies outside of the matrix is 0.
+inline __device__ void load(void* to, const CUtensorMap& map, int x, int y, std::uint64_t& barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+          address_of(to)),
+      "l"(&map), "r"(x), "r"(y), "r"(address_of(&barrier))
+      : "memory");
+}
+
+// The same for all blocks of the cluster that have a bit in `blocks`: to the same place in the shared memory of each.
+inline __device__ void load_for(unsigned short blocks, void* to, const CUtensorMap& map, int x, int y,
+                                std::uint64_t& barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+      "[%0], [%1, {%2, %3}], [%4], %5;" ::"r"(address_of(to)),
+      "l"(&map), "r"(x), "r"(y), "r"(address_of(&barrier)), "h"(blocks)
+      : "memory");
+}
+
+// A box of shared memory into a matrix, but for what lies outside of it.
+inline __device__ void store(const CUtensorMap& map, int x, int y, const void* from) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];\n"
+      "cp.async.bulk.commit_group;" ::"l"(&map),
+      "r"(x), "r"(y), "r"(address_of(from))
+      : "memory");
+}
+
+// Until all but the last `kOthers` stores of this thread have read their shared memory.
+template <int kOthers>
+__device__ void wait_for_stores() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kOthers) : "memory");
+}
+
+// How WGMMA finds a matrix in shared memory, with TMA's swizzle of 128 bytes: `stride` is the way in bytes to the next
+// eight rows as they lie in memory, `leading` to the next 128 bytes of what is longer than one row (PTX ISA, "Matrix
+// Descriptor Format").
+inline __device__ std::uint64_t descriptor(const void* matrix, int leading, int stride) {
+  return (address_of(matrix) & 0x3ffffu) >> 4 | static_cast<std::uint64_t>(leading >> 4) << 16 |
+         static_cast<std::uint64_t>(stride >> 4) << 32 | std::uint64_t{1} << 62;
+}
+
+// clang-format off
+#define NAMES_32                                                                                                       \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                             \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define NAMES_64                                                                                                       \
+  NAMES_32 ", "                                                                                                        \
+  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                                   \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define NAMES_128                                                                                                      \
+  NAMES_64 ", "                                                                                                        \
+  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "                                   \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "                                   \
+  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "                       \
+  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define FOUR(kind, i)                                                                                                  \
+  kind(sums[i]), kind(sums[(i) + 1]), kind(sums[(i) + 2]), kind(sums[(i) + 3])
+#define SIXTEEN(kind, i)                                                                                               \
+  FOUR(kind, i), FOUR(kind, (i) + 4), FOUR(kind, (i) + 8), FOUR(kind, (i) + 12)
+#define SUMS_32(kind)                                                                                                  \
+  SIXTEEN(kind, 0), SIXTEEN(kind, 16)
+#define SUMS_64(kind)                                                                                                  \
+  SUMS_32(kind), SIXTEEN(kind, 32), SIXTEEN(kind, 48)
+#define SUMS_128(kind)                                                                                                 \
+  SUMS_64(kind), SIXTEEN(kind, 64), SIXTEEN(kind, 80), SIXTEEN(kind, 96), SIXTEEN(kind, 112)
+#define WGMMA_OF(columns, names, a_name, b_name, more_name, outputs, type, immediates)                                 \
+  asm volatile(                                                                                                        \
+      "{\n"                                                                                                            \
+      ".reg .pred more;\n"                                                                                             \
+      "setp.ne.b32 more, " more_name ", 0;\n"                                                                          \
+      "wgmma.mma_async.sync.aligned.m64n" columns type " {" names "}, "                                                \
+      a_name ", " b_name ", more" immediates ";\n"                                                                     \
+      "}\n"                                                                                                            \
+      : outputs                                                                                                        \
+      : "l"(a), "l"(b), "r"(static_cast<int>(more)))
+#define WGMMA(type, kind, immediates)                                                                                  \
+  if constexpr (kSums == 128) {                                                                                        \
+    WGMMA_OF("256", NAMES_128, "%128", "%129", "%130", SUMS_128(kind), type, immediates);                              \
+  } else if constexpr (kSums == 64) {                                                                                  \
+    WGMMA_OF("128", NAMES_64, "%64", "%65", "%66", SUMS_64(kind), type, immediates);                                   \
+  } else {                                                                                                             \
+    WGMMA_OF("64", NAMES_32, "%32", "%33", "%34", SUMS_32(kind), type, immediates);                                    \
+  }
+// clang-format on
+[% endraw %]
+
+}  // namespace [[ module ]]_impl
