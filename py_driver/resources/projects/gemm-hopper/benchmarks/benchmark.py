@@ -1,5 +1,7 @@
 """The product beside torch's, which is cuBLAS: `driver bench`, or `kernels benchmark`."""
 
+from functools import partial
+
 import torch
 from kernels.benchmark import Benchmark
 
@@ -24,6 +26,17 @@ class _Product:
 
     def verify_product(self):
         return self.a @ self.b
+
+    def peers_product(self):
+        return {} if self.device == "cpu" else {name: partial(self._by, name) for name in ("cuBLAS", "cuBLASLt")}
+
+    def _by(self, library):
+        before = torch.backends.cuda.preferred_blas_library()
+        torch.backends.cuda.preferred_blas_library(library.lower())
+        try:
+            return self.verify_product()
+        finally:
+            torch.backends.cuda.preferred_blas_library(before)
 
     def flops_product(self):
         return 2 * self.rows * self.columns * self.depth
