@@ -98,7 +98,8 @@ struct Job {
   int last;
 };
 
-// All jobs: tiles as clusters count them, each with its depth in `splits` parts of about as many steps.
+// All jobs: tiles as clusters count them, each with its depth in `splits` parts of about as many steps. There are at
+// most 2^24 steps and 16 parts.
 struct Jobs {
   int down;
   int across;
@@ -114,9 +115,8 @@ struct Jobs {
     const int group = tile / (high_group * across);
     const int within = tile % (high_group * across);
     const int high = min(high_group, down - group * high_group);
-    return {group * high_group + within % high, within / high, split,
-            static_cast<int>(static_cast<long long>(split) * steps / splits),
-            static_cast<int>(static_cast<long long>(split + 1) * steps / splits)};
+    return {group * high_group + within % high, within / high, split, split * steps / splits,
+            (split + 1) * steps / splits};
   }
 };
 
