@@ -49,9 +49,10 @@ __global__ void __launch_bounds__(P::kThreads, P::kBlocks) attend_split(const __
   const int warp = threadIdx.x / 32;
   const int row = lane / 4;
   const int c = lane % 4;
-  const std::int64_t pair = blockIdx.y;
-  const std::int64_t kv_head = pair % sizes.kv_heads;
-  const std::int64_t batch = pair / sizes.kv_heads;
+  const int pair = static_cast<int>(blockIdx.y);
+  const int kv_heads = static_cast<int>(sizes.kv_heads);
+  const int kv_head = pair % kv_heads;
+  const std::int64_t batch = pair / kv_heads;
   const int first = static_cast<int>(blockIdx.x) % problem.tiles * kRows;
   const int split = static_cast<int>(blockIdx.x) / problem.tiles;
   const int rows = min(kRows, problem.rows - first);
@@ -307,7 +308,11 @@ int splits_of(const Sizes& sizes, const Device& device) {
 template <typename P>
 int run(const Forward& tensors, const Sizes& sizes, cudaStream_t stream) {
   const Device device;
-  const Problem problem = {tensors, sizes, static_cast<int>(rows_of(sizes)), static_cast<int>(tiles_of(sizes)),
+  const Problem problem = {tensors,
+                           sizes,
+                           static_cast<int>(sizes.heads / sizes.kv_heads),
+                           static_cast<int>(rows_of(sizes)),
+                           static_cast<int>(tiles_of(sizes)),
                            splits_of<P>(sizes, device)};
   const auto pairs = static_cast<unsigned>(sizes.batch * sizes.kv_heads);
   const auto kind = cudaFuncAttributeMaxDynamicSharedMemorySize;

@@ -15,15 +15,13 @@ inline __device__ float base_of(float largest) { return largest == -INFINITY ? 0
 struct Problem {
   Forward tensors;
   Sizes sizes;
+  int group;   // heads of q for each head of k
   int rows;    // of q for each head of k
   int tiles;   // of such rows
   int splits;  // of the keys
 
-  __device__ int query_of(int row) const { return row / static_cast<int>(sizes.heads / sizes.kv_heads); }
-  __device__ std::int64_t head_of(int row, std::int64_t kv_head) const {
-    const std::int64_t group = sizes.heads / sizes.kv_heads;
-    return kv_head * group + row % group;
-  }
+  __device__ int query_of(int row) const { return row / group; }
+  __device__ int head_of(int row, int kv_head) const { return kv_head * group + row % group; }
   // What the splits of the keys come to for a row: sums of each, and its largest score with the sum of powers of two
   // of the scores less that.
   __device__ float4* sums_of(std::int64_t pair, int row) const {
@@ -67,7 +65,7 @@ __global__ void __launch_bounds__(kMostSplits) join(const __grid_constant__ Prob
   const int group = i / (kWidth / 4);
   const int at = i % (kWidth / 4);
   const int row = static_cast<int>(blockIdx.x);
-  const std::int64_t pair = blockIdx.y;
+  const int pair = static_cast<int>(blockIdx.y);
   const Sizes& sizes = problem.sizes;
   const float4* const sums = problem.sums_of(pair, row);
   const auto get = [&](int split) {
@@ -103,8 +101,9 @@ __global__ void __launch_bounds__(kMostSplits) join(const __grid_constant__ Prob
   }
   sums_of[group][at] = sum;
   __syncthreads();
-  const std::int64_t batch = pair / sizes.kv_heads;
-  const std::int64_t head = problem.head_of(row, pair % sizes.kv_heads);
+  const int kv_heads = static_cast<int>(sizes.kv_heads);
+  const std::int64_t batch = pair / kv_heads;
+  const int head = problem.head_of(row, pair % kv_heads);
   const int query = problem.query_of(row);
   if (i == 0) {
     problem.tensors.lse[(batch * sizes.heads + head) * sizes.queries + query] =
