@@ -9,15 +9,16 @@ class _Attention:
     dtype = torch.bfloat16
     causal = False
     batch, heads, kv_heads, rows, width = 1, 16, 16, 16384, 128
+    queries = None  # as many as rows
 
     def setup(self):
         rows = max(1, self.rows >> 6) if self.device == "cpu" else self.rows
         made = {"device": self.device, "dtype": torch.float32 if self.device == "cpu" else self.dtype}
-        self.q = torch.randn(self.batch, self.heads, rows, self.width, **made)
+        self.q = torch.randn(self.batch, self.heads, self.queries or rows, self.width, **made)
         self.k, self.v = (torch.randn(self.batch, self.kv_heads, rows, self.width, **made) for _ in range(2))
 
     def flops(self):
-        return 4 * self.q.numel() * self.q.shape[2] // (2 if self.causal else 1)
+        return 4 * self.q.numel() * self.k.shape[2] // (2 if self.causal else 1)
 
 
 class _Forward(_Attention):
@@ -51,6 +52,10 @@ class Width64(_Forward, Benchmark):
 
 class Width256(_Forward, Benchmark):
     heads, kv_heads, width = 8, 8, 256
+
+
+class OneQuery(_Forward, Benchmark):
+    batch, heads, kv_heads, queries = 8, 32, 8, 1
 
 
 class Gradients(_Attention, Benchmark):

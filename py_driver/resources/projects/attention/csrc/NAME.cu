@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "debug.h"
+#include "few_queries.h"
 #include "hopper.h"
 
 namespace [[ module ]]_impl {
@@ -354,6 +355,9 @@ int with_type(Type type, Function function) {
 }  // namespace
 
 int forward(Type type, const Forward& tensors, const Sizes& sizes, void* stream) {
+  if (const int result = forward_of_few(type, tensors, sizes, stream); result != kManyQueries) {
+    return result;
+  }
 #if __CUDACC_VER_MAJOR__ >= 12
   if (const int result = forward_on_hopper(type, tensors, sizes, stream); result != kNotForHopper) {
     return result;
@@ -395,10 +399,11 @@ int backward(Type type, const Backward& tensors, const Sizes& sizes, void* strea
 }
 
 std::int64_t forward_scratch(Type type, const Sizes& sizes) {
+  const std::int64_t of_few = forward_scratch_of_few(type, sizes);
 #if __CUDACC_VER_MAJOR__ >= 12
-  return forward_scratch_on_hopper(type, sizes);
+  return std::max(of_few, forward_scratch_on_hopper(type, sizes));
 #else
-  return 0;
+  return of_few;
 #endif
 }
 
