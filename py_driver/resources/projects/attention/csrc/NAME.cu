@@ -355,14 +355,26 @@ int with_type(Type type, Function function) {
 }  // namespace
 
 int forward(Type type, const Forward& tensors, const Sizes& sizes, void* stream) {
-  if (const int result = forward_of_few(type, tensors, sizes, stream); result != kManyQueries) {
-    return result;
+  // Hopper's kernel has a block for each head of q. It is the faster one for a few queries of so many heads that most
+  // of the 132 multiprocessors have work, if no two share keys, which it would read again.
+  constexpr std::int64_t kManyHeads = 96;
+  const bool is_for_hopper =
+      sizes.queries > 1 && sizes.heads == sizes.kv_heads && sizes.batch * sizes.heads >= kManyHeads;
+  if (!is_for_hopper) {
+    if (const int result = forward_of_few(type, tensors, sizes, stream); result != kManyQueries) {
+      return result;
+    }
   }
 #if __CUDACC_VER_MAJOR__ >= 12
   if (const int result = forward_on_hopper(type, tensors, sizes, stream); result != kNotForHopper) {
     return result;
   }
 #endif
+  if (is_for_hopper) {
+    if (const int result = forward_of_few(type, tensors, sizes, stream); result != kManyQueries) {
+      return result;
+    }
+  }
   return with_type(type, [&](auto zero) -> int {
     attend<decltype(zero)><<<blocks_of(sizes.queries, sizes.heads, sizes.batch), kWarps * kLanes, 0,
                              static_cast<cudaStream_t>(stream)>>>(tensors, sizes);
