@@ -36,6 +36,7 @@ _STARLARK = ("*.bzl", "*.bazel")
 _PRIVATE_LOADS = "tests/starlark/unit_tests.bzl"
 _CORES = 2
 _UNIT = "not e2e and not slow"
+_QUICK = f"{_UNIT} and not thorough"
 # The end-to-end tests of each tier: where they are, and how pytest marks them.
 _E2E = {
     "test": ("tests/e2e", "-m", "core and not slow"),
@@ -138,7 +139,7 @@ def commands_of(tier: str, arguments: list[str], output: Output) -> tuple[list[l
             return chosen, []
         case _:
             return lint(python, output), [
-                [*pytest, "-n", str(_CORES), "--dist", "worksteal", "-m", _UNIT],
+                [*pytest, "-n", str(_CORES), "--dist", "worksteal", "-m", _QUICK if tier == "test" else _UNIT],
                 [str(ROOT / "driver"), "bazel", "--", "test", "--noshow_progress", "//tests/starlark/..."],
                 [*pytest, "--durations=10", *_E2E[tier]],
             ]

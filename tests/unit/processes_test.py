@@ -63,6 +63,7 @@ def test_that_leaves_a_process(tmp_path: Path) -> None:
     assert not _running(SLEEP)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_long_one_that_leaves_a_process(tmp_path: Path, workers: str) -> None:
     (tmp_path / "test_it.py").write_text(

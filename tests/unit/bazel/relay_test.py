@@ -118,6 +118,7 @@ def test_nobody_else_is_let_in(echo: str) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.thorough
 def test_a_crowd_of_somebody_else_keeps_nobody_waiting(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system's table, which is long then, is read once for many of them."""
     together: list[int] = []

@@ -42,6 +42,7 @@ def test_an_index_in_a_directory(
     assert found["clock"]["state"] == UNKNOWN
 
 
+@pytest.mark.thorough
 def test_an_index_that_never_answers_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

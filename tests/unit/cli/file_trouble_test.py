@@ -199,6 +199,7 @@ def _seconds_of_check(project: Path, count: int) -> float:
     return time.process_time() - start
 
 
+@pytest.mark.thorough
 def test_a_manifest_of_half_a_megabyte(project: Path) -> None:
     few, many = _seconds_of_check(project, 2_000), _seconds_of_check(project, 10_000)
     assert (project / "build.toml").stat().st_size > 500_000

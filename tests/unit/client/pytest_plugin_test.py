@@ -226,6 +226,7 @@ def test_two_projects_in_a_run(runs: Runs, words: list[str]) -> None:
     assert runs.built == ["one-kernel", "two-kernel"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("words", [[], ["my-kernel"]], ids=["found", "named"])
 def test_workers_of_xdist_share_a_build(runs: Runs, words: list[str]) -> None:
     runs.project()

@@ -219,6 +219,7 @@ def test_upstream_accepts_the_corpus(path: Path, tmp_path: Path) -> None:
         assert theirs(tmp_path, path.read_bytes()) == ""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", _DOCUMENTS)
 def test_every_key_with_every_class_of_value(name: str, tmp_path: Path) -> None:
     document = tomli.loads((CORPUS / name).read_text(encoding="utf-8"))

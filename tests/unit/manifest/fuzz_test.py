@@ -199,6 +199,7 @@ _BOMBS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", _BOMBS)
 def test_bombs(project: Path, name: str) -> None:
     check(project, _BOMBS[name].encode(), as_json=False)
@@ -238,6 +239,7 @@ def test_includes_of_any_source(text: str) -> None:
         assert text[include.start :].startswith(include.path)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "unit",
     ['"', "'", "\\", '"\\', "/", "/*", "/*/", "/*\n", 'R"(', 'R"x(', 'R"a("b(', f'R"{"a" * 16}', ')"', "#", "#include ",

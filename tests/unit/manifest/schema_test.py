@@ -252,6 +252,7 @@ def test_what_the_declarations_say_is_right_is_right(document: dict[str, Any]) -
     VALIDATOR.validate(document)
 
 
+@pytest.mark.thorough
 @given(spoilt())
 @settings(max_examples=400, deadline=None)
 def test_reader_and_schema_agree(document: dict[str, Any]) -> None:

@@ -218,6 +218,7 @@ def test_every_field_of_the_model_has_a_case() -> None:
     assert not faults, "\n".join(faults)
 
 
+@pytest.mark.thorough
 def test_every_field_of_the_model_changes_the_build_file(tmp_path: Path) -> None:
     changing = {
         case.field

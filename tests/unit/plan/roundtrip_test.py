@@ -93,6 +93,7 @@ def test_plain_project() -> None:
     check(plan)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", PLACES)
 def test_every_string_at_every_place(place: str) -> None:
     accepted = []

@@ -56,6 +56,7 @@ def test_upload_that_fails_for_a_while_is_tried_again(hub: Hub, project: Path) -
     assert below_build(hub) == on_disk(project)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "what",
     ["POST api/repos/create", "POST branch", "GET commits", "GET refs", "GET tree", "POST preupload", "POST lfs",
@@ -71,6 +72,7 @@ def test_whatever_fails_the_next_run_ends_it(hub: Hub, project: Path, what: str)
     assert hub.repositories[REPO].count == 2
 
 
+@pytest.mark.thorough
 def test_killed_at_any_request_the_next_run_ends_it(project: Path) -> None:
     """Killed before all, and when each change was made and not answered: all that the Hub can be left with."""
     with served() as hub:
