@@ -1,7 +1,10 @@
 """Attention beside torch's: `driver bench`, or `kernels benchmark`."""
 
+from functools import partial
+
 import torch
 from kernels.benchmark import Benchmark
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 
 class _Attention:
@@ -29,6 +32,14 @@ class _Forward(_Attention):
         return torch.nn.functional.scaled_dot_product_attention(
             self.q, self.k, self.v, is_causal=self.causal, enable_gqa=self.heads != self.kv_heads
         )
+
+    def peers_forward(self):
+        names = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "FlashAttention": SDPBackend.FLASH_ATTENTION}
+        return {} if self.device == "cpu" else {name: partial(self._by, backend) for name, backend in names.items()}
+
+    def _by(self, backend):
+        with sdpa_kernel(backend):
+            return self.verify_forward()
 
     def flops_forward(self):
         return self.flops()
