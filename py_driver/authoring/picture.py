@@ -6,6 +6,7 @@ import math
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from py_driver.output import printable
 from py_driver.publishing.timings import FASTER, SAME, SLOWER, verdict
 from py_driver.reporting.svg import svg, text_width, widest
 
@@ -74,7 +75,7 @@ def _peers(workload: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for peer in workload.get("peers", ()):
         if "problem" not in peer:
             reference = {"reference": workload["reference"]} if "reference" in workload else {}
-            yield {"workload": peer["name"], "times": peer, "is_peer": True, **reference}
+            yield {"workload": printable(peer["name"]), "times": peer, "is_peer": True, **reference}
 
 
 def _scale(left: float, scale: float, largest: float, height: int) -> list[str]:

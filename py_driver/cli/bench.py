@@ -54,7 +54,9 @@ def add(subparsers: Subparsers) -> None:
         "FILE.json of --output",
     )
     measure.add_argument(
-        "--compile", action="store_true", help="also time the reference with torch.compile (max-autotune)"
+        "--compile",
+        action="store_true",
+        help="also time the reference with torch.compile, mode max-autotune-no-cudagraphs",
     )
     measure.add_argument(
         "--output",
@@ -126,7 +128,7 @@ def _tell(done: Benchmarks, against: str | None, output: Output) -> None:
         for peer in workload.get("peers", ()):
             if "problem" in peer:
                 why = printable(peer["problem"].splitlines()[0])
-                output.say(f"note: {workload['workload']} is not compared with {peer['name']}: {why}")
+                output.say(f"note: {workload['workload']} is not compared with {printable(peer['name'])}: {why}")
         if workload.get("problem"):
             output.say(f"{workload['workload']} failed: {printable(workload['problem'].splitlines()[0])}", "red")
 
@@ -210,7 +212,9 @@ def _peer_rows(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> Itera
     """The other ways to compute a workload, and how much faster the kernel is than each."""
     for peer in workload.get("peers", ()):
         if "problem" not in peer:
-            row = _row({**workload, "workload": f"  {peer['name']}", "times": peer, "reference": peer}, peaks)
+            row = _row(
+                {**workload, "workload": f"  {printable(peer['name'])}", "times": peer, "reference": peer}, peaks
+            )
             yield [*row[:6], "", _speed(workload["times"], peer), *[""] * (len(_HEADER) - 8)]
 
 

@@ -60,7 +60,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.system.files import together
 
     with together() as files:
-        return _lock(releases, args, output, files)
+        told = _lock(releases, args, output, files)
+    for line in told or ["the lock is up to date"]:
+        output.say(line)
+    return ExitCode.OK
 
 
 def _add(args: argparse.Namespace, output: Output) -> int:
@@ -95,10 +98,11 @@ def _add(args: argparse.Namespace, output: Output) -> int:
     with together() as files:
         files.write(path, inserted((old or b"").decode(), addition).encode())
         after = Releases(named, output.warn)
-        code = _lock(after, args, output, files)
-    output.say(f"wrote {path}")
+        told = _lock(after, args, output, files)
+    for line in [*told, f"wrote {path}"]:
+        output.say(line)
     output.data(request(addition, _archives(kind, version, after)))
-    return code
+    return ExitCode.OK
 
 
 def _archives(kind: str, version: str, releases: Releases) -> list[Mapping[str, Any]]:
@@ -116,8 +120,8 @@ def _archives(kind: str, version: str, releases: Releases) -> list[Mapping[str, 
     return list(found.values())
 
 
-def _lock(releases: Releases, args: argparse.Namespace, output: Output, files: Writes) -> int:
-    """Lock or check what releases ask for; the exit code.
+def _lock(releases: Releases, args: argparse.Namespace, output: Output, files: Writes) -> list[str]:
+    """Lock or check what releases ask for; what to say of each file if all are written.
 
     Raises:
         DriverError: STALE_LOCK if `--check` finds a difference; what the origins said; PERMISSION.
@@ -138,7 +142,6 @@ def _lock(releases: Releases, args: argparse.Namespace, output: Output, files: W
             output.data(difference(texts.old, texts.new, str(path), f"{path} (from the matrix)"))
         else:
             files.write(path, texts.new.encode())
-            output.say(f"wrote {path}")
     of_torch = _old_of_torch(new, releases)
     old_symbols = _old_symbols(new, releases)
     if (stale or of_torch or old_symbols) and args.check:
@@ -151,12 +154,8 @@ def _lock(releases: Releases, args: argparse.Namespace, output: Output, files: W
         with output.task(file.title) as task:
             files.write(file.path, file.make(task.update))
             task.done(f"{len(new['torch'])} releases")
-        output.say(f"wrote {file.path}")
-    for release in old_symbols:
-        _read_symbols(release, output, files)
-    if not (stale or of_torch or old_symbols):
-        output.say("the lock is up to date")
-    return ExitCode.OK
+    written = [*stale, *(file.path for file in of_torch)]
+    return [*(f"wrote {path}" for path in written), *(_read_symbols(each, output, files) for each in old_symbols)]
 
 
 class _OfTorch(NamedTuple):
@@ -212,16 +211,15 @@ def _old_symbols(lock: Lock, releases: Releases) -> list[_Release]:
     return [symbols for symbols in known if not library_symbols.is_current(symbols.path, symbols.lock)]
 
 
-def _read_symbols(release: _Release, output: Output, files: Writes) -> None:
-    """Write what the libraries of a release define, or remove the file of one that names none."""
+def _read_symbols(release: _Release, output: Output, files: Writes) -> str:
+    """Write what the libraries of a release define, or remove the file of one that names none; what to say of it."""
     from py_driver.matrix import library_symbols
 
     if not release.lock.get("libraries"):
         files.remove(release.path)
-        output.say(f"removed {release.path}")
-        return
+        return f"removed {release.path}"
     with output.task("reading the symbols of libraries") as task:
         content = library_symbols.read(release.kind, release.version, release.lock, task.update)
         task.done(f"{library_symbols.NAMES[release.kind]} {release.version}")
     files.write(release.path, content)
-    output.say(f"wrote {release.path}")
+    return f"wrote {release.path}"

@@ -253,7 +253,7 @@ class _Trial(NamedTuple):
         torch = f"torch {' and '.join(self.torch)}"
         own = f"torch {' and '.join(self.tested)}" if any(self.tested) else "the installed torch"
         passed = f"its {self.tests} pass with {own}" if self.tests else "it has no tests"
-        failed = f"of its {self.tests} fail with {own}, as before: {listed(self.failed)}"
+        failed = f"with {own} the same of its {self.tests} fail as before: {listed(self.failed)}"
         tested = failed if self.failed else passed
         return f"compiled against {torch}, its ops, functions and exports are as before; {tested}"
 

@@ -44,7 +44,7 @@ def run_tests(directory: Path, torch: str, output: Output) -> Outcome:
     with tempfile.TemporaryDirectory() as scratch, aside():
         report = Path(scratch) / "tests.xml"
         code = run_command_line(
-            ["test", str(directory), "--backend=cpu", *chosen, "--", f"--junitxml={report}"], output
+            ["test", str(directory), "--backend=cpu", *chosen, "--", "--maxfail=0", f"--junitxml={report}"], output
         )
         return Outcome(code, _failed(report))
 

@@ -137,12 +137,13 @@ def _of_triton(path: Path) -> Iterator[Measured]:
     Raises:
         DriverError: FILE_KIND if a file of it is malformed; PERMISSION.
     """
-    for index in sorted(path.rglob(f"{DIRECTORY}/{INDEX}")) if is_directory(path) else ():
+    own = [path / INDEX] if path.name == DIRECTORY and is_file(path / INDEX) else []
+    for index in own or (sorted(path.rglob(f"{DIRECTORY}/{INDEX}")) if is_directory(path) else ()):
         directory = index.parent
         try:
             files = {file.name: file.read_bytes() for file in directory.iterdir() if is_file(file)}
             yield Measured(str(directory), library_of_triton(files), is_elf=False)
-        except (ValueError, LookupError, TypeError, OSError) as problem:
+        except (ValueError, LookupError, TypeError, RecursionError, OSError) as problem:
             raise DriverError([_unreadable(str(directory), problem)]) from None
 
 
@@ -185,7 +186,7 @@ def _of_wheel(path: Path) -> Iterator[Measured]:
         name = f"{path}/{directory}"
         try:
             yield Measured(name, library_of_triton(files), packed, is_elf=False)
-        except (ValueError, LookupError, TypeError) as problem:
+        except (ValueError, LookupError, TypeError, RecursionError) as problem:
             raise DriverError([_unreadable(name, problem)]) from None
     if not found and not triton:
         advice = "a wheel of Python files alone has no library to measure"

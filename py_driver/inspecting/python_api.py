@@ -44,6 +44,9 @@ _FIELDS: Final = ("dataclass", "NamedTuple")
 _PROPERTIES: Final = ("property", "cached_property")
 _ON_CLASS: Final = ("staticmethod", "classmethod")
 _OVERLOAD: Final = "overload"
+_DEEPEST: Final = 5
+"""How many classes lie in each other at most, of which the members are compared: names for classes may multiply."""
+
 _REGISTER: Final = ("register_buffer", "register_parameter", "register_module", "add_module")
 """Methods of torch.nn.Module whose first argument is an attribute from then on."""
 
@@ -154,7 +157,9 @@ def _inner(  # noqa: PLR0913  (where it is, its name, and what is around it)
     seen: frozenset[int],
     around: Mapping[str, ast.ClassDef],
 ) -> dict[str, str]:
-    """The lines of a class in a class: `class Inner`, `Inner.run(x)`."""
+    """The lines of a class in a class: `class Inner`, `Inner.run(x)`; of one that lies very deep its head alone."""
+    if len(seen) > _DEEPEST:
+        return {name: _head(node, name)}
     lines = _class(modules, module, node, seen, around)
     if not {_INIT, "__new__"} & {*lines} and _is_plain(modules, module, node, frozenset()):
         lines[_INIT] = f"{_INIT}()"

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py_driver.errors import Code, error
+from py_driver.errors import Code, Diagnostic, DriverError, error
 from py_driver.spelling import near_path
 from py_driver.system.interrupts import held
 
@@ -176,11 +176,18 @@ class Writes:
         Raises:
             DriverError: NO_SPACE or PERMISSION.
         """
+        wrong: list[Diagnostic] = []
         for path, content in self._old.items():
-            if content is None:
-                path.unlink(missing_ok=True)
-            elif not path.exists() or path.read_bytes() != content:
-                write(path, content)
+            try:
+                with writing(path):
+                    if content is None:
+                        path.unlink(missing_ok=True)
+                    elif not path.exists() or path.read_bytes() != content:
+                        write(path, content)
+            except DriverError as failure:
+                wrong += failure.diagnostics
+        if wrong:
+            raise DriverError(wrong)
 
 
 @contextmanager
@@ -189,9 +196,13 @@ def together() -> Iterator[Writes]:
     writes = Writes()
     try:
         yield writes
-    except BaseException:
-        with held():
-            writes.undo()
+    except BaseException as cause:
+        try:
+            with held():
+                writes.undo()
+        except DriverError as failure:
+            first = cause.diagnostics if isinstance(cause, DriverError) else ()
+            raise DriverError([*first, *failure.diagnostics]) from cause
         raise
 
 

@@ -198,7 +198,7 @@ def test_benchmarks_beside_peers(clone: Driver, project: Path, tmp_path: Path) -
         x, out = self.x, torch.empty_like(self.x)
         return {
             "in two steps": lambda: torch.mul(x, torch.sigmoid(x), out=out),
-            "another function": lambda: torch.nn.functional.gelu(x),
+            "another\\nfunction": lambda: torch.nn.functional.gelu(x),
             "absent": lambda: torch.ops.nowhere.silu(x),
         }
 """
@@ -209,16 +209,22 @@ def test_benchmarks_beside_peers(clone: Driver, project: Path, tmp_path: Path) -
     for one in results:
         by_name = {peer["name"]: peer for peer in one["peers"]}
         assert by_name["in two steps"]["median_us"] > 0
-        assert "differs from the reference" in by_name["another function"]["problem"]
+        assert "what it returns differs from the reference" in by_name["another\nfunction"]["problem"]
         assert "nowhere" in by_name["absent"]["problem"]
         assert f"note: {one['workload']} is not compared with absent: AttributeError" in done.stderr
     rows = [line.split()[:3] for line in done.stdout.splitlines()]
     assert rows.count(["in", "two", "steps"]) == len(results) == 3
     assert file.with_suffix(".svg").read_text(encoding="utf-8").count(">in two steps<") == 3
-    edit(project, "return {", "return [", "benchmarks/benchmark.py")
-    edit(project, '"absent": lambda: torch.ops.nowhere.silu(x),\n        }', "]", "benchmarks/benchmark.py")
+    edit(project, "torch.ops.nowhere.silu(x)", "x.zero_()", "benchmarks/benchmark.py")
+    said = clone.run("bench", project, TORCH, code=6).stderr
+    assert "Float32.silu failed: RuntimeError: the peer absent changes the inputs" in said
+    edit(project, "return {", "import nowhere\n        return {", "benchmarks/benchmark.py")
+    said = clone.run("bench", project, TORCH).stderr
+    assert "note: Float32.silu is not compared with peers_silu: ModuleNotFoundError: No module named 'nowhere'" in said
+    edit(project, "import nowhere\n        return {", "return [", "benchmarks/benchmark.py")
+    edit(project, '"absent": lambda: x.zero_(),\n        }', "]", "benchmarks/benchmark.py")
     text = (project / "benchmarks" / "benchmark.py").read_text(encoding="utf-8")
-    text = text.replace('"in two steps": ', "").replace('"another function": ', "")
+    text = text.replace('"in two steps": ', "").replace('"another\\nfunction": ', "")
     (project / "benchmarks" / "benchmark.py").write_text(text, encoding="utf-8")
     said = clone.run("bench", project, TORCH, code=6).stderr
     assert "Float32.silu failed: TypeError: peers_silu returns [" in said

@@ -29,7 +29,7 @@ _TOLERANCE = 1e-2
 """As `kernels benchmark` compares: torch.allclose(out, reference, atol=1e-2). Here outputs may also differ by two units
 in the last place, which in bfloat16 is more than that."""
 
-_COMPILED = "torch.compile"
+_COMPILED, _MODE = "torch.compile", "max-autotune-no-cudagraphs"
 
 _STICKY = ("CUDA error", "HIP error", "cudaError", "device-side assert")
 """In messages after which nothing runs on the GPU in this process any more."""
@@ -102,13 +102,19 @@ def instance(workload: Workload, kernel: Any, device: str) -> Any:  # noqa: ANN4
     return benchmark
 
 
-def differs(out: Any, expected: Any) -> str:  # noqa: ANN401  (tensors)
-    """What is wrong with an output; nothing if it is right."""
+def differs(out: Any, expected: Any, name: str = "`self.out` of the benchmark") -> str:  # noqa: ANN401  (tensors)
+    """What is wrong with an output; nothing if it is right.
+
+    Args:
+        out: the output.
+        expected: that of the reference.
+        name: what the output is called.
+    """
     import torch
 
-    for value, name in ((out, "`self.out` of the benchmark"), (expected, "what the reference returns")):
+    for value, title in ((out, name), (expected, "what the reference returns")):
         if not isinstance(value, torch.Tensor):
-            return f"{name} is no tensor but {value!r:.40}"
+            return f"{title} is no tensor but {value!r:.40}"
     if out.shape != expected.shape:
         return f"the output has shape {tuple(out.shape)}, the reference {tuple(expected.shape)}"
     if _is_real(out) != _is_real(expected):
@@ -202,29 +208,68 @@ def _peers(
 ) -> tuple[dict[str, Callable[[], Any]], dict[str, str]]:
     """Other ways to compute the same, by their names: those that give what the reference does, and why others do not.
 
-    `peers_NAME` returns them as a dict of callables.
+    `peers_NAME` returns them as a dict of callables. One that cannot run leaves the kernel's own times alone.
+
+    Raises:
+        TypeError: it returns something else.
+        RuntimeError: a peer changes the inputs, or leaves the GPU in a state in which nothing runs any more.
     """
     import torch
 
     reference = getattr(benchmark, f"verify_{workload.name}", None)
-    stated: Any = getattr(benchmark, f"peers_{workload.name}", dict)()
+    method = f"peers_{workload.name}"
+    stated: Any = {}
+    wrong: dict[str, str] = {}
+    try:
+        stated = getattr(benchmark, method, dict)()
+    except (Exception, SystemExit) as problem:  # noqa: BLE001  (a library that is not installed)
+        wrong[method] = _headline(problem)
     if not isinstance(stated, dict) or not all(callable(call) for call in stated.values()):
-        raise TypeError(f"peers_{workload.name} returns {stated!r:.40}, not a dict of names and callables")
+        raise TypeError(f"{method} returns {stated!r:.40}, not a dict of names and callables")
     found = {str(name): call for name, call in stated.items()}
     if compiled and reference is not None:
+        # Else it gives up without an error on the ninth workload whose reference is the same code.
+        torch.compiler.reset()
         # Without CUDA graphs: these would hide what a call costs on the host.
-        found[_COMPILED] = torch.compile(reference, mode="max-autotune-no-cudagraphs", dynamic=False)
-    wrong = {}
+        found[_COMPILED] = torch.compile(reference, mode=_MODE, dynamic=False)
+    # A copy: the reference may write to the same memory in each call.
+    expected = _copied(reference()) if reference is not None else None
     for name, call in found.items():
         try:
             out = call()
-            wrong[name] = differs(out, reference()) if reference is not None else ""
-        except Exception as problem:  # noqa: BLE001  (another library, which may lack this GPU)
-            wrong[name] = named(problem)
-            if any(sign in wrong[name] for sign in _STICKY):
-                raise RuntimeError(f"the peer {name}: {wrong[name]}") from None
+            wrong[name] = differs(out, expected, "what it returns") if reference is not None else ""
+        except (Exception, SystemExit) as problem:  # noqa: BLE001  (another library, which may lack this GPU)
+            wrong[name] = _headline(problem)
+            if benchmark.device == "cuda" and _is_lost():
+                raise RuntimeError(f"CUDA error in the peer {name}: {wrong[name]}") from None
+        if reference is not None and differs(_copied(reference()), expected):
+            raise RuntimeError(f"the peer {name} changes the inputs: the reference gives something else after it")
     right = {name: call for name, call in found.items() if not wrong[name]}
     return right, {name: problem for name, problem in wrong.items() if problem}
+
+
+def _copied(value: Any) -> Any:  # noqa: ANN401  (whatever a reference returns)
+    """A tensor in memory of its own."""
+    import torch
+
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+def _is_lost() -> bool:
+    """Whether nothing runs on the GPU in this process any more. The error of a single launch is told once, and gone."""
+    import torch
+
+    for _ in range(2):
+        with suppress(RuntimeError):
+            torch.zeros(1, device="cuda").add_(1)
+            torch.cuda.synchronize()
+            return False
+    return True
+
+
+def _headline(problem: BaseException) -> str:
+    """An exception, by the first line of its text: torch ends long ones with advice."""
+    return "".join(traceback.format_exception_only(type(problem), problem)).strip().splitlines()[0]
 
 
 def _amounts(benchmark: Any, workload: Workload) -> dict[str, float]:  # noqa: ANN401

@@ -90,6 +90,7 @@ def triton_files(tmp_path: Path) -> Path:
 def test_code_of_triton_by_its_functions(tmp_path: Path) -> None:
     directory = triton_files(tmp_path)
     [found] = measured([directory.parent])
+    assert measured([directory]) == [found]
     check_sums(found.library)
     sizes = {path.name: path.stat().st_size for path in directory.iterdir()}
     assert found.library.size == sum(sizes.values())
@@ -116,9 +117,10 @@ def test_malformed_code_of_triton_is_an_error(tmp_path: Path) -> None:
     cubin.write_bytes(cubin.read_bytes()[:200])
     with pytest.raises(DriverError, match="malformed"):
         measured([directory.parent])
-    (directory / "index.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(DriverError, match="malformed"):
-        measured([directory.parent])
+    for index in ("[]", "[" * 100_000):
+        (directory / "index.json").write_text(index, encoding="utf-8")
+        with pytest.raises(DriverError, match="malformed"):
+            measured([directory.parent])
 
 
 @pytest.mark.parametrize("path", READABLE, ids=lambda path: path.stem)

@@ -19,6 +19,7 @@ from py_driver.matrix.lock_update import complete, look_up, read
 from py_driver.matrix.releases import Releases, lock_file
 from py_driver.matrix.requirements import Requirement, wanted
 from py_driver.output import Output
+from py_driver.system.files import Writes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,23 +60,29 @@ def test_nothing_is_written_or_looked_up_if_all_is_locked(files: dict[str, Path]
     assert {path: path.stat().st_mtime_ns for path in files.values()} == stamps
 
 
-class Interrupted(Output):
-    """An output during which Ctrl-C comes once a file is written."""
-
-    def say(self, text: str, style: str | None = None) -> None:  # noqa: ARG002  (its signature)
-        """Be interrupted."""
-        assert text.startswith("wrote ")
-        raise KeyboardInterrupt
-
-
-def test_the_files_are_what_they_were_after_an_interruption(files: dict[str, Path]) -> None:
+def test_the_files_are_what_they_were_after_an_interruption(
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for path in files.values():
         path.write_text(json.dumps(json.loads(path.read_text())), encoding="utf-8")
     old = {path: path.read_bytes() for path in files.values()}
+    write = Writes.write
+    written: list[Path] = []
+
+    def interrupted(self: Writes, path: Path, content: bytes) -> None:
+        """Ctrl-C comes when the second file is written."""
+        write(self, path, content)
+        written.append(path)
+        if len(written) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Writes, "write", interrupted)
     _, args = parse_command_line(["lock"])
     with pytest.raises(KeyboardInterrupt):
-        lock.run(args, Interrupted())
+        lock.run(args, Output())
+    assert len(written) == 2
     assert {path: path.read_bytes() for path in files.values()} == old
+    assert "wrote" not in capsys.readouterr().err
 
 
 def test_check_prints_what_is_missing(

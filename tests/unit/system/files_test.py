@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from py_driver.errors import Code, DriverError
+from py_driver.errors import Code, DriverError, error
 from py_driver.system.files import together
 
 if TYPE_CHECKING:
@@ -65,3 +65,18 @@ def test_ctrl_c_leaves_what_was_there(tmp_path: Path, old: dict[str, bytes]) -> 
     finally:
         signal.signal(signal.SIGINT, before)
     assert _content(tmp_path) == old
+
+
+def test_what_cannot_be_brought_back_is_told_and_the_others_are_brought_back(
+    tmp_path: Path, old: dict[str, bytes]
+) -> None:
+    with pytest.raises(DriverError) as caught, together() as files:  # noqa: PT012  (the last one raises)
+        files.write(tmp_path / "a", b"new")
+        files.write(tmp_path / "b", b"new")
+        (tmp_path / "a").unlink()
+        (tmp_path / "a").mkdir()
+        raise error(Code.BAD_VALUE, "the cause")
+    assert [diagnostic.code for diagnostic in caught.value.diagnostics] == [Code.BAD_VALUE, Code.PERMISSION]
+    assert "the cause" in caught.value.diagnostics[0].message
+    assert str(tmp_path / "a") in caught.value.diagnostics[1].message
+    assert _content(tmp_path) == {name: content for name, content in old.items() if name != "a"}

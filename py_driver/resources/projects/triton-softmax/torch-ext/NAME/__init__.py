@@ -33,8 +33,10 @@ def _launch(name: str, outputs, inputs, scale: float, config: dict[str, int] | N
 
 
 def _check(x: torch.Tensor) -> None:
-    if not x.dtype.is_floating_point or x.dtype == torch.float64:
+    if x.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         raise TypeError(f"[[ module ]]: no kernel for {x.dtype}")
+    if not x.is_cuda:
+        raise ValueError(f"[[ module ]]: x is on {x.device}, not on a GPU")
 
 
 def _like(tensor: torch.Tensor) -> torch.Tensor:
@@ -95,8 +97,8 @@ def [[ module ]](
         x: float32, float16 or bfloat16 tensor on a GPU, of any strides.
         scale: what each element is multiplied with. It has no gradient.
         out: contiguous tensor like `x` to write to, without a gradient; a new one by default.
-        config: `BLOCK`, a power of two, and `num_warps`, without a gradient; chosen by the length of a row by default.
-            A row that is longer than `BLOCK` is read twice.
+        config: `BLOCK` (a power of two) and `num_warps`; by default they follow from the length of a row. A row that is
+            longer than `BLOCK` is read twice. A call with `config` has no gradient.
 
     Returns:
         `out`.

@@ -46,7 +46,7 @@ def _launch(kernel, outputs, inputs, config: dict[str, int] | None = None) -> No
 def _check(gate: torch.Tensor, up: torch.Tensor) -> None:
     if gate.shape != up.shape or gate.dtype != up.dtype or gate.device != up.device:
         raise ValueError(f"[[ module ]]: gate is {gate.dtype} {tuple(gate.shape)}, up {up.dtype} {tuple(up.shape)}")
-    if not gate.dtype.is_floating_point or gate.dtype == torch.float64:
+    if gate.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         raise TypeError(f"[[ module ]]: no kernel for {gate.dtype}")
 
 
