@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _LIBRARY: Final = ".so"
+_MALFORMED: Final = (ValueError, LookupError, TypeError, RecursionError)
+"""What an index that is no index of Triton's code, or code that is cut off, makes of reading it."""
+
 _HELP: Final = "name a whole shared library for 64-bit Linux"
 
 
@@ -143,7 +146,7 @@ def _of_triton(path: Path) -> Iterator[Measured]:
         try:
             files = {file.name: file.read_bytes() for file in directory.iterdir() if is_file(file)}
             yield Measured(str(directory), library_of_triton(files), is_elf=False)
-        except (ValueError, LookupError, TypeError, RecursionError, OSError) as problem:
+        except (*_MALFORMED, OSError) as problem:
             raise DriverError([_unreadable(str(directory), problem)]) from None
 
 
@@ -186,7 +189,7 @@ def _of_wheel(path: Path) -> Iterator[Measured]:
         name = f"{path}/{directory}"
         try:
             yield Measured(name, library_of_triton(files), packed, is_elf=False)
-        except (ValueError, LookupError, TypeError, RecursionError) as problem:
+        except _MALFORMED as problem:
             raise DriverError([_unreadable(name, problem)]) from None
     if not found and not triton:
         advice = "a wheel of Python files alone has no library to measure"

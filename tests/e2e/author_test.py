@@ -205,12 +205,12 @@ def test_benchmarks_beside_peers(clone: Driver, project: Path, tmp_path: Path) -
     file = tmp_path / "peers.json"
     done = clone.run("bench", project, TORCH, f"--output={file}")
     results = json.loads(file.read_text(encoding="utf-8"))["results"]
-    for one in results:
-        by_name = {peer["name"]: peer for peer in one["peers"]}
+    for result in results:
+        by_name = {peer["name"]: peer for peer in result["peers"]}
         assert by_name["in two steps"]["median_us"] > 0
         assert "the output differs from the reference" in by_name["another\nfunction"]["problem"]
         assert "nowhere" in by_name["absent"]["problem"]
-        assert f"note: {one['workload']} is not compared with absent: AttributeError" in done.stderr
+        assert f"note: {result['workload']} is not compared with absent: AttributeError" in done.stderr
     rows = [line.split()[:3] for line in done.stdout.splitlines()]
     assert rows.count(["in", "two", "steps"]) == len(results) == 3
     assert file.with_suffix(".svg").read_text(encoding="utf-8").count(">in two steps<") == 3

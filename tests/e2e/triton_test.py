@@ -200,7 +200,9 @@ def test_its_sizes_are_those_of_the_files(project: Path, capsys: pytest.CaptureF
         ("gfx942", "AMDGPU"): sum(size for path, size in code.items() if path.suffix == ".hsaco"),
     }
     assert {kernel["name"]: kernel["archs"] for kernel in found["kernels"]}["scale"] == ["9.0", "gfx942"]
-    assert all(re.fullmatch(r"scale<.*BLOCK=64>|shared by kernels: .*", one["name"]) for one in found["instances"])
+    assert all(
+        re.fullmatch(r"scale<.*BLOCK=64>|shared by kernels: .*", instance["name"]) for instance in found["instances"]
+    )
 
 
 @pytest.fixture(scope="module")

@@ -233,7 +233,7 @@ def _peers(
         # Without CUDA graphs: these would hide what a call costs on the host.
         found[_COMPILED] = torch.compile(reference, mode=_MODE, dynamic=False)
     # A copy: the reference may write to the same memory in each call.
-    expected = _copied(reference()) if reference is not None else None
+    expected = _copied(reference()) if found and reference is not None else None
     for name, call in found.items():
         try:
             out = call()
@@ -242,7 +242,7 @@ def _peers(
             wrong[name] = _headline(problem)
             if benchmark.device == "cuda" and _is_lost():
                 raise RuntimeError(f"CUDA error in the peer {name}: {wrong[name]}") from None
-        if reference is not None and differs(_copied(reference()), expected):
+        if reference is not None and differs(reference(), expected):
             raise RuntimeError(f"the peer {name} changes the inputs: the reference gives something else after it")
     right = {name: call for name, call in found.items() if not wrong[name]}
     return right, {name: problem for name, problem in wrong.items() if problem}
