@@ -115,10 +115,12 @@ inline __device__ std::uint64_t descriptor(const void* matrix, int leading, int 
   NAMES_32 ", "                                                                                                        \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                                   \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define NAMES_128                                                                                                      \
+#define NAMES_96                                                                                                       \
   NAMES_64 ", "                                                                                                        \
   "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "                                   \
-  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "                                   \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define NAMES_128                                                                                                      \
+  NAMES_96 ", "                                                                                                        \
   "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "                       \
   "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define FOUR(kind, i)                                                                                                  \
@@ -129,8 +131,10 @@ inline __device__ std::uint64_t descriptor(const void* matrix, int leading, int 
   SIXTEEN(kind, 0), SIXTEEN(kind, 16)
 #define SUMS_64(kind)                                                                                                  \
   SUMS_32(kind), SIXTEEN(kind, 32), SIXTEEN(kind, 48)
+#define SUMS_96(kind)                                                                                                  \
+  SUMS_64(kind), SIXTEEN(kind, 64), SIXTEEN(kind, 80)
 #define SUMS_128(kind)                                                                                                 \
-  SUMS_64(kind), SIXTEEN(kind, 64), SIXTEEN(kind, 80), SIXTEEN(kind, 96), SIXTEEN(kind, 112)
+  SUMS_96(kind), SIXTEEN(kind, 96), SIXTEEN(kind, 112)
 #define WGMMA_OF(columns, names, a_name, b_name, more_name, outputs, type, immediates)                                 \
   asm volatile(                                                                                                        \
       "{\n"                                                                                                            \
@@ -144,6 +148,8 @@ inline __device__ std::uint64_t descriptor(const void* matrix, int leading, int 
 #define WGMMA(type, kind, immediates)                                                                                  \
   if constexpr (kSums == 128) {                                                                                        \
     WGMMA_OF("256", NAMES_128, "%128", "%129", "%130", SUMS_128(kind), type, immediates);                              \
+  } else if constexpr (kSums == 96) {                                                                                  \
+    WGMMA_OF("192", NAMES_96, "%96", "%97", "%98", SUMS_96(kind), type, immediates);                                   \
   } else if constexpr (kSums == 64) {                                                                                  \
     WGMMA_OF("128", NAMES_64, "%64", "%65", "%66", SUMS_64(kind), type, immediates);                                   \
   } else {                                                                                                             \

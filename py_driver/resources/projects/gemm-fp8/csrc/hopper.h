@@ -1,0 +1,18 @@
+// The product on a Hopper GPU, with instructions that no other has.
+#pragma once
+
+#include "[[ module ]].h"
+
+namespace [[ module ]]_impl {
+
+// No cudaError_t.
+constexpr int kNotForHopper = -1;
+
+// The bytes of device memory that `run_on_hopper` needs for itself, 0 where it does nothing.
+std::int64_t scratch_on_hopper(const void* a, const void* b, const Sizes& sizes);
+
+// As `run`, but it does nothing and returns kNotForHopper if the GPU is another one, and for few products.
+int run_on_hopper(Type type, void* out, const void* a, const void* b, const Sizes& sizes, const Scales& scales,
+                  bool fast, void* scratch, void* stream);
+
+}  // namespace [[ module ]]_impl
