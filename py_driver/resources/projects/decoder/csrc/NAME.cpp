@@ -7,13 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-// The loops below are compiled for AVX2 as well; the loader takes what the machine has.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define VECTORS __attribute__((target_clones("arch=x86-64-v3", "default")))
-#else
-#define VECTORS
-#endif
-#define INLINE inline __attribute__((always_inline))
+[% include "projects/parts/vectors.cpp" %]
 
 namespace [[ module ]]_impl {
 namespace {
@@ -22,58 +16,7 @@ constexpr int kLanes = 32;                // sums that a row is added up in, so 
 constexpr std::int64_t kAlone = 1 << 14;  // elements for which one thread is enough
 constexpr std::int64_t kChunk = 1 << 12;  // elements that a thread takes at a time
 
-INLINE std::uint32_t bits_of(float value) {
-  std::uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
-INLINE float float_of(std::uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-struct Half {
-  std::uint16_t bits;
-};
-
-struct BFloat16 {
-  std::uint16_t bits;
-};
-
-INLINE float load(const float& value) { return value; }
-
-INLINE float load(const BFloat16& value) { return float_of(static_cast<std::uint32_t>(value.bits) << 16); }
-
-INLINE float load(const Half& value) {
-  const std::uint32_t rest = (value.bits & 0x7fffu) << 13;
-  const std::uint32_t finite = bits_of(float_of(rest) * 0x1p112f);
-  const std::uint32_t magnitude = rest >= 0x0f800000u ? rest | 0x7f800000u : finite;
-  return float_of(magnitude | (value.bits & 0x8000u) << 16);
-}
-
-INLINE void store(float& to, float value) { to = value; }
-
-// Rounds to the nearest, and to the even one of two.
-INLINE void store(BFloat16& to, float value) {
-  const std::uint32_t all = bits_of(value);
-  const std::uint32_t rounded = (all + 0x7fffu + (all >> 16 & 1u)) >> 16;
-  const std::uint32_t nan = all >> 16 | 0x40u;
-  to.bits = static_cast<std::uint16_t>((all & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
-}
-
-INLINE void store(Half& to, float value) {
-  const std::uint32_t all = bits_of(value);
-  const std::uint32_t rest = all & 0x7fffffffu;
-  const std::uint32_t normal = (rest + 0xfffu + (rest >> 13 & 1u) - (112u << 23)) >> 13;
-  // Adding 0.5 rounds to a multiple of the smallest float16.
-  const std::uint32_t small = bits_of(float_of(rest) + 0.5f) - 0x3f000000u;
-  const std::uint32_t finite = rest < 0x38800000u ? small : normal;
-  const std::uint32_t bounded = rest >= 0x477ff000u ? 0x7c00u : finite;
-  const std::uint32_t magnitude = rest > 0x7f800000u ? 0x7e00u : bounded;
-  to.bits = static_cast<std::uint16_t>(magnitude | (all >> 16 & 0x8000u));
-}
+[% include "projects/parts/vector_floats.cpp" %]
 
 // exp(x) for x <= 0, to two units in the last place; 0 below -87.3, where the result is less than the smallest normal.
 INLINE float exp_of_negative(float x) {

@@ -20,7 +20,7 @@ struct alignas(kWide ? kPackBytes : sizeof(float)) Angles {
   float of[Own::size];
 };
 
-// A block has a position, a thread a pack of pairs of a head: all queries and keys of the position, one after the other.
+// A block has a position, a thread two packs of a head: of all queries and keys of the position, one after the other.
 template <typename T, bool kWide, bool kInterleaved>
 __global__ void __launch_bounds__(kThreads) turn(Rope tensors) {
   using Own = Pack<T, kWide>;

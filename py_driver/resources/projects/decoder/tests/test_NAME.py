@@ -90,7 +90,8 @@ def test_layouts_of_a_norm(layout):
     weight = values((256,), torch.float32, 2)
     for first in (x, x[:, :1], x[:1].expand(3, 11, 256), x[:, ::2]):
         given = [first, residual[tuple(slice(size) for size in first.shape)], weight, EPS]
-        verify(lambda *all: kernel.add_rms_norm(*all)[0], norm_of_sum, given, terms=TERMS, magnitude=size_of_norm_of_sum)
+        out = lambda *all: kernel.add_rms_norm(*all)[0]
+        verify(out, norm_of_sum, given, terms=TERMS, magnitude=size_of_norm_of_sum)
         verify(kernel.rms_norm, norm, [first, weight, EPS], terms=TERMS, magnitude=size_of_norm)
 
 
