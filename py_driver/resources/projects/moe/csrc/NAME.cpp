@@ -12,9 +12,10 @@
 namespace [[ module ]]_impl {
 namespace {
 
-constexpr int kRows = 4;      // rows that are computed at the same time
-constexpr int kColumns = 64;  // columns of theirs
-constexpr int kLanes = 32;    // sums that a dot product is added up in, so that they fit vectors
+constexpr int kRows = 4;                      // rows that are computed at the same time
+constexpr int kColumns = 64;                  // columns of theirs
+constexpr int kLanes = 32;                    // sums that a dot product is added up in, so that they fit vectors
+constexpr std::int64_t kAlone = 1 << 14;  // elements for which one thread is enough
 
 [% include "projects/parts/vector_floats.cpp" %]
 
@@ -126,7 +127,7 @@ void multiply_as(const Product& tensors) {
     const std::int64_t begin = tensors.offsets[expert];
     const std::int64_t end = tensors.offsets[expert + 1];
     const T* const weights = static_cast<const T*>(tensors.weights) + expert * tensors.expert_stride;
-#pragma omp parallel for
+#pragma omp parallel for if ((end - begin) * tensors.columns * tensors.depth > kAlone)
     for (std::int64_t i = 0; i < (end - begin + kRows - 1) / kRows * parts; ++i) {
       const std::int64_t first = begin + i / parts * kRows;
       const std::int64_t column = i % parts * kColumns;
@@ -152,7 +153,7 @@ void multiply_as(const Product& tensors) {
 
 template <typename T>
 void combine_as(const Sum& tensors) {
-#pragma omp parallel
+#pragma omp parallel if (tensors.tokens * tensors.k * tensors.columns > kAlone)
   {
     std::vector<float> sums(tensors.columns);
 #pragma omp for
@@ -172,7 +173,7 @@ void combine_as(const Sum& tensors) {
 }  // namespace
 
 int route(Type type, const Route& tensors, void*) {
-#pragma omp parallel for
+#pragma omp parallel for if (tensors.tokens * tensors.count > kAlone)
   for (std::int64_t token = 0; token < tensors.tokens; ++token) {
     choose(type, tensors, token);
   }
