@@ -284,7 +284,7 @@ def test_more_than_int32():
     x = torch.zeros(2**15 + 1, 2**16, dtype=torch.float16, device=DEVICES.device)
     x[:, ::2] = 1
     weight = torch.ones(2**16, dtype=torch.float16, device=DEVICES.device)
-    assert (kernel.rms_norm(x, weight, 0.0)[-1, ::2] == 2**0.5).sum() == 0  # which float16 has not
+    assert torch.equal(kernel.rms_norm(x, weight, 0.5), x)
     out, total = kernel.add_rms_norm(x, x, weight * 2, 2.0)
     assert (total == 2 * x).all()
     assert (out == 2 * x).all()

@@ -34,7 +34,8 @@ __device__ float logit(Type type, const void* logits, std::int64_t i) {
 // larger than all numbers, as torch.topk has it.
 __device__ unsigned long long key_of(float value, std::int64_t expert) {
   const unsigned bits = __float_as_uint(value + 0.0f);  // 0 instead of -0
-  const unsigned order = isnan(value) ? ~0u : bits >> 31 ? ~bits : bits | 1u << 31;
+  // Below ~0u, so that each key is less than what the first round begins with.
+  const unsigned order = isnan(value) ? ~1u : bits >> 31 ? ~bits : bits | 1u << 31;
   return static_cast<unsigned long long>(order) << 32 | ~static_cast<unsigned>(expert);
 }
 
