@@ -12,9 +12,9 @@
 namespace [[ module ]]_impl {
 namespace {
 
-constexpr int kRows = 4;                      // rows that are computed at the same time
-constexpr int kColumns = 64;                  // columns of theirs
-constexpr int kLanes = 32;                    // sums that a dot product is added up in, so that they fit vectors
+constexpr int kRows = 4;                  // rows that are computed at the same time
+constexpr int kColumns = 64;              // columns of theirs
+constexpr int kLanes = 32;                // sums that a dot product is added up in, so that they fit vectors
 constexpr std::int64_t kAlone = 1 << 14;  // elements for which one thread is enough
 
 [% include "projects/parts/vector_floats.cpp" %]
