@@ -89,8 +89,8 @@ def measure(calls: Sequence[Callable[[], Any]], device: str, needed: int | None 
     Args:
         calls: what to time.
         device: `cuda`, or another one for the host's clock.
-        needed: how many of them, from the first, need times; others have none if they run nothing on the GPU. All, if it
-            is not given.
+        needed: how many of them, from the first, need times (default: all); another has none if it runs nothing on the
+            GPU.
 
     Raises:
         ValueError: one that needs times stops running something on the GPU.
