@@ -141,16 +141,17 @@ def run_benchmarks(
     machine: dict[str, Any] = {}
     found: dict[str, Mapping[str, Any]] = {}
     done: list[str] = []
+    excluded: dict[str, dict[str, str]] = {}
     with tempfile.TemporaryDirectory(prefix="driver-") as name, output.task("running the benchmarks") as task:
         results = Path(name, "results")
         while True:
             results.write_bytes(b"")
-            asked = {**_asked(builds, scripts, results, done), "compile": compiled}
+            asked = {**_asked(builds, scripts, results, done), "compile": compiled, "excluded": excluded}
             code, text = _worker(python, builds[0], asked)
-            started, finished = "", None
+            started, peer, finished = "", "", None
             for value in _values(results):
                 machine = machine or value.get("machine", {})
-                started = value.get("started", started)
+                started, peer = value.get("started", started), value.get("peer", peer)
                 finished = value.get("finished", finished)
                 if "workload" in value:
                     found[value["workload"]] = value
@@ -158,6 +159,11 @@ def run_benchmarks(
                 break
             if started in done or not started:
                 raise error(Code.LOAD_FAILED, f"the benchmarks cannot run: {_last(text, code)}", help=_again(builds[0]))
+            if peer and started not in found:
+                # The process died in it: the workload runs again without it.
+                excluded.setdefault(started, {})[peer] = _last(text, code)
+                task.update(f"the peer {peer} of {started} ended the process; going on without it")
+                continue
             # A failure of the GPU is for good in that process; the workloads that are left get another one.
             found.setdefault(started, {"workload": started, "verified": False, "problem": _last(text, code)})
             done = [*found]

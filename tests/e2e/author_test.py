@@ -229,6 +229,35 @@ def test_benchmarks_beside_peers(clone: Driver, project: Path, tmp_path: Path) -
     assert "Float32.silu failed: TypeError: peers_silu returns [" in said
 
 
+def test_peers_that_end_the_process_are_named_and_excluded(clone: Driver, project: Path, tmp_path: Path) -> None:
+    peers = """
+    def peers_silu(self):
+        import os, signal
+        x = self.x
+        return {
+            "aborts": lambda: os.abort(),
+            "in two steps": lambda: x * torch.sigmoid(x),
+            "is killed": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+        }
+"""
+    edit(project, "\n    def verify_silu(self)", f"{peers}\n    def verify_silu(self)", "benchmarks/benchmark.py")
+    file = tmp_path / "peers.json"
+    said = clone.run("bench", project, TORCH, f"--output={file}").stderr
+    results = json.loads(file.read_text(encoding="utf-8"))["results"]
+    assert [result["workload"] for result in results] == ["Float32.silu", "Float16.silu", "BFloat16.silu"]
+    for result in results:
+        assert result["times"]["median_us"] > 0
+        assert {peer["name"]: peer.get("problem", "").partition(";")[0] for peer in result["peers"]} == {
+            "in two steps": "",
+            "aborts": "the process ended with signal 6",
+            "is killed": "the process ended with signal 11",
+        }
+        assert f"note: {result['workload']} is not compared with aborts: the process ended with signal 6" in said
+    edit(project, "import os, signal", "import os; os.abort()", "benchmarks/benchmark.py")
+    said = clone.run("bench", project, TORCH).stderr
+    assert "note: Float32.silu is not compared with peers_silu: the process ended with signal 6" in said
+
+
 @pytest.mark.slow
 def test_benchmarks_that_end_the_process(clone: Driver, project: Path) -> None:
     """As a fault on a GPU does, after which nothing runs there in the same process."""

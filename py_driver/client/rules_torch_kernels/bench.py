@@ -136,14 +136,28 @@ def _is_real(tensor: Any) -> bool:  # noqa: ANN401
     return bool(tensor.dtype.is_floating_point or tensor.dtype.is_complex)
 
 
-def _run(workload: Workload, kernels: list[Any], device: str, *, compiled: bool) -> dict[str, Any]:
+class Peers(NamedTuple):
+    """How the peers of a workload run.
+
+    Attributes:
+        compiled: whether the reference is timed with torch.compile, too.
+        excluded: those that are not run, by name, with the reason.
+        begun: is told the name of each before it runs for the first time, and an empty one once all have.
+    """
+
+    compiled: bool
+    excluded: dict[str, str]
+    begun: Callable[[str], None]
+
+
+def _run(workload: Workload, kernels: list[Any], device: str, how: Peers) -> dict[str, Any]:
     """Check and time a workload; what came of it, but for its title.
 
     Args:
         workload: the workload.
         kernels: the variant in question, and those to compare it with.
         device: `cuda` or `cpu`.
-        compiled: whether the reference is timed with torch.compile, too.
+        how: its peers are run.
     """
     import torch
 
@@ -165,8 +179,9 @@ def _run(workload: Workload, kernels: list[Any], device: str, *, compiled: bool)
     ]
     if device == "cuda":
         torch.cuda.synchronize()
-    peers, excluded = _peers(benchmarks[0], workload, compiled=compiled)
-    times: list[Times] = measure([*calls, *([reference] if reference else []), *peers.values()], device)
+    peers, excluded = _peers(benchmarks[0], workload, how)
+    own = [*calls, *([reference] if reference else [])]
+    times: list[Times] = measure([*own, *peers.values()], device, len(own))
     found: dict[str, Any] = {"verified": True if reference else None}
     found["times"] = times[0].as_json()
     found["samples_us"] = [*times[0].samples]
@@ -181,10 +196,12 @@ def _run(workload: Workload, kernels: list[Any], device: str, *, compiled: bool)
         found["reference"] = times[len(calls)].as_json()
         if device == "cuda":
             found["reference"]["host_us"] = host_time(reference)
-    of_peers = zip(peers.items(), times[len(times) - len(peers) :], strict=True)
+    of_peers = dict(zip(peers, times[len(own) :], strict=True))
+    excluded |= {name: "it ran nothing on the GPU" for name, time in of_peers.items() if not time.samples}
     found["peers"] = [
-        {"name": name, **time.as_json(), **({"host_us": host_time(call)} if device == "cuda" else {})}
-        for (name, call), time in of_peers
+        {"name": name, **time.as_json(), **({"host_us": host_time(peers[name])} if device == "cuda" else {})}
+        for name, time in of_peers.items()
+        if time.samples
     ]
     found["peers"] += [{"name": name, "problem": problem} for name, problem in excluded.items()]
     found |= _amounts(benchmarks[0], workload)
@@ -203,8 +220,7 @@ def _checked(benchmark: Any, workload: Workload) -> str:  # noqa: ANN401  (an ob
 def _peers(
     benchmark: Any,  # noqa: ANN401  (an object of a benchmark class)
     workload: Workload,
-    *,
-    compiled: bool,
+    how: Peers,
 ) -> tuple[dict[str, Callable[[], Any]], dict[str, str]]:
     """Other ways to compute the same, by their names: those that give what the reference does, and why others do not.
 
@@ -219,15 +235,18 @@ def _peers(
     reference = getattr(benchmark, f"verify_{workload.name}", None)
     method = f"peers_{workload.name}"
     stated: Any = {}
-    wrong: dict[str, str] = {}
+    wrong: dict[str, str] = {**how.excluded}
     try:
-        stated = getattr(benchmark, method, dict)()
+        if method not in how.excluded:
+            how.begun(method)
+            stated = getattr(benchmark, method, dict)()
+            how.begun("")
     except (Exception, SystemExit) as problem:  # noqa: BLE001  (a library that is not installed)
         wrong[method] = _headline(problem)
     if not isinstance(stated, dict) or not all(callable(call) for call in stated.values()):
         raise TypeError(f"{method} returns {stated!r:.40}, not a dict of names and callables")
     found = {str(name): call for name, call in stated.items()}
-    if compiled and reference is not None:
+    if how.compiled and reference is not None:
         # Else it gives up without an error on the ninth workload whose reference is the same code.
         torch.compiler.reset()
         # Without CUDA graphs: these would hide what a call costs on the host.
@@ -235,6 +254,9 @@ def _peers(
     # A copy: the reference may write to the same memory in each call.
     expected = _copied(reference()) if found and reference is not None else None
     for name, call in found.items():
+        if name in how.excluded:
+            continue
+        how.begun(name)
         try:
             out = call()
             wrong[name] = differs(out, expected, "what it returns") if reference is not None else ""
@@ -244,6 +266,7 @@ def _peers(
                 raise RuntimeError(f"CUDA error in the peer {name}: {wrong[name]}") from None
         if reference is not None and differs(reference(), expected):
             raise RuntimeError(f"the peer {name} changes the inputs: the reference gives something else after it")
+    how.begun("")
     right = {name: call for name, call in found.items() if not wrong[name]}
     return right, {name: problem for name, problem in wrong.items() if problem}
 
@@ -345,8 +368,9 @@ def main() -> int:
             if title in asked["done"]:
                 continue
             say({"started": title})
+            peers = Peers(compiled, asked["excluded"].get(title, {}), lambda name: say({"peer": name}))
             try:
-                say({"workload": title, **_run(workload, kernels, device, compiled=compiled)})
+                say({"workload": title, **_run(workload, kernels, device, peers)})
             except (Exception, SystemExit) as problem:  # noqa: BLE001  (likewise)
                 text = named(problem)
                 sticky = device == "cuda" and any(sign in text for sign in _STICKY)

@@ -37,7 +37,7 @@ class Times(NamedTuple):
     Attributes:
         samples: microseconds, in the order of the runs.
         method: `cupti` for durations of kernels that the GPU reports, `events` for the time between two events on the
-            stream, `host` for the host's clock.
+            stream, `host` for the host's clock; `none` for what ran nothing on the GPU, which has no samples.
     """
 
     samples: tuple[float, ...]
@@ -83,26 +83,52 @@ def _at(ordered: Sequence[float], position: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
-def measure(calls: Sequence[Callable[[], Any]], device: str) -> list[Times]:
+def measure(calls: Sequence[Callable[[], Any]], device: str, needed: int | None = None) -> list[Times]:
     """Time some calls side by side: each round runs every one of them once.
 
     Args:
         calls: what to time.
         device: `cuda`, or another one for the host's clock.
+        needed: how many of them, from the first, need times (default: all); another has none if it runs nothing on the
+            GPU.
+
+    Raises:
+        ValueError: one that needs times stops running something on the GPU.
     """
+    needed = len(calls) if needed is None else needed
     for call in calls:
         for _ in range(_WARM_UP):
             call()
-    method, once = _method(calls, device)
+    method, once = _method(calls, device, needed)
     samples: list[list[float]] = [[] for _ in calls]
     start = time.monotonic()
     while True:
         for found, more in zip(samples, once(_BATCH), strict=True):
             found.extend(more)
-        times = [Times(tuple(sample), method) for sample in samples]
-        enough = all(time.known for time in times) or len(samples[0]) >= _MOST
+        times = times_of_calls(samples, method, needed)
+        enough = all(time.known for time in times if time.samples) or len(samples[0]) >= _MOST
         if enough or (time.monotonic() - start > _SECONDS and len(samples[0]) >= _LEAST):
             return times
+
+
+def times_of_calls(samples: Sequence[Sequence[float]], method: str, needed: int) -> list[Times]:
+    """The times of calls; without samples for one that has run nothing on the GPU at least once, and needs none.
+
+    Args:
+        samples: microseconds of each call; with `cupti` 0 where it ran nothing on the GPU.
+        method: as of `Times`.
+        needed: how many of the calls, from the first, need times.
+
+    Raises:
+        ValueError: one of these ran nothing on the GPU.
+    """
+    idle = [method == "cupti" and not all(sample) for sample in samples]
+    if any(idle[:needed]):
+        raise ValueError("a call ran nothing on the GPU")
+    return [
+        Times((), "none") if is_idle else Times(tuple(sample), method)
+        for is_idle, sample in zip(idle, samples, strict=True)
+    ]
 
 
 def get_ready() -> None:
@@ -139,8 +165,10 @@ def host_time(call: Callable[[], Any]) -> float:
     return _at(sorted(samples), len(samples) / 2 - 0.5)
 
 
-def _method(calls: Sequence[Callable[[], Any]], device: str) -> tuple[str, Callable[[int], list[list[float]]]]:
-    """How to time here: the best way that works."""
+def _method(
+    calls: Sequence[Callable[[], Any]], device: str, needed: int
+) -> tuple[str, Callable[[int], list[list[float]]]]:
+    """How to time here: the best way that works for the calls that need times, from the first."""
     if device != "cuda":
         return "host", lambda rounds: _by_clock(calls, rounds)
     import torch
@@ -148,7 +176,7 @@ def _method(calls: Sequence[Callable[[], Any]], device: str) -> tuple[str, Calla
     facts = torch.cuda.get_device_properties(torch.cuda.current_device())
     flush = torch.empty(_L2_TIMES * getattr(facts, "L2_cache_size", _L2_UNKNOWN), dtype=torch.uint8, device="cuda")
     try:
-        _by_cupti(calls, flush, 1)
+        times_of_calls(_by_cupti(calls, flush, 1), "cupti", needed)
     except (RuntimeError, ValueError, AttributeError):
         return "events", lambda rounds: _by_events(calls, flush, rounds)
     return "cupti", lambda rounds: _by_cupti(calls, flush, rounds)
@@ -214,7 +242,7 @@ def _is_on_gpu(event: Any) -> bool:  # noqa: ANN401  (an event of Kineto)
 
 
 def spread(events: Sequence[tuple[int, str, int]], calls: int, rounds: int) -> list[list[float]]:
-    """The microseconds of each call, by call and round.
+    """The microseconds of each call, by call and round; 0 for one that ran nothing on the GPU.
 
     Args:
         events: what ran on the GPU, in order: start, name and duration in nanoseconds. Before each call, and after the
@@ -235,6 +263,4 @@ def spread(events: Sequence[tuple[int, str, int]], calls: int, rounds: int) -> l
     if len(between) != calls * rounds or not all(between):
         raise ValueError(f"{len(between)} calls are in the events, not {calls * rounds}")
     sums = [sum(duration for _, _, duration in group[:-1]) / 1000 for group in between]
-    if not all(sums):
-        raise ValueError("a call ran nothing on the GPU")
     return [sums[call::calls] for call in range(calls)]

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from rules_torch_kernels.timing import Times, measure, spread
+from rules_torch_kernels.timing import Times, measure, spread, times_of_calls
 
 from py_driver.authoring.benchmark import Benchmarks, compared, times_of
 from py_driver.authoring.ceilings import rate_of, share_of
@@ -35,7 +35,16 @@ def test_a_call_is_what_runs_between_the_flushes() -> None:
     assert spread(events((1000, 500), (2000,), (1200,), (2500,)), calls=2, rounds=2) == [[1.5, 1.2], [2.0, 2.5]]
 
 
-@pytest.mark.parametrize("groups", [((1,),), ((1,), (1,), (1,)), ((1,), ())])
+def test_a_peer_without_work_on_the_gpu_leaves_the_times_of_the_others() -> None:
+    samples = spread(events((1000, 500), (), (1200,), (2500,)), calls=2, rounds=2)
+    assert samples == [[1.5, 1.2], [0, 2.5]]
+    assert times_of_calls(samples, "cupti", 1) == [Times((1.5, 1.2), "cupti"), Times((), "none")]
+    with pytest.raises(ValueError, match="a call ran nothing on the GPU"):
+        times_of_calls(samples, "cupti", 2)
+    assert times_of_calls([[0.0]], "host", 0) == [Times((0.0,), "host")]
+
+
+@pytest.mark.parametrize("groups", [((1,),), ((1,), (1,), (1,))])
 def test_other_events_are_no_times(groups: tuple[tuple[int, ...], ...]) -> None:
     with pytest.raises(ValueError, match="call"):
         spread(events(*groups), calls=2, rounds=1)

@@ -2,6 +2,8 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/extension.h>
 
+#include <functional>
+#include <future>
 #include <new>
 
 namespace {
@@ -88,6 +90,25 @@ int64_t again(int64_t count) {
   return size;
 }
 
+// How far a function came that calls a wrapped one: an exception of a warning leaves it where it is raised.
+int64_t reached = 0;
+
+int64_t inner(int64_t count, const std::string& how) {
+  const auto wrapped = torch::wrap_pybind_function(&warns);
+  reached = 1;
+  const int64_t size = wrapped(count, how);
+  reached = 2;
+  return size;
+}
+
+int64_t caught(int64_t count) {
+  try {
+    return inner(count, "caught");
+  } catch (const std::exception&) {
+    return -1;
+  }
+}
+
 }  // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
@@ -107,8 +128,18 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         x.add_(1);
         return x.numel() + calls;
       }));
+  m.def("inner", &inner, py::arg("count"), py::arg("how") = "");
+  m.def("caught", &caught);
+  m.def("reached", [] { return reached; });
+  m.def("of_lambda", [](int64_t count) { return inner(count, "lambda") + 1; });
+  m.def("of_function", std::function<int64_t(int64_t)>([](int64_t count) { return inner(count, "function"); }));
+  m.def("of_other_thread", [](int64_t count) {
+    const py::gil_scoped_release released;
+    return std::async(std::launch::async, [count] { return inner(count, "thread"); }).get();
+  });
   py::class_<Counter>(m, "Counter")
       .def(py::init<>())
+      .def(py::init([](int64_t count) { return Counter{inner(count, "init")}; }))
       .def("add", torch::wrap_pybind_function(&Counter::add), py::arg("more") = 1)
       .def("add_without_lock", torch::wrap_pybind_function_no_gil(&Counter::add))
       .def("get", torch::wrap_pybind_function(&Counter::get))
@@ -116,5 +147,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         TORCH_WARN("got");
         return counter.count;
       }))
+      .def("inner", [](const Counter& counter, int64_t count) { return counter.count + inner(count, "method"); })
+      .def_property_readonly("warned", [](const Counter& counter) { return counter.count + inner(1, "property"); })
+      .def_static("inner_static", [](int64_t count) { return inner(count, "static"); })
       .def_static("warns", torch::wrap_pybind_function([] { TORCH_WARN("static"); }));
 }

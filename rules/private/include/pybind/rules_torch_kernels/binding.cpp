@@ -173,6 +173,8 @@ void throw_as_torch() {
     throw;
   } catch (const torch::jit::JITException&) {
     throw;
+  } catch (const RaisedWarning&) {
+    throw;
   } catch (const std::exception& problem) {
     throw PlainError(problem);
   }
@@ -182,19 +184,12 @@ void throw_as_torch() {
 
 namespace {
 
-std::vector<c10::Warning>& buffered() {
-  static thread_local std::vector<c10::Warning> warnings;
-  return warnings;
-}
+// The function of the module's Python file that issues warnings: see `bound`.
+Issue issue = nullptr;
 
-// How many are buffered, in all threads.
-std::atomic<int64_t> waiting{0};
-
-// Those of this thread in JSON, which are forgotten.
-const char* take_warnings() {
-  static thread_local std::string text;
+std::string warnings_json(const std::vector<c10::Warning>& buffered) {
   Json warnings;
-  for (const c10::Warning& warning : buffered()) {
+  for (const c10::Warning& warning : buffered) {
     const c10::SourceLocation& place = warning.source_location();
     const bool deprecated = std::holds_alternative<c10::Warning::DeprecationWarning>(warning.type());
     Json keys;
@@ -202,17 +197,26 @@ const char* take_warnings() {
     keys.text("file", place.file).number("line", place.line);
     warnings.item(keys.object());
   }
-  waiting -= static_cast<int64_t>(buffered().size());
-  buffered().clear();
-  text = warnings.list();
-  return text.c_str();
+  return warnings.list();
 }
 
 }  // namespace
 
-void WarningBuffer::process(const c10::Warning& warning) {
-  buffered().push_back(warning);
-  ++waiting;
+void Warnings::Buffer::process(const c10::Warning& warning) {
+  warnings.push_back(warning);
+}
+
+Warnings::~Warnings() noexcept(false) {
+  if (buffer_.warnings.empty()) {
+    return;
+  }
+  const std::string json = warnings_json(buffer_.warnings);
+  // What Python does with a warning may wait for a thread that wants the lock, as it may for one that wants the GIL.
+  const pybind11::gil_scoped_release unlocked;
+  const int64_t raised = issue(json.c_str(), failed_);
+  if (raised != 0 && !failed_) {
+    throw RaisedWarning(raised);
+  }
 }
 
 // Of objects.
@@ -335,6 +339,8 @@ class Kernel final : public c10::OperatorKernel {
       callee_.call(callee_.function.get(), policy_, *stack);
     } catch (const PlainError&) {
       throw;
+    } catch (const RaisedWarning& problem) {
+      throw std::runtime_error("rules_torch_kernels_raised " + std::to_string(problem.number));
     } catch (...) {
       Exceptions::translate();
       throw;
@@ -407,7 +413,6 @@ void Scope::define(
   keys.key("arguments", arguments.list()).key("result", result);
   keys.number("positional", told.positional).number("keywords", told.keywords).key("keep", told.kept_alive.list());
   keys.flag("operator", told.is_operator).flag("self", told.has_self).flag("prepend", told.first);
-  keys.flag("may_warn", told.may_warn);
   definitions_->items.emplace_back();
   definitions_->functions.push_back(std::move(function));
 }
@@ -480,7 +485,7 @@ std::string address(T* place) {
 }
 
 // Registers the functions of a module, and says in JSON what it has.
-std::string registered(const char* name, const char* module, void (*define)(pybind11::module_&)) {
+std::string registered(const char* name, const char* module, int64_t python, void (*define)(pybind11::module_&)) {
   Definitions definitions;
   pybind11::module_ root(definitions, "");
   define(root);
@@ -519,20 +524,21 @@ std::string registered(const char* name, const char* module, void (*define)(pybi
   }
   Json all;
   all.key("retain", address(&retain)).key("release", address(&release)).key("type_of", address(&type_of));
-  all.key("take_warnings", address(&take_warnings)).key("waiting", address(&waiting));
+  all.number("python", python);
   all.text("name", name).text("namespace", space).text("doc", definitions.doc).key("items", items.list());
   return all.object();
 }
 
 }  // namespace
 
-const char* bound(const char* name, const char* module, void (*define)(pybind11::module_&)) {
+const char* bound(const char* name, const Loading& loading, void (*define)(pybind11::module_&)) {
   static std::mutex once;
   static std::string text;
   const std::lock_guard<std::mutex> guard(once);
   if (text.empty()) {
+    issue = loading.issue;
     try {
-      text = registered(name, module, define);
+      text = registered(name, loading.module, loading.python, define);
     } catch (const c10::Error& problem) {
       text = std::string("!") + problem.what_without_backtrace();
     } catch (const std::exception& problem) {

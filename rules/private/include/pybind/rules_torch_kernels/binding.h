@@ -16,8 +16,20 @@ namespace py = pybind11;
 namespace rules_torch_kernels {
 namespace binding {
 
+// Issues the warnings of a call that has ended, in JSON; `failed` says whether an exception ended it. Returns 0, or the
+// number under which an exception is kept that a warning has become.
+using Issue = int64_t (*)(const char* warnings, int failed);
+
+// What the module's Python file gives the exported function: the dotted name of the module, what issues its warnings, and
+// the object with the exceptions that these have become. The last two are those of the first file that loads a library.
+struct Loading {
+  const char* module;
+  Issue issue;
+  int64_t python;
+};
+
 // What the exported function of a module returns: JSON, or `!` and what is wrong.
-const char* bound(const char* name, const char* module, void (*define)(pybind11::module_&));
+const char* bound(const char* name, const Loading& loading, void (*define)(pybind11::module_&));
 
 }  // namespace binding
 }  // namespace rules_torch_kernels
@@ -33,10 +45,11 @@ namespace py = pybind11;
 #define PYBIND11_MODULE(NAME, MODULE, ...)                                                                         \
   static void RULES_TORCH_KERNELS_BINDING_CONCAT(rules_torch_kernels_define_, NAME)(::pybind11::module_&);         \
   extern "C" __attribute__((visibility("default"))) const char* RULES_TORCH_KERNELS_BINDING_CONCAT(                \
-      rules_torch_kernels_binding_, NAME)(const char* module) {                                                    \
+      rules_torch_kernels_binding_,                                                                                \
+      NAME)(const char* module, ::rules_torch_kernels::binding::Issue issue, int64_t python) {                     \
     return ::rules_torch_kernels::binding::bound(                                                                  \
         RULES_TORCH_KERNELS_BINDING_STRING(NAME),                                                                  \
-        module,                                                                                                    \
+        {module, issue, python},                                                                                   \
         &RULES_TORCH_KERNELS_BINDING_CONCAT(rules_torch_kernels_define_, NAME));                                   \
   }                                                                                                                \
   static void RULES_TORCH_KERNELS_BINDING_CONCAT(rules_torch_kernels_define_, NAME)(                               \

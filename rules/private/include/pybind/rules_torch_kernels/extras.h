@@ -151,7 +151,6 @@ struct Told {
   bool first = false;
   bool is_operator = false;
   bool has_self = false;
-  bool may_warn = false;
 
   // An argument that is named.
   void add_argument(const arg& named, const arg_v* with_default);

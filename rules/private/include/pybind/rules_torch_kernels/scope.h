@@ -106,8 +106,6 @@ class Scope {
         using Schema = SchemaOf<Signature>;
         pybind11::detail::Told told;
         told.has_self = HOW == How::method;
-        // A constructor may call a function that is wrapped.
-        told.may_warn = is_wrapped<Held> || HOW == How::init;
         if (HOW == How::getter || HOW == How::setter) {
           told.policy = pybind11::return_value_policy::reference_internal;
         }

@@ -20,10 +20,37 @@ struct PlainError final : c10::Error {
 // Throws what torch makes of the exception that is handled.
 [[noreturn]] void throw_as_torch();
 
-// Warnings of a call, which the module's Python file issues after it. Those of other threads go where they went.
-class WarningBuffer final : public c10::WarningHandler {
+// A warning that Python's filters have made an exception of, by the number under which the module's Python file keeps that.
+struct RaisedWarning final : std::runtime_error {
+  explicit RaisedWarning(int64_t kept) : std::runtime_error("a warning of Python is an error"), number(kept) {}
+  int64_t number;
+};
+
+// The warnings of a call, which the module's Python file issues as soon as the call ends, as torch's own code does. Those of
+// other threads go where they went.
+class Warnings {
  public:
-  void process(const c10::Warning& warning) override;
+  Warnings() = default;
+  // Throws RaisedWarning if a warning is an exception, and the call itself has thrown none.
+  ~Warnings() noexcept(false);
+  Warnings(const Warnings&) = delete;
+  Warnings& operator=(const Warnings&) = delete;
+
+  c10::WarningHandler* handler() {
+    return &buffer_;
+  }
+  void failed() {
+    failed_ = true;
+  }
+
+ private:
+  struct Buffer final : c10::WarningHandler {
+    void process(const c10::Warning& warning) override;
+    std::vector<c10::Warning> warnings;
+  };
+
+  Buffer buffer_;
+  bool failed_ = false;
 };
 
 struct Nothing {};
@@ -37,12 +64,13 @@ class Wrapped<F, Guard, R(A...)> {
   explicit Wrapped(F function) : function_(std::move(function)) {}
 
   R operator()(A... arguments) const {
-    WarningBuffer buffer;
-    const c10::WarningUtils::WarningHandlerGuard handler(&buffer);
+    Warnings warnings;
+    const c10::WarningUtils::WarningHandlerGuard handler(warnings.handler());
     try {
       [[maybe_unused]] const Guard guard;
       return std::invoke(function_, std::forward<A>(arguments)...);
     } catch (...) {
+      warnings.failed();
       throw_as_torch();
     }
   }
@@ -50,11 +78,6 @@ class Wrapped<F, Guard, R(A...)> {
  private:
   F function_;
 };
-
-template <class T>
-inline constexpr bool is_wrapped = false;
-template <class F, class Guard, class Signature>
-inline constexpr bool is_wrapped<Wrapped<F, Guard, Signature>> = true;
 
 // The signature of what std::invoke calls: a member function has its object first.
 template <class F>
