@@ -149,7 +149,7 @@ def _lock(releases: Releases, args: argparse.Namespace, output: Output, files: W
             output.say(f"{file.path} was made from other torch wheels")
         for symbol in old_symbols:
             output.say(f"{symbol.path} was made from other archives than `libraries` lists")
-        raise error(Code.STALE_LOCK, "the lock does not match the matrix", help="run `driver lock`")
+        raise error(Code.STALE_LOCK, "the lock does not match the matrix", help=releases.lock_advice)
     for file in of_torch:
         with output.task(file.title) as task:
             files.write(file.path, file.make(task.update))

@@ -63,9 +63,8 @@ def check_user_lock(releases: Releases) -> None:
     except (AttributeError, KeyError, TypeError):
         new, missing = {}, []
     if missing or new != old:
-        advice = f"run `driver lock --matrix {releases.user}`"
         message = f"the lock {releases.user_lock_file} does not match your matrix"
-        raise error(Code.STALE_LOCK, message, help=advice)
+        raise error(Code.STALE_LOCK, message, help=releases.lock_advice)
 
 
 def texts_of(lock: Lock, releases: Releases) -> dict[Path, Texts]:

@@ -137,6 +137,11 @@ class Releases:
         """
         return self.user.with_suffix(".lock.json") if self.user and self.own else None
 
+    @property
+    def lock_advice(self) -> str:
+        """What to do where the lock is not that of the matrix."""
+        return f"run `driver lock --matrix {self.user}`" if self.user else "run `driver lock`"
+
     @cached_property
     def user_lock(self) -> dict[str, Any]:
         """The parts of the lock of the user's own matrix; none if there is no such matrix.
@@ -149,11 +154,11 @@ class Releases:
             value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path else {}
         except (OSError, ValueError) as wrong:
             why = wrong.strerror if isinstance(wrong, OSError) else wrong
-            advice = f"run `driver lock --matrix {self.user}`"
-            raise error(Code.STALE_LOCK, f"cannot read the lock of your matrix, {path}: {why}", help=advice) from None
+            message = f"cannot read the lock of your matrix, {path}: {why}"
+            raise error(Code.STALE_LOCK, message, help=self.lock_advice) from None
         if not isinstance(value, dict) or not all(isinstance(part, dict) for part in value.values()):
-            advice = f"run `driver lock --matrix {self.user}`"
-            raise error(Code.STALE_LOCK, f"the lock {path} does not match your matrix", help=advice)
+            message = f"the lock {path} does not match your matrix"
+            raise error(Code.STALE_LOCK, message, help=self.lock_advice)
         return value
 
     def symbols_file(self, kind: str, version: str) -> Path:
@@ -198,8 +203,8 @@ class Releases:
                 if not release.get("libraries"):
                     continue
                 if not path.is_file():
-                    advice = f"run `driver lock --matrix {self.user}`"
-                    raise error(Code.STALE_LOCK, f"the lock of your matrix lacks {path}", help=advice)
+                    message = f"the lock of your matrix lacks {path}"
+                    raise error(Code.STALE_LOCK, message, help=self.lock_advice)
                 found[f"{backend.family}_{version}.symbols"] = path.read_bytes()
         return found
 

@@ -17,6 +17,7 @@ import pytest
 from clone import ROOT, another, copy_checkout
 from elftools.elf.elffile import ELFFile
 
+from py_driver import __version__
 from py_driver.building.installed_torch import python_for
 from py_driver.debian.provide import place_of
 from py_driver.matrix.configurations import parse
@@ -110,25 +111,25 @@ def test_what_it_consists_of(released: Path) -> None:
     assert names == {
         "SHA256SUMS",
         "registry",
-        "rules_torch_kernels-0.1.0-py3-none-any.whl",
-        "rules_torch_kernels-0.1.0.tar.gz",
-        "rules_torch_kernels-0.1.0.cdx.json",
-        "rules_torch_kernels-module-0.1.0.tar.gz",
+        f"rules_torch_kernels-{__version__}-py3-none-any.whl",
+        f"rules_torch_kernels-{__version__}.tar.gz",
+        f"rules_torch_kernels-{__version__}.cdx.json",
+        f"rules_torch_kernels-module-{__version__}.tar.gz",
     }
-    with zipfile.ZipFile(released / "rules_torch_kernels-0.1.0-py3-none-any.whl") as wheel:
-        scripts = wheel.read("rules_torch_kernels-0.1.0.dist-info/entry_points.txt").decode()
+    with zipfile.ZipFile(released / f"rules_torch_kernels-{__version__}-py3-none-any.whl") as wheel:
+        scripts = wheel.read(f"rules_torch_kernels-{__version__}.dist-info/entry_points.txt").decode()
         packed = {name for name in wheel.namelist() if not name.endswith("/")}
     assert "driver = " in scripts
     assert "torch-kernels = " in scripts
     assert not [name for name in packed if "__pycache__" in name or name.endswith(".pyc")]
-    with tarfile.open(released / "rules_torch_kernels-module-0.1.0.tar.gz") as module:
+    with tarfile.open(released / f"rules_torch_kernels-module-{__version__}.tar.gz") as module:
         members = {name.partition("/")[2] for name in module.getnames()}
     assert {f"py_driver/module/{name}" for name in members if name.startswith(("rules/", "toolchains/"))} <= packed
     assert not [name for name in packed if name.startswith("py_driver/module/py_driver/")]
     assert {f"{_PROGRAMS}/x86_64/{name}" for name in facts("programs")["MAIN"]} <= members
-    with tarfile.open(released / "rules_torch_kernels-0.1.0.tar.gz") as source:
+    with tarfile.open(released / f"rules_torch_kernels-{__version__}.tar.gz") as source:
         assert not [name for name in source.getnames() if _PROGRAMS in name]
-    bill = json.loads((released / "rules_torch_kernels-0.1.0.cdx.json").read_text())
+    bill = json.loads((released / f"rules_torch_kernels-{__version__}.cdx.json").read_text())
     archives = {one["hashes"][0]["content"] for one in bill["components"]}
     assert archives == {entry.sha256 for entry in Releases().lock.entries}
 
@@ -137,7 +138,7 @@ def test_the_programs_are_those_of_the_source(clone: Driver, released: Path, bas
     """The released module has them; a machine without any result, asked for the source, makes the same bytes."""
     place = base / "released"
     place.mkdir()
-    with tarfile.open(released / "rules_torch_kernels-module-0.1.0.tar.gz") as module:
+    with tarfile.open(released / f"rules_torch_kernels-module-{__version__}.tar.gz") as module:
         module.extractall(place, filter="data")
     [root] = place.iterdir()
     driver = replace(another(clone, base / "elsewhere"), root=root)

@@ -172,7 +172,9 @@ def test_the_lock_is_written_and_used(own: Callable[[str], Path], capsys: pytest
     path.write_text(path.read_text(encoding="utf-8").replace("2.14.9", "2.14.1"), encoding="utf-8")
     lock = path.with_name("my.lock.json")
     assert __main__.main(["lock", "--check"]) == 1
-    assert f"+++ {lock} (from the matrix)" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert f"+++ {lock} (from the matrix)" in said.out
+    assert f"run `driver lock --matrix {path}`" in said.err
     assert not lock.exists()
     lock.write_text(json.dumps({"torch": {"2.14": {"archive": {**ENTRY, "version": "2.14.7"}}}}), encoding="utf-8")
     entries = Releases(path).lock.entries_for([parse("torch214-cxx11-cpu-x86_64-linux")])

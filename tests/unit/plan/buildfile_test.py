@@ -200,6 +200,9 @@ def test_prefix_follows_the_module(tmp_path: Path) -> None:
 def test_one_version_everywhere() -> None:
     assert f'VERSION = "{__version__}"' in (ROOT / "rules/private/version.bzl").read_text()
     assert f'    version = "{__version__}",\n' in (ROOT / "MODULE.bazel").read_text()
+    for user in ("tests/e2e/smoke/MODULE.bazel", "docs/start.md"):
+        text = (ROOT / user).read_text()
+        assert f'bazel_dep(name = "rules_torch_kernels", version = "{__version__}")\n' in text, user
 
 
 def test_suffixes_are_sorted_as_buildifier_does(tmp_path: Path) -> None:
