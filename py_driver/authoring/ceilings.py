@@ -106,12 +106,16 @@ def _ask(python: str, *options: str) -> dict[str, Any]:
     return found
 
 
-def rate_of(workload: Mapping[str, Any]) -> str:
-    """What a workload achieves, e.g. `3.91 TB/s`; empty if it does not say how much it does."""
+def rate_of(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> str:
+    """What a workload achieves of what limits it, e.g. `3.91 TB/s`; empty if it does not say how much it does.
+
+    Args:
+        workload: with its times; `flops` counts where `bytes` is there too, unless `bytes` comes nearer to its ceiling.
+        peaks: see `ceilings`.
+    """
     seconds = workload["times"]["median_us"] / 1e6
-    if "flops" in workload:
-        return _shown(workload["flops"] / seconds, "FLOP/s")
-    return _shown(workload["bytes"] / seconds, "B/s") if "bytes" in workload else ""
+    what = _limit(workload, peaks)
+    return _shown(workload[what] / seconds, "FLOP/s" if what == "flops" else "B/s") if what else ""
 
 
 def _shown(value: float, unit: str) -> str:
@@ -119,9 +123,25 @@ def _shown(value: float, unit: str) -> str:
 
 
 def share_of(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> str:
-    """Which share of the GPU's ceiling a workload achieves, e.g. `93 %`; empty if either is not known."""
+    """Which share of the GPU's ceiling a workload achieves, e.g. `93%`; empty if either is not known.
+
+    Args:
+        workload: see `rate_of`; the larger share counts, since that ceiling is the nearer one.
+        peaks: see `ceilings`.
+    """
+    share = _shares(workload, peaks).get(_limit(workload, peaks))
+    return "" if share is None else f"{share:.0%}"
+
+
+def _shares(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> dict[str, float]:
+    """The shares of the ceilings that are known, by what the workload says of itself."""
     seconds = workload["times"]["median_us"] / 1e6
-    work, peak = ("flops", workload.get("dtype")) if "flops" in workload else ("bytes", COPY)
-    if work not in workload or not peaks.get(str(peak)):
-        return ""
-    return f"{workload[work] / seconds / peaks[str(peak)]:.0%}"
+    ceiling = {"flops": peaks.get(str(workload.get("dtype"))), "bytes": peaks.get(COPY)}
+    return {what: workload[what] / seconds / peak for what, peak in ceiling.items() if what in workload and peak}
+
+
+def _limit(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> str:
+    """What limits a workload: `flops` or `bytes`; empty if it says neither."""
+    shares = _shares(workload, peaks)
+    known = [what for what in ("flops", "bytes") if what in workload]
+    return max(known, key=lambda what: shares.get(what, 0.0), default="")

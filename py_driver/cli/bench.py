@@ -62,7 +62,8 @@ def add(subparsers: Subparsers) -> None:
         "--output",
         metavar="FILE.json",
         type=Path,
-        help="also write the result, in the format of `kernels benchmark --output`, and a chart beside it: FILE.svg",
+        help="also write the result, in the format of `kernels benchmark --output`, and charts beside it: FILE.svg, "
+        "and FILE.roofline.svg for workloads with bytes_NAME and flops_NAME",
     )
     parser.group("report").add_argument(
         "--json", action="store_true", help="print the result as JSON instead of a table"
@@ -102,7 +103,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         if not any("base" in workload for workload in done.workloads):
             output.warn(f"{against} has none of these workloads; nothing is compared")
     if args.output is not None:
-        _write(args.output, done)
+        _write(args.output, done, peaks)
     if args.json:
         output.json(done.as_json())
     else:
@@ -178,16 +179,20 @@ def _check_output(path: Path) -> None:
         raise error(Code.FILE_MISSING, f"there is no directory {path.parent} to write {path.name} to", help=advice)
 
 
-def _write(path: Path, done: Benchmarks) -> None:
-    """Write the result and its picture."""
+def _write(path: Path, done: Benchmarks, peaks: Mapping[str, float]) -> None:
+    """Write the result and its pictures."""
     from py_driver.authoring.picture import picture
+    from py_driver.authoring.roofline import roofline
 
-    for target, text in (
-        (path, json.dumps(done.as_json(), indent=2) + "\n"),
-        (path.with_suffix(".svg"), picture(done)),
-    ):
-        with writing(target):
-            write(target, text.encode())
+    texts = {
+        path: json.dumps(done.as_json(), indent=2) + "\n",
+        path.with_suffix(".svg"): picture(done),
+        path.with_suffix(".roofline.svg"): roofline(done, peaks),
+    }
+    for target, text in texts.items():
+        if text:
+            with writing(target):
+                write(target, text.encode())
 
 
 def _row(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> list[str]:
@@ -200,7 +205,7 @@ def _row(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> list[str]:
     low, high = times["interval_us"]
     row = [workload["workload"], f"{times['median_us']:.2f}", f"{(high - low) / 2 / times['median_us']:.1%}"]
     row.append(f"{times['host_us']:.1f}" if "host_us" in times else "")
-    row += [rate_of(workload), share_of(workload, peaks)]
+    row += [rate_of(workload, peaks), share_of(workload, peaks)]
     for other in ("reference", "base"):
         row += (
             [f"{workload[other]['median_us']:.2f}", _speed(times, workload[other])] if other in workload else ["", ""]

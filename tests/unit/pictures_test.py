@@ -13,6 +13,7 @@ from drawn import boxes, outside, pictures, text_width
 from py_driver.actions.executed import Did, VariantActions
 from py_driver.authoring.benchmark import Benchmarks
 from py_driver.authoring.picture import picture as bench_picture
+from py_driver.authoring.roofline import roofline
 from py_driver.inspecting.size import Library, Piece, library_of
 from py_driver.inspecting.size_picture import Tile, squarified
 from py_driver.inspecting.size_picture import picture as size_picture
@@ -128,6 +129,21 @@ def test_a_picture_of_benchmarks_shows_all(names: Sequence[str], ratios: Sequenc
     [root] = pictures(drawn)
     words = {"".join(text.itertext()) for text in root.iter("text")}
     assert ({"1 = reference", "times as fast as the reference (linear scale)"} <= words) == any(ratios)
+
+
+@pytest.mark.parametrize("names", [("A.x", "A.y", "B.z"), (f"Benchmark.{LONG}", f"{LONG.upper()}.x", "B")])
+@pytest.mark.parametrize("flops", [(1, 1e3, 1e12), (5e6, 5e6, 5e6), (1e-3, 1e15, 7)])
+def test_a_roofline_shows_all(names: Sequence[str], flops: Sequence[float]) -> None:
+    workloads = tuple(
+        {"workload": name, "times": _timed(10), "bytes": 1e6, "flops": count, "dtype": dtype}
+        for name, count, dtype in zip(names, flops, ("float16", "bfloat16", "int8"), strict=True)
+    )
+    machine = {"gpu": "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "pytorchVersion": "2.13.0+cu130"}
+    peaks = {"copy": 4e12, "float16": 7.4e14, "bfloat16": 7.5e14, "int8": 1.5e15}
+    drawn = roofline(Benchmarks(machine=machine, unique_id="_x", workloads=workloads), peaks)
+    assert _cut(drawn) == []
+    [root] = pictures(drawn)
+    assert sum("rx" in dot.attrib for dot in root.iter("rect")) == len(names)
 
 
 def _space(names: Sequence[str], sizes: Sequence[str], cases: int) -> Space:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from py_driver.authoring.benchmark import Benchmarks, compared, times_of
 from py_driver.authoring.ceilings import rate_of, share_of
 from py_driver.authoring.device import throttled_by
 from py_driver.authoring.picture import picture
+from py_driver.authoring.roofline import roofline
 from py_driver.errors import Code, DriverError
 from py_driver.publishing.timings import FASTER, SAME, SLOWER, verdict
 
@@ -146,14 +148,39 @@ def test_what_is_no_earlier_result(tmp_path: Path, content: str) -> None:
 
 def test_rates_and_shares() -> None:
     peaks = {"copy": 4e12, "float16": 8e14}
-    assert (rate_of(workload("x", bytes=20_000_000)), share_of(workload("x", bytes=20_000_000), peaks)) == (
-        "2.00 TB/s",
-        "50%",
-    )
-    product = workload("x", flops=2_000_000_000, dtype="float16")
-    assert (rate_of(product), share_of(product, peaks)) == ("200.00 TFLOP/s", "25%")
-    assert (rate_of(workload("x", bytes=1000)), share_of(workload("x"), peaks)) == ("0.10 GB/s", "")
-    assert share_of(workload("x", flops=1, dtype="int8"), peaks) == ""
+
+    def shown(**says: Any) -> tuple[str, str]:  # noqa: ANN401  (what a workload says of itself)
+        return rate_of(workload("x", **says), peaks), share_of(workload("x", **says), peaks)
+
+    assert shown(bytes=20_000_000) == ("2.00 TB/s", "50%")
+    assert shown(bytes=1000) == ("0.10 GB/s", "0%")
+    assert shown(flops=2_000_000_000, dtype="float16") == ("200.00 TFLOP/s", "25%")
+    assert shown(flops=2_000_000_000, bytes=4_000_000, dtype="float16") == ("200.00 TFLOP/s", "25%")
+    assert shown(flops=2_000_000_000, bytes=20_000_000, dtype="float16") == ("2.00 TB/s", "50%")
+    assert shown(flops=2_000_000, dtype="int8") == ("0.20 TFLOP/s", "")
+    assert shown(flops=2_000_000, bytes=20_000_000, dtype="int8") == ("2.00 TB/s", "50%")
+    assert shown() == ("", "")
+
+
+def test_roofline() -> None:
+    peaks = {"copy": 4e12, "float16": 8e14, "int8": 1.6e15}
+    product = workload("A.<x>", flops=2_000_000_000, bytes=4_000_000, dtype="float16")
+    other = workload("B.y", flops=20_000_000, bytes=20_000_000, dtype="int8")
+    left_out = [workload("C", bytes=1000), workload("D", flops=1, bytes=1, dtype="float64"), {"workload": "E"}]
+    assert roofline(benchmarks(*left_out), peaks) == roofline(benchmarks(product), {}) == ""
+    drawn = ET.fromstring(roofline(benchmarks(product, other, *left_out), peaks))  # noqa: S314  (our own)
+    texts = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"float16: 800 TFLOP/s", "int8: 1600 TFLOP/s", "operations per byte; the slope is 4 TB/s"} <= {*texts}
+    assert texts[-2:] == ["1  A.<x>: 200.00 TFLOP/s, 25% of the roof", "2  B.y: 2.00 TB/s, 50% of the roof"]
+    dots = [one.attrib for one in drawn.iter("{http://www.w3.org/2000/svg}rect") if "rx" in one.attrib]
+    [x, y], [other_x, other_y] = [(float(dot["x"]) + 4, float(dot["y"]) + 4) for dot in dots]
+    # Both axes are logarithmic: 500 and 1 operations for each byte, 200 and 2 TFLOP/s.
+    lines = [[float(part) for part in one.attrib["points"].replace(",", " ").split()]
+             for one in drawn.iter("{http://www.w3.org/2000/svg}polyline")]  # fmt: skip
+    [bend] = {line[2] for line in lines if line[3] == min(one[3] for one in lines)}
+    assert (bend - other_x) / (x - other_x) == pytest.approx(math.log(400) / math.log(500), rel=1e-2)
+    roof = next(line[3] for line in lines if line[2] != bend)
+    assert (other_y - y) / (y - roof) == pytest.approx(math.log(200 / 2) / math.log(800 / 200), rel=1e-2)
 
 
 def test_picture() -> None:

@@ -41,6 +41,10 @@ class _Forward(_Attention):
         with sdpa_kernel(backend):
             return self.verify_forward()
 
+    def bytes_forward(self):
+        # The output is as large as q.
+        return sum(tensor.numel() * tensor.element_size() for tensor in (self.q, self.k, self.v, self.q))
+
     def flops_forward(self):
         return self.flops()
 

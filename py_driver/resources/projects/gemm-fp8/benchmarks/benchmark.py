@@ -39,6 +39,9 @@ class _Product:
     def peers_product(self):
         return {"bfloat16": lambda: self.wide_a @ self.wide_b}
 
+    def bytes_product(self):
+        return sum(matrix.numel() * matrix.element_size() for matrix in (self.a, self.b, self.out))
+
     def flops_product(self):
         return 2 * self.rows * self.columns * self.depth
 

@@ -38,6 +38,9 @@ class _Product:
         finally:
             torch.backends.cuda.preferred_blas_library(before)
 
+    def bytes_product(self):
+        return sum(matrix.numel() * matrix.element_size() for matrix in (self.a, self.b, self.out))
+
     def flops_product(self):
         rows, columns, depth = self.sizes
         return 2 * rows * columns * depth
