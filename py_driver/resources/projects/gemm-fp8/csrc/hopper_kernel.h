@@ -66,14 +66,16 @@ __device__ void produce_scales(ScaledMemory<Shape>& memory, const Jobs& jobs, co
   Turn<Shape::kStages> turn;
   for (int index = blockIdx.x / Shape::kBlocks; index < jobs.count(); index += gridDim.x / Shape::kBlocks) {
     const Job job = jobs.job(index, kGroup / Shape::kDown);
-    const int row = (job.down * Shape::kDown + rank / Shape::kAcross) * kRows + thread;
-    const int column = (job.across * Shape::kAcross + rank % Shape::kAcross) * Shape::kColumns;
-    const int block = min(column / kBlock + thread - kRows / 2, (output.columns - 1) / kBlock);
-    const float* first = scales.b + block * scales.b_column;
-    const float* second = first;
+    const float* first;
+    const float* second;
     if (of_rows) {
+      const int row = (job.down * Shape::kDown + rank / Shape::kAcross) * kRows + thread;
       first = scales.a + min(row, output.rows - 1) * scales.a_row;
       second = scales.a + min(row + kRows / 2, output.rows - 1) * scales.a_row;
+    } else {
+      const int column = (job.across * Shape::kAcross + rank % Shape::kAcross) * Shape::kColumns;
+      const int block = column / kBlock + thread - kRows / 2;
+      first = second = scales.b + min(block, (output.columns - 1) / kBlock) * scales.b_column;
     }
     first += job.first * step_size;
     second += job.first * step_size;
