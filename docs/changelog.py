@@ -41,7 +41,7 @@ def released(root: Path, version: str, date: str) -> str:
     before, head, rest = text.partition(_UNRELEASED)
     section, mark, after = rest.partition("\n## ")
     areas = {
-        title.lower(): f"{body.strip()}\n" for title, body in re.findall(r"### (\w+)\n((?:(?!### ).*\n?)*)", section)
+        title.lower(): f"{body.strip()}\n" for title, body in _AREA.findall(section)
     }
     for path in fragments(root):
         area = path.name.split(".")[1]
