@@ -163,7 +163,8 @@ def run_benchmarks(
                 raise error(Code.LOAD_FAILED, f"the benchmarks cannot run: {_last(text, code)}", help=_again(builds[0]))
             if peers and started not in found:
                 # The process died in one of them: the workload runs again without these.
-                why = f"{_last(text, code)}{' while these were timed: ' + ', '.join(peers) if len(peers) > 1 else ''}"
+                together = f"; timed were {', '.join(peers)}" if len(peers) > 1 else ""
+                why = f"{_last(text, code)}{together}"
                 excluded.setdefault(started, {}).update(dict.fromkeys(peers, why))
                 done = [*found]
                 task.update(f"{' or '.join(peers)} ended the process of {started}; going on without it")
