@@ -40,9 +40,7 @@ def released(root: Path, version: str, date: str) -> str:
     text = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     before, head, rest = text.partition(_UNRELEASED)
     section, mark, after = rest.partition("\n## ")
-    areas = {
-        title.lower(): f"{body.strip()}\n" for title, body in re.findall(r"### (\w+)\n((?:(?!### ).*\n?)*)", section)
-    }
+    areas = {title.lower(): f"{body.strip()}\n" for title, body in _AREA.findall(section)}
     for path in fragments(root):
         area = path.name.split(".")[1]
         areas[area] = areas.get(area, "") + path.read_text(encoding="utf-8").strip() + "\n"

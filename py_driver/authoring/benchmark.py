@@ -148,10 +148,12 @@ def run_benchmarks(
             results.write_bytes(b"")
             asked = {**_asked(builds, scripts, results, done), "compile": compiled, "excluded": excluded}
             code, text = _worker(python, builds[0], asked)
-            started, peer, finished = "", "", None
+            started, finished = "", None
+            peers: list[str] = []
             for value in _values(results):
                 machine = machine or value.get("machine", {})
-                started, peer = value.get("started", started), value.get("peer", peer)
+                started = value.get("started", started)
+                peers = value.get("peers", [] if "started" in value else peers)
                 finished = value.get("finished", finished)
                 if "workload" in value:
                     found[value["workload"]] = value
@@ -159,10 +161,13 @@ def run_benchmarks(
                 break
             if started in done or not started:
                 raise error(Code.LOAD_FAILED, f"the benchmarks cannot run: {_last(text, code)}", help=_again(builds[0]))
-            if peer and started not in found:
-                # The process died in it: the workload runs again without it.
-                excluded.setdefault(started, {})[peer] = _last(text, code)
-                task.update(f"the peer {peer} of {started} ended the process; going on without it")
+            if peers and started not in found:
+                # The process died in one of them: the workload runs again without these.
+                together = f"; timed were {', '.join(peers)}" if len(peers) > 1 else ""
+                why = f"{_last(text, code)}{together}"
+                excluded.setdefault(started, {}).update(dict.fromkeys(peers, why))
+                done = [*found]
+                task.update(f"{' or '.join(peers)} ended the process of {started}; going on without it")
                 continue
             # A failure of the GPU is for good in that process; the workloads that are left get another one.
             found.setdefault(started, {"workload": started, "verified": False, "problem": _last(text, code)})

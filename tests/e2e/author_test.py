@@ -233,9 +233,15 @@ def test_peers_that_end_the_process_are_named_and_excluded(clone: Driver, projec
     peers = """
     def peers_silu(self):
         import os, signal
-        x = self.x
+        x, calls = self.x, []
+
+        def is_timed():
+            calls.append(0)
+            return os.abort() if len(calls) > 1 and x.dtype == torch.float16 else x * torch.sigmoid(x)
+
         return {
             "aborts": lambda: os.abort(),
+            "is timed": is_timed,
             "in two steps": lambda: x * torch.sigmoid(x),
             "is killed": lambda: os.kill(os.getpid(), signal.SIGSEGV),
         }
@@ -247,8 +253,12 @@ def test_peers_that_end_the_process_are_named_and_excluded(clone: Driver, projec
     assert [result["workload"] for result in results] == ["Float32.silu", "Float16.silu", "BFloat16.silu"]
     for result in results:
         assert result["times"]["median_us"] > 0
-        assert {peer["name"]: peer.get("problem", "").partition(";")[0] for peer in result["peers"]} == {
-            "in two steps": "",
+        problems = {peer["name"]: peer.get("problem", "") for peer in result["peers"]}
+        timed = "the process ended with signal 6" if result["workload"] == "Float16.silu" else ""
+        assert problems["is timed"].endswith("; timed were is timed, in two steps" if timed else "")
+        assert {name: problem.partition(";")[0] for name, problem in problems.items()} == {
+            "in two steps": timed,
+            "is timed": timed,
             "aborts": "the process ended with signal 6",
             "is killed": "the process ended with signal 11",
         }

@@ -23,7 +23,7 @@ from rules_torch_kernels.loading import load_variant
 from rules_torch_kernels.timing import Times, host_time, measure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _TOLERANCE = 1e-2
 """As `kernels benchmark` compares: torch.allclose(out, reference, atol=1e-2). Here outputs may also differ by two units
@@ -142,12 +142,12 @@ class Peers(NamedTuple):
     Attributes:
         compiled: whether the reference is timed with torch.compile, too.
         excluded: those that are not run, by name, with the reason.
-        begun: is told the name of each before it runs for the first time, and an empty one once all have.
+        begun: is told which run from now on: one for its first call, all that are timed, or none.
     """
 
     compiled: bool
     excluded: dict[str, str]
-    begun: Callable[[str], None]
+    begun: Callable[[Iterable[str]], None]
 
 
 def _run(workload: Workload, kernels: list[Any], device: str, how: Peers) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def _run(workload: Workload, kernels: list[Any], device: str, how: Peers) -> dic
         workload: the workload.
         kernels: the variant in question, and those to compare it with.
         device: `cuda` or `cpu`.
-        how: its peers are run.
+        how: how its peers are run.
     """
     import torch
 
@@ -181,6 +181,7 @@ def _run(workload: Workload, kernels: list[Any], device: str, how: Peers) -> dic
         torch.cuda.synchronize()
     peers, excluded = _peers(benchmarks[0], workload, how)
     own = [*calls, *([reference] if reference else [])]
+    how.begun(peers)
     times: list[Times] = measure([*own, *peers.values()], device, len(own))
     found: dict[str, Any] = {"verified": True if reference else None}
     found["times"] = times[0].as_json()
@@ -203,6 +204,7 @@ def _run(workload: Workload, kernels: list[Any], device: str, how: Peers) -> dic
         for name, time in of_peers.items()
         if time.samples
     ]
+    how.begun(())
     found["peers"] += [{"name": name, "problem": problem} for name, problem in excluded.items()]
     found |= _amounts(benchmarks[0], workload)
     tensor = next((var for var in vars(benchmarks[0]).values() if isinstance(var, torch.Tensor)), None)
@@ -238,9 +240,9 @@ def _peers(
     wrong: dict[str, str] = {**how.excluded}
     try:
         if method not in how.excluded:
-            how.begun(method)
+            how.begun((method,))
             stated = getattr(benchmark, method, dict)()
-            how.begun("")
+            how.begun(())
     except (Exception, SystemExit) as problem:  # noqa: BLE001  (a library that is not installed)
         wrong[method] = _headline(problem)
     if not isinstance(stated, dict) or not all(callable(call) for call in stated.values()):
@@ -256,7 +258,7 @@ def _peers(
     for name, call in found.items():
         if name in how.excluded:
             continue
-        how.begun(name)
+        how.begun((name,))
         try:
             out = call()
             wrong[name] = differs(out, expected, "what it returns") if reference is not None else ""
@@ -266,7 +268,7 @@ def _peers(
                 raise RuntimeError(f"CUDA error in the peer {name}: {wrong[name]}") from None
         if reference is not None and differs(reference(), expected):
             raise RuntimeError(f"the peer {name} changes the inputs: the reference gives something else after it")
-    how.begun("")
+    how.begun(())
     right = {name: call for name, call in found.items() if not wrong[name]}
     return right, {name: problem for name, problem in wrong.items() if problem}
 
@@ -368,7 +370,7 @@ def main() -> int:
             if title in asked["done"]:
                 continue
             say({"started": title})
-            peers = Peers(compiled, asked["excluded"].get(title, {}), lambda name: say({"peer": name}))
+            peers = Peers(compiled, asked["excluded"].get(title, {}), lambda names: say({"peers": [*names]}))
             try:
                 say({"workload": title, **_run(workload, kernels, device, peers)})
             except (Exception, SystemExit) as problem:  # noqa: BLE001  (likewise)

@@ -67,6 +67,8 @@ def test_a_project_has_no_mistake(tmp_path: Path, template: str, backends: tuple
         assert not {"[%", "%]", "[[", "NAME"} & {*text.replace("OWNER/NAME", "").split()}, path
         if path.endswith(".py"):
             compile(text, path, "exec")
+        # What no backend of the project compiles is not there.
+        assert not path.startswith("csrc/") or f'"{path}"' in files["build.toml"], path
 
 
 def test_what_a_project_is_called(tmp_path: Path) -> None:

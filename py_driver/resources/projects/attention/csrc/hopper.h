@@ -1,3 +1,4 @@
+[% if cuda %]
 // Attention on a Hopper GPU, with instructions that no other has.
 #pragma once
 
@@ -20,3 +21,4 @@ std::int64_t forward_scratch_on_hopper(Type type, const Sizes& sizes);
 std::int64_t backward_scratch_on_hopper(Type type, const Sizes& sizes);
 
 }  // namespace [[ module ]]_impl
+[% endif %]

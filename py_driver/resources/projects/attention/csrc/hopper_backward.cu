@@ -1,3 +1,4 @@
+[% if cuda %]
 #include <algorithm>
 
 #include "hopper.h"
@@ -439,3 +440,4 @@ std::int64_t backward_scratch_on_hopper(Type type, const Sizes& sizes) {
 [% endraw %]
 
 }  // namespace [[ module ]]_impl
+[% endif %]

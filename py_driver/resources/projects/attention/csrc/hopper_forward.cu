@@ -1,3 +1,4 @@
+[% if cuda %]
 #include <algorithm>
 
 #include "hopper.h"
@@ -451,3 +452,4 @@ std::int64_t forward_scratch_on_hopper(Type, const Sizes&) { return 1; }
 [% endraw %]
 
 }  // namespace [[ module ]]_impl
+[% endif %]

@@ -1,3 +1,4 @@
+[% if cuda %]
 // On the host: what TMA needs to know of a tensor.
 #pragma once
 
@@ -77,3 +78,4 @@ inline int side_by_side(std::int64_t pairs, std::int64_t bytes_of_head) {
 [% endraw %]
 
 }  // namespace [[ module ]]_impl
+[% endif %]

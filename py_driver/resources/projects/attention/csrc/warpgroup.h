@@ -1,3 +1,4 @@
+[% if cuda %]
 // What the kernels for Hopper GPUs share: barriers in shared memory, the Tensor Memory Accelerator (TMA), and products
 // of a warpgroup (WGMMA).
 #pragma once
@@ -206,3 +207,4 @@ PRODUCT(__nv_bfloat16, "bf16", 256, 128, SUMS_128, OPERANDS_128, 128, 129, 130, 
 
 [% endraw %]
 }  // namespace [[ module ]]_impl
+[% endif %]

@@ -1,3 +1,4 @@
+[% if cuda %]
 #include "hopper.h"
 
 #include <cuda.h>
@@ -56,8 +57,8 @@ int launch(const Run& run, const Matrix& a, const Matrix& b, const Output& outpu
                      static_cast<int>(parts(run.sizes.depth, kBytes)), run.splits};
   const std::int64_t all = static_cast<std::int64_t>(jobs.down) * jobs.across * jobs.splits;
   const auto clusters = std::min<std::int64_t>(std::max(run.processors / Shape::kBlocks, 1), all);
-  function<<<static_cast<unsigned>(clusters * Shape::kBlocks), kThreads, kMemory, run.stream>>>(left, right, map,
-                                                                                                output, jobs, run.scales);
+  const auto blocks = static_cast<unsigned>(clusters * Shape::kBlocks);
+  function<<<blocks, kThreads, kMemory, run.stream>>>(left, right, map, output, jobs, run.scales);
   return cudaGetLastError();
 }
 
@@ -151,3 +152,4 @@ int run_on_hopper(Type type, void* out, const void* a, const void* b, const Size
 }
 [% endraw %]
 }  // namespace [[ module ]]_impl
+[% endif %]

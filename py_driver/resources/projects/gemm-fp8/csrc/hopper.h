@@ -1,3 +1,4 @@
+[% if cuda %]
 // The product on a Hopper GPU, with instructions that no other has.
 #pragma once
 
@@ -16,3 +17,4 @@ int run_on_hopper(Type type, void* out, const void* a, const void* b, const Size
                   bool fast, void* scratch, void* stream);
 
 }  // namespace [[ module ]]_impl
+[% endif %]

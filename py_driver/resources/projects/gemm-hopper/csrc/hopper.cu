@@ -1,3 +1,4 @@
+[% if cuda %]
 #include "hopper.h"
 
 #include <cuda.h>
@@ -117,8 +118,13 @@ int hopper_processors() {
 
 int run_planned(const Plan& plan, Type type, void* out, const void* a, const void* b, const Sizes& sizes, void* scratch,
                 int processors, void* stream) {
-  const Run run = {sizes,       scratch_for(size_of(type), a, b, sizes, plan), out, static_cast<unsigned char*>(scratch),
-                   plan.splits, processors, static_cast<cudaStream_t>(stream)};
+  const Run run = {sizes,
+                   scratch_for(size_of(type), a, b, sizes, plan),
+                   out,
+                   static_cast<unsigned char*>(scratch),
+                   plan.splits,
+                   processors,
+                   static_cast<cudaStream_t>(stream)};
   switch (type) {
     case Type::float16:
       return sizes.by_columns ? run_as<__half, __half, true>(run, a, b, plan.columns)
@@ -147,7 +153,9 @@ int run_on_hopper(Type type, void* out, const void* a, const void* b, const Size
   if (processors == 0 || !fits(type, sizes) || reinterpret_cast<std::uintptr_t>(out) % 4 != 0) {
     return kNotForHopper;
   }
-  return run_planned(plan_for(size_of(type), sizes, processors, true), type, out, a, b, sizes, scratch, processors, stream);
+  const Plan plan = plan_for(size_of(type), sizes, processors, true);
+  return run_planned(plan, type, out, a, b, sizes, scratch, processors, stream);
 }
 [% endraw %]
 }  // namespace [[ module ]]_impl
+[% endif %]

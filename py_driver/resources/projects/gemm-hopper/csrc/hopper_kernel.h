@@ -1,3 +1,4 @@
+[% if cuda %]
 // The kernel that multiplies on a Hopper GPU, for hopper.cu.
 #pragma once
 
@@ -115,3 +116,4 @@ __global__ void __cluster_dims__(Shape::kBlocks, 1, 1) __launch_bounds__(kThread
 [% endraw %]
 
 }  // namespace [[ module ]]_impl
+[% endif %]

@@ -1,3 +1,4 @@
+[% if cuda %]
 // Matrices in the memory of a Hopper GPU: copies that TMA can read, sums of splits, and what TMA needs to know.
 #pragma once
 
@@ -174,3 +175,4 @@ inline Matrix placed(const void* from, std::int64_t columns, std::int64_t rows, 
 [% endraw %]
 
 }  // namespace [[ module ]]_impl
+[% endif %]

@@ -1,3 +1,4 @@
+[% if cuda %]
 // How a product is made on a Hopper GPU: see `plan_for`.
 #pragma once
 
@@ -73,3 +74,4 @@ inline Plan plan_for(std::int64_t size, const Sizes& sizes, int processors, bool
 [% endraw %]
 
 }  // namespace [[ module ]]_impl
+[% endif %]

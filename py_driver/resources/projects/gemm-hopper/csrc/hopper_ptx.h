@@ -1,3 +1,4 @@
+[% if cuda %]
 // The instructions of Hopper GPUs that C++ has no functions for.
 #pragma once
 
@@ -159,3 +160,4 @@ inline __device__ std::uint64_t descriptor(const void* matrix, int leading, int 
 [% endraw %]
 
 }  // namespace [[ module ]]_impl
+[% endif %]

@@ -1,3 +1,4 @@
+[% if cuda %]
 // What a block of the kernel has in shared memory, what it does in which order, how it is loaded, and what it stores.
 #pragma once
 
@@ -177,13 +178,20 @@ __device__ void put(unsigned char* results, const CUtensorMap& map, const Output
                     int split, int row, int column) {
   constexpr int kWide = kBytes / sizeof(Out);
   constexpr int kEach = kPartRows * kWide / 32;
+  constexpr int kCount = kSums / kEach;
+  static_assert(kParts == 2, "an odd number of parts ends where it began");
   const int lane = threadIdx.x % 32;
   const std::int64_t skipped = static_cast<std::int64_t>(split) * output.split_rows;
 #pragma unroll
-  for (int part = 0; part < kSums / kEach; ++part, column += kWide) {
+  for (int part = 0; part < kCount; ++part, column += kWide) {
     unsigned char* const result = results + part % kParts * kPartRows * kBytes;
     if (output.by_tma && lane == 0) {
-      wait_for_stores<kParts - 1>();
+      // With an odd number of parts the first one lies where the last one of the tile before does.
+      if (kCount % kParts != 0 && part == 0) {
+        wait_for_stores<0>();
+      } else {
+        wait_for_stores<kParts - 1>();
+      }
     }
     __syncwarp();
 #pragma unroll
@@ -221,3 +229,4 @@ __device__ void put(unsigned char* results, const CUtensorMap& map, const Output
 [% endraw %]
 
 }  // namespace [[ module ]]_impl
+[% endif %]

@@ -141,11 +141,11 @@ class Reader {
  public:
   __device__ Reader(const T* matrix, std::int64_t line, std::int64_t column, std::int64_t lines, std::int64_t length,
                     bool aligned)
-      : from_(matrix + (line + kLine()) * length + column + kColumn()),
-        lines_left_(lines - line - kLine()),
-        left_of_line_(length - column - kColumn()),
+      : from_(matrix + (line + own_line()) * length + column + own_column()),
+        lines_left_(lines - line - own_line()),
+        left_of_line_(length - column - own_column()),
         length_(length),
-        to_(Part::place(kLine(), threadIdx.x % Part::kChunks)),
+        to_(Part::place(own_line(), threadIdx.x % Part::kChunks)),
         aligned_(aligned) {}
 
   // What lies outside of the matrix is 0.
@@ -185,8 +185,8 @@ class Reader {
   static constexpr int kBetween = kThreads / Part::kChunks;  // lines between two chunks of a thread
   static_assert(kBetween % Part::kSame == 0 && kEach * kBetween == Part::kLines);
 
-  __device__ static int kLine() { return threadIdx.x / Part::kChunks; }
-  __device__ static int kColumn() { return threadIdx.x % Part::kChunks * kWide; }
+  __device__ static int own_line() { return threadIdx.x / Part::kChunks; }
+  __device__ static int own_column() { return threadIdx.x % Part::kChunks * kWide; }
 
   const T* from_;
   std::int64_t lines_left_;

@@ -215,6 +215,8 @@ def test_refuses():
         kernel.grouped_product(x, weights, offsets.long())
     with pytest.raises(RuntimeError, match="offsets has 2 elements"):
         kernel.grouped_product(x, weights, offsets[:2])
+    with pytest.raises(RuntimeError, match="no experts for 5 rows"):
+        kernel.grouped_product(x, weights[:0], offsets[:1])
     with pytest.raises(RuntimeError, match="x has shape"):
         kernel.grouped_product(x[:, :8], weights, offsets)
     logits = make((5, 4), torch.float32)

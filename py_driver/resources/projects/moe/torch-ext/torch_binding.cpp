@@ -86,8 +86,9 @@ at::Tensor grouped_product(const at::Tensor& given_x, const at::Tensor& given_we
               kernel::kMostExperts);
   const at::Tensor sources = given_sources ? checked("sources", *given_sources, at::kInt, given_x, 1) : at::Tensor();
   const std::int64_t rows = given_sources ? sources.size(0) : given_x.size(0);
+  TORCH_CHECK(experts > 0 || rows == 0, "[[ module ]]: there are no experts for ", rows, " rows");
   const at::Tensor out = at::empty({rows, given_weights.size(2)}, given_x.options());
-  if (out.numel() > 0 && experts > 0) {
+  if (out.numel() > 0) {
     const at::Tensor x = given_x.stride(1) == 1 ? given_x : given_x.contiguous();
     const bool by_columns = given_weights.stride(2) != 1 && given_weights.stride(1) == 1;
     const at::Tensor weights =

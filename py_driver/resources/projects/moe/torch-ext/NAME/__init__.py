@@ -73,7 +73,7 @@ def grouped_product(
             in memory, as torch.nn.Linear has weights, is not copied.
         offsets: int32 `[experts + 1]`, as `route` returns them: from 0 to the number of rows, none less than the one
             before. They are not checked, since that would wait for the GPU.
-        sources: int32, the row of `x` for each row of the output; by default the same one.
+        sources: int32, the row of `x` for each row of the output; by default the same one. They are not checked either.
 
     Returns:
         A row for each source. Sums are float32. There is no backward: an input that requires grad is an error, but
