@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 
 def load(name: str, path: pathlib.Path) -> None:
-    """Import a library, or a package from its `__init__.py`."""
+    """Import a library, a module, or a package from its `__init__.py`."""
     if path.suffix == ".so":
         loader = importlib.machinery.ExtensionFileLoader(name, str(path))
         spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     else:
-        spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=[str(path.parent)])
+        places = [str(path.parent)] if path.name == "__init__.py" else None
+        spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=places)
     if spec is None or spec.loader is None:
         raise ImportError(path)
     try:
@@ -45,22 +46,26 @@ def load(name: str, path: pathlib.Path) -> None:
 def load_module(name: str, path: pathlib.Path) -> None:
     """Import an extension module without its packages, or open the library if there is no function to import it."""
     *parents, last = name.split(".")
-    for depth in range(len(parents)):
-        package = types.ModuleType(".".join(parents[: depth + 1]))
-        package.__path__ = [str(path.parents[len(parents) - depth - 1])]
-        package.__getattr__ = absent(package.__name__)  # type: ignore[method-assign]
+    above = None
+    for depth, own in enumerate(parents, start=1):
+        package = types.ModuleType(".".join(parents[:depth]))
+        package.__path__ = [str(path.parents[len(parents) - depth])]
+        package.__getattr__ = inside(package.__name__)  # type: ignore[method-assign]
         sys.modules[package.__name__] = package
+        if above is not None:
+            setattr(above, own, package)
+        above = package
     if path.suffix != ".so" or hasattr(ctypes.CDLL(str(path)), f"PyInit_{last}"):
         load(name, path)
 
 
-def absent(package: str) -> Callable[[str], object]:
-    """What looks up a name that a package would have: that is no fault of the module."""
+def inside(package: str) -> Callable[[str], object]:
+    """What looks up a name in a package: a module, or something that is not there, which is no fault of the module."""
 
     def lookup(name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise ModuleNotFoundError(name=f"{package}.{name}")
+        return importlib.import_module(f"{package}.{name}")
 
     return lookup
 

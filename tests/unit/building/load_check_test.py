@@ -64,8 +64,10 @@ def _said(built: list[Built], torch: Torch, *others: Torch) -> str:
 
 
 def test_a_module_is_loaded_under_its_name_until_it_changes(tmp_path: Path, torch: Torch) -> None:
-    text = f"import sys\nassert __name__ == '{_MODULE}'\nassert not hasattr(sys.modules['pkg'], '__file__')\n"
-    built = _built(tmp_path, text, more={"pkg/inner/lib_C.so": "1"})
+    text = f"import pkg.inner\nfrom . import near\nassert (__name__, near.here) == ('{_MODULE}', 'pkg.inner.near')\n"
+    packages = dict.fromkeys(("pkg/__init__.py", "pkg/inner/__init__.py"), "raise RuntimeError('needs a GPU')\n")
+    files = {"pkg/inner/near.py": "here = __name__\n", "pkg/inner/lib_C.so": "1", **packages}
+    built = _built(tmp_path, text, more=files)
     assert f"loading {built.variant.name} in torch 2.13 (cpu): done" in _said([built], torch)
     assert _said([built], torch) == ""
     write_files(built.path, {"metadata.json": '{"id": "another"}'})
