@@ -1,7 +1,7 @@
 """Loads each variant that was just built, where a torch is there that can: what registers wrongly fails only then.
 
-No torch is installed for it. What has been loaded once is not loaded again. Of a project with a setup.py, each extension
-module is loaded in a process of its own, and without the packages that it lies in: their `__init__.py` may need a GPU.
+No torch is installed for it. What has been loaded once is not loaded again. Of a project with a setup.py, each
+extension module is loaded by itself, and without the packages that it lies in: their `__init__.py` may need a GPU.
 """
 
 from __future__ import annotations

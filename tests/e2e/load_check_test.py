@@ -132,7 +132,9 @@ def test_each_module_of_a_setup_py_is_loaded_by_itself(base: Path, capsys: pytes
     )
     out = base / "thrice-out"
     words = [str(project), f"--variant={CPU}"]
-    wrong = f"error[E501]: {CPU}-thrice._table cannot be loaded in torch 2.13: the process died with SIGABRT; no such table"
+    wrong = (
+        f"error[E501]: {CPU}-thrice._table cannot be loaded in torch 2.13: the process died with SIGABRT; no such table"
+    )
     assert __main__.main(["build", *words]) == ExitCode.LOAD
     said = capsys.readouterr().err
     for name in ("_first", "_second"):
