@@ -1,6 +1,7 @@
 """Loads each variant that was just built, where a torch is there that can: what registers wrongly fails only then.
 
-No torch is installed for it. What has been loaded once is not loaded again.
+No torch is installed for it. What has been loaded once is not loaded again. Of a project with a setup.py, each
+extension module is loaded by itself, and without the packages that it lies in: their `__init__.py` may need a GPU.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from py_driver.building.installed_torch import fits, importable_torch
 from py_driver.errors import Code, error
 from py_driver.matrix.installed_python import find_interpreter, version_of
+from py_driver.matrix.library_symbols import DRIVER
 from py_driver.output import counted
+from py_driver.plan.metadata import METADATA
 from py_driver.resources import resource
 from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.environment import curated
@@ -31,11 +34,16 @@ if TYPE_CHECKING:
 
 _CPU: Final = "cpu"
 _ABI3: Final = ".abi3.so"
+_SOURCE: Final = ".py"
 _PATIENCE: Final = 300
 """How many seconds torch and a variant may take to be imported."""
 
 _OTHER_ABI: Final = 78
 _LACKS: Final = 77
+_NO_DRIVER: Final = f"{DRIVER}: cannot open shared object file"
+"""What the loader says on a machine without NVIDIA's driver of a library that calls it."""
+
+_FREE_THREADED: Final = "t"
 _WHAT: Final = "what():"
 _THROWN_IN: Final = ("Exception raised from", "frame #")
 
@@ -65,14 +73,16 @@ def check_loads(
     output: Output,
     torches: Callable[[], list[Torch]] = torches_here,
     interpreters: Sequence[str] = (),
+    help: str = "",  # noqa: A002  (as of an error)
 ) -> None:
     """Load variants.
 
     Args:
-        variants: what was built.
+        variants: what was built: packages, or the extension modules of a setup.py.
         output: where it is told what was loaded, and what could not be.
         torches: finds those that may load them; it is called if something was not loaded before.
         interpreters: further ones that may have a torch, which are asked first.
+        help: of the error: what became of the build; if empty, where the variant stays.
 
     Raises:
         DriverError: LOAD_FAILED for the first that fails; NO_SPACE or PERMISSION if the cache cannot be written.
@@ -85,7 +95,7 @@ def check_loads(
     pythons = dict.fromkeys(built.variant.python for built, _, _ in new if built.variant.python)
     further = dict.fromkeys([*interpreters, *_of_versions(pythons)])
     found = [*_torches(further), *torches()]
-    rest = 0
+    rest: list[Built] = []
     for built, extension, mark in new:
         torch = next((torch for torch in found if _fits(torch, built)), None)
         loaded = None
@@ -96,25 +106,41 @@ def check_loads(
             if loaded.wrong:
                 message = f"{built.variant.name} cannot be loaded in torch {torch.version}: {loaded.wrong}"
                 stays = f"it stays in {built.path}; do not publish it"
-                raise error(Code.LOAD_FAILED, message, help="no wheel was written" if pythons else stays)
+                raise error(Code.LOAD_FAILED, message, help=help or stays)
         if loaded is None:
-            rest += 1
+            rest.append(built)
             continue
         with storage_errors(mark):
             mark.parent.mkdir(parents=True, exist_ok=True)
             mark.touch()
     if rest:
-        lacking = "their Python with a matching torch" if pythons else "a matching torch; `driver demo` loads one"
-        output.say(f"{counted(rest, 'variant')} not loaded here for lack of {lacking}")
+        of_setup, of_python = rest[0].variant.module, any(built.variant.python for built in rest)
+        lacking = "their Python with a matching torch" if of_python else "a matching torch"
+        advice = "" if of_setup or of_python else "; `driver demo` loads one"
+        number = counted(len(rest), "module" if of_setup else "variant")
+        output.say(f"{number} not loaded here for lack of {lacking}{advice}")
 
 
 def _extensions(built: Built) -> Iterator[tuple[Path, Path]]:
-    """The library of a variant that Python imports, if it has one, and the file that says that it was loaded."""
-    for extension in built.path.glob(f"*{built.variant.library_suffix or _ABI3}"):
-        digest = hashlib.sha256(extension.read_bytes())
-        for source in sorted(built.path.rglob("*.py")):
-            digest.update(source.read_bytes())
+    """The file of a variant that Python imports, if it has one, and the file that says that it was loaded.
+
+    Bytes that are equal in two releases of torch can be loaded in one and not in the other: the name counts too.
+    """
+    files = sorted(path for path in built.path.rglob("*") if path.is_file() and path != built.path / METADATA)
+    for extension in _imported(built, files):
+        digest = hashlib.sha256(built.variant.name.encode())
+        for path in files:
+            if path == extension or built.variant.module or path.suffix == _SOURCE:
+                digest.update(path.read_bytes())
         yield extension, cache_root() / "loaded" / digest.hexdigest()
+
+
+def _imported(built: Built, files: Sequence[Path]) -> list[Path]:
+    """Which files of a variant Python imports: the library of a package; a module, or the library that it is."""
+    suffix = built.variant.library_suffix
+    if module := built.variant.module:
+        return [path for path in files if path.name == f"{module.rpartition('.')[2]}{suffix or _SOURCE}"]
+    return [path for path in files if path.parent == built.path and path.name.endswith(suffix or _ABI3)]
 
 
 def _torches(interpreters: Iterable[str]) -> Iterator[Torch]:
@@ -131,23 +157,29 @@ def _of_versions(pythons: Iterable[Python]) -> list[str]:
 
 
 def _fits(torch: Torch, built: Built) -> bool:
-    """Whether a torch can load a variant; one that was built for GPUs loads what is for the CPU, too."""
-    python = built.variant.python
+    """Whether a torch can load a variant; one that was built for GPUs loads what is for the CPU, too.
+
+    A free-threaded Python has no limited API, which a module that is a library may call.
+    """
+    python, configuration = built.variant.python, built.variant.configuration
     if python and version_of(Path(torch.python)) != python.version:
         return False
-    configuration = built.variant.configuration
+    limited = built.variant.module and built.variant.library_suffix and not python
+    if limited and version_of(Path(torch.python)).endswith(_FREE_THREADED):
+        return False
     return fits(replace(torch, backend=_CPU) if configuration.backend == _CPU else torch, configuration)
 
 
 def _load(built: Built, extension: Path, torch: Torch) -> _Loaded:
-    """Load a variant in a process of its own: its library, and the Python package if it is for the CPU.
+    """Load a variant in a process of its own: a module; or its library, and the Python package if it is for the CPU.
 
     A package that depends on other kernels is imported by the `kernels` client alone.
     """
     configuration = built.variant.configuration
     alone = configuration.family == _CPU and not built.variant.metadata.get("kernel-depends")
-    part = "package" if alone else "library"
+    part = "module" if built.variant.module else "package" if alone else "library"
     command = [torch.python, "-c", resource("load.py"), str(extension.absolute()), part, configuration.abi or ""]
+    command += filter(None, [built.variant.module])
     environment = curated(extra={"PYTHONDONTWRITEBYTECODE": "1", "LD_BIND_NOW": "1", "HF_HUB_OFFLINE": "1"})
     try:
         done = subprocess.run(
@@ -168,6 +200,8 @@ def _load(built: Built, extension: Path, torch: Torch) -> _Loaded:
         return _Loaded(lacks="it has instructions that this machine's CPU lacks")
     if done.returncode in {_LACKS, _OTHER_ABI}:
         return _Loaded(lacks=lines[-1] if lines else "not loaded")
+    if done.returncode > 0 and lines and _NO_DRIVER in lines[-1]:
+        return _Loaded(lacks=f"it needs {DRIVER} of NVIDIA's driver, which is not there")
     if done.returncode < 0:
         died = f"the process died with {signal.Signals(-done.returncode).name}"
         return _Loaded(wrong="; ".join([died, *_thrown(lines)]))

@@ -136,7 +136,7 @@ def build(directory: Path, args: argparse.Namespace, output: Output, options: Op
         options: how.
 
     Raises:
-        DriverError: what `plan_extension`, `build_extension` and `make_extension_wheel` raise.
+        DriverError: what `plan_extension`, `build_extension`, `make_extension_wheel` and `check_loads` raise.
     """
     from py_driver.building.variant_dir import BUILD
     from py_driver.cli.arguments import releases_of
@@ -149,6 +149,7 @@ def build(directory: Path, args: argparse.Namespace, output: Output, options: Op
         for part in built:
             wheel = pack(part, releases, None, Path(scratch))
             laid.append(lay_out(wheel, directory / BUILD, part.name))
+    _check_loads(built, args, output, f"what was built stays in {directory / BUILD}; do not publish it")
     if args.json:
         variants = [_as_json(part, path, size) for part, (path, size) in zip(built, laid, strict=True)]
         output.json({"directory": str(directory), "variants": variants})
@@ -196,10 +197,12 @@ def wheels(
         source: the source archive, if the project is from the package index.
 
     Raises:
-        DriverError: what `plan_extension`, `build_extension` and `make_extension_wheel` raise; NO_SPACE or PERMISSION.
+        DriverError: what `plan_extension`, `build_extension`, `check_loads` and `make_extension_wheel` raise; NO_SPACE
+            or PERMISSION.
     """
     from py_driver.cli.arguments import releases_of
     from py_driver.publishing.extension_tree import pack, pack_merged
+    from py_driver.publishing.python_wheels import NO_WHEEL
     from py_driver.recording.source_archive import check_metadata
     from py_driver.system.files import writing
 
@@ -210,6 +213,7 @@ def wheels(
     if source is not None:
         for part in built:
             check_metadata(source, part.record.name, part.record.version)
+    _check_loads(built, args, output, NO_WHEEL)
     with writing(args.out):
         args.out.mkdir(parents=True, exist_ok=True)
         archive = source.archive if source else None
@@ -262,6 +266,15 @@ def _built(  # noqa: PLR0913  (whose, which, and how)
         built = build_extension(extension, releases, output, options)
     refresh(directory, releases, output, extension.plans, complete=False)
     return built
+
+
+def _check_loads(built: Sequence[BuiltExtension], args: argparse.Namespace, output: Output, stays: str) -> None:
+    """Load the modules that were built, each once; `stays` says what became of them if one fails."""
+    from py_driver.building.load_check import check_loads
+
+    modules = {module.variant.name: module for part in built for module in part.modules}
+    interpreters = [word for word in args.python if "/" in word]
+    check_loads([*modules.values()], output, interpreters=interpreters, help=stays)
 
 
 def _show(built: Sequence[BuiltExtension], sizes: Sequence[int], output: Output) -> None:

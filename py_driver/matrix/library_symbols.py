@@ -40,7 +40,9 @@ NAMES: Final = {
 }
 """What the parts of the lock with libraries are called."""
 
-_DRIVER: Final = "libcuda.so.1"
+DRIVER: Final = "libcuda.so.1"
+"""The library of NVIDIA's driver, which is there with a GPU."""
+
 _DRIVER_HEADER: Final = "cuda.h"
 _DECLARED = re.compile(r"\bCUDAAPI\s+(cu[A-Z]\w*)\s*\(")
 _RENAMED = re.compile(r"^\s*#\s*define\s+cu[A-Z]\w*\s+(?:__CUDA_API_(PTDS|PTSZ)\()?\s*(cu[A-Z]\w*)", re.MULTILINE)
@@ -103,7 +105,7 @@ def _libraries(entry: Entry) -> Iterator[tuple[str, set[str]]]:
                 continue
             yield soname(path), {name for name in defined(path) if not _NOISE.match(name)}
         for path in tree.rglob(_DRIVER_HEADER):
-            yield _DRIVER, set(_declared(path.parent.glob("cuda*.h")))
+            yield DRIVER, set(_declared(path.parent.glob("cuda*.h")))
 
 
 def _patterns() -> Iterator[re.Pattern[str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.building.build import build
 from py_driver.building.load_check import check_loads
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from py_driver.matrix.releases import Releases
     from py_driver.output import Output
     from py_driver.plan.plan import Variant
+
+
+NO_WHEEL: Final = "no wheel was written"
+"""What became of a build that cannot be loaded."""
 
 
 class PythonWheels(NamedTuple):
@@ -83,7 +87,7 @@ def make_python_wheels(  # noqa: PLR0913  (whose, of what, where to, beside whic
     manifest = load(directory, releases, pybind=True).manifest
     with tempfile.TemporaryDirectory(prefix="driver-") as scratch:
         done = build(directory, patterns, releases, output, replace(options, destination=Path(scratch)))
-        check_loads(done.variants, output, interpreters=interpreters)
+        check_loads(done.variants, output, interpreters=interpreters, help=NO_WHEEL)
         places = {built.variant.name: built.path for built in done.variants}
         contents: dict[Path, list[str]] = {}
         for wheel in python_wheels(manifest, [built.variant for built in done.variants]):

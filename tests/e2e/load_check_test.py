@@ -1,4 +1,4 @@
-"""`driver build` loads what it has built where a torch is there, and says what it could not load."""
+"""`driver build` and `wheel` load what they have built where a torch is there, and say what they could not load."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import pytest
 from clone import CPU, CU130
 from tree import write_files
 
+from py_driver import __main__
 from py_driver.building.installed_torch import python_for
+from py_driver.errors import ExitCode
 from py_driver.matrix.configurations import parse
 from py_driver.matrix.releases import Releases
 from py_driver.output import Output
@@ -97,3 +99,59 @@ def test_what_cannot_be_loaded_is_an_error(clone: Driver, project: Path, texts: 
     wrong = clone.run("build", project, "--variant", CPU, code=6)
     assert f"error[E501]: {CPU} cannot be loaded in torch 2.13: " in wrong.stderr
     assert said in wrong.stderr
+
+
+_SETUP = """from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CppExtension
+
+modules = [CppExtension(f"thrice.{name}", [f"{name}.cpp"]) for name in ("_first", "_second", "_table")]
+setup(name="thrice", version="1", packages=["thrice"], ext_modules=modules, cmdclass={"build_ext": BuildExtension})
+"""
+_OPS = """#include <torch/library.h>
+
+static double thrice(double x) { return 3 * x; }
+TORCH_LIBRARY(thrice, ops) { ops.def("NAME(float x) -> float", &thrice); }
+"""
+_TABLE = """#include <stdexcept>
+
+struct Table {
+  Table() { THROW }
+};
+static Table table;
+"""
+
+
+def test_each_module_of_a_setup_py_is_loaded_by_itself(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    python_for([parse(CPU)], Releases(), Output())
+    package = "raise RuntimeError('the package needs a GPU')\n"
+    # Two modules register the same namespace; both in one process would be an error.
+    files = {f"{name}.cpp": _OPS.replace("NAME", "ops") for name in ("_first", "_second")}
+    broken = _TABLE.replace("THROW", 'throw std::runtime_error("no such table");')
+    project = write_files(
+        base / "thrice", {"setup.py": _SETUP, "thrice/__init__.py": package, "_table.cpp": broken, **files}
+    )
+    out = base / "thrice-out"
+    words = [str(project), f"--variant={CPU}"]
+    wrong = (
+        f"error[E501]: {CPU}-thrice._table cannot be loaded in torch 2.13: the process died with SIGABRT; no such table"
+    )
+    assert __main__.main(["build", *words]) == ExitCode.LOAD
+    said = capsys.readouterr().err
+    for name in ("_first", "_second"):
+        assert f"loading {CPU}-thrice.{name} in torch 2.13 (cpu): done" in said
+    assert wrong in said
+    assert f"help: what was built stays in {project / 'build'}; do not publish it" in said
+    assert (project / "build" / CPU / "thrice" / "__init__.py").read_text() == package
+    assert __main__.main(["wheel", *words, f"--out={out}"]) == ExitCode.LOAD
+    said = capsys.readouterr().err
+    assert wrong in said
+    assert "help: no wheel was written" in said
+    assert not out.exists()
+    write_files(project, {"_table.cpp": _TABLE.replace("THROW", "")})
+    assert __main__.main(["wheel", *words, f"--out={out}"]) == ExitCode.OK
+    assert [line.split()[1] for line in capsys.readouterr().err.splitlines() if line.startswith("loading ")] == [
+        f"{CPU}-thrice._table"
+    ] * 2
+    assert len([*out.glob("thrice-1+cpu.torch213-*.whl")]) == 1
+    assert __main__.main(["build", *words]) == ExitCode.OK
+    assert "loading " not in capsys.readouterr().err
