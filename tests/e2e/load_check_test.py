@@ -149,7 +149,7 @@ def test_each_module_of_a_setup_py_is_loaded_by_itself(base: Path, capsys: pytes
     assert wrong in said
     assert "help: no wheel was written" in said
     assert not out.exists()
-    write_files(project, {"_table.cpp": _TABLE.replace("THROW", "")})
+    write_files(project, {"_table.cpp": text})
     assert __main__.main(["wheel", *words, f"--out={out}"]) == ExitCode.OK
     assert [line.split()[1] for line in capsys.readouterr().err.splitlines() if line.startswith("loading ")] == [
         f"{CPU}-thrice._table"
