@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -124,8 +125,9 @@ static Table table;
 def test_each_module_of_a_setup_py_is_loaded_by_itself(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     python_for([parse(CPU)], Releases(), Output())
     package = "raise RuntimeError('the package needs a GPU')\n"
-    # Two modules register the same namespace; both in one process would be an error.
-    files = {f"{name}.cpp": _OPS.replace("NAME", "ops") for name in ("_first", "_second")}
+    # Two modules register the same namespace; both in one process would be an error. No earlier run has loaded them.
+    text = _OPS.replace("NAME", f"op{time.time_ns()}")
+    files = {f"{name}.cpp": text for name in ("_first", "_second")}
     broken = _TABLE.replace("THROW", 'throw std::runtime_error("no such table");')
     project = write_files(
         base / "thrice", {"setup.py": _SETUP, "thrice/__init__.py": package, "_table.cpp": broken, **files}
@@ -147,7 +149,7 @@ def test_each_module_of_a_setup_py_is_loaded_by_itself(base: Path, capsys: pytes
     assert wrong in said
     assert "help: no wheel was written" in said
     assert not out.exists()
-    write_files(project, {"_table.cpp": _TABLE.replace("THROW", "")})
+    write_files(project, {"_table.cpp": text})
     assert __main__.main(["wheel", *words, f"--out={out}"]) == ExitCode.OK
     assert [line.split()[1] for line in capsys.readouterr().err.splitlines() if line.startswith("loading ")] == [
         f"{CPU}-thrice._table"

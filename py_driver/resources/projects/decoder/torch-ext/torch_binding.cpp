@@ -264,15 +264,7 @@ at::Tensor swiglu_packed_backward(const at::Tensor& grad_out, const at::Tensor& 
 
 }  // namespace
 
-[% if cpu and gpu %]
-#ifdef CPU_KERNEL
-#define DEVICE c10::kCPU
-#else
-#define DEVICE c10::kCUDA
-#endif
-[% else %]
-#define DEVICE [[ "c10::kCPU" if cpu else "c10::kCUDA" ]]
-[% endif %]
+[% include "projects/parts/device.cpp" %]
 
 TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
   // The backward of these is in the Python package.

@@ -131,15 +131,7 @@ at::Tensor combine(const at::Tensor& values, const at::Tensor& given_weights, co
 
 }  // namespace
 
-[% if cpu and gpu %]
-#ifdef CPU_KERNEL
-#define DEVICE c10::kCPU
-#else
-#define DEVICE c10::kCUDA
-#endif
-[% else %]
-#define DEVICE [[ "c10::kCPU" if cpu else "c10::kCUDA" ]]
-[% endif %]
+[% include "projects/parts/device.cpp" %]
 
 TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
   ops.def("route(Tensor logits, int k, bool normalize) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
