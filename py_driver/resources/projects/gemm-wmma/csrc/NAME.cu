@@ -171,8 +171,8 @@ class Reader {
       }
     }
     if constexpr (kAlong) {
-      from_ += Part::kBytes / sizeof(T);
-      left_of_line_ -= Part::kBytes / sizeof(T);
+      from_ += kForward;
+      left_of_line_ -= kForward;
     } else {
       from_ += Part::kLines * length_;
       lines_left_ -= Part::kLines;
@@ -181,6 +181,7 @@ class Reader {
 
  private:
   static constexpr int kWide = kChunk / sizeof(T);
+  static constexpr int kForward = Part::kBytes / sizeof(T);
   static constexpr int kEach = Part::kLines * Part::kChunks / kThreads;
   static constexpr int kBetween = kThreads / Part::kChunks;  // lines between two chunks of a thread
   static_assert(kBetween % Part::kSame == 0 && kEach * kBetween == Part::kLines);
