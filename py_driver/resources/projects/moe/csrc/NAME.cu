@@ -14,23 +14,36 @@ namespace [[ module ]]_impl {
 [% raw %]
 namespace {
 
-// A block makes kTile x kTile of the output at a time, in steps of kDepth, some of which are on their way while one is
-// multiplied. A warp has kDown x kAcross fragments of 16 x 8.
-constexpr int kTile = 128;
-constexpr int kDepth = 32;
-constexpr int kSteps = 4;
-constexpr int kWarpsAcross = 4;
-constexpr int kWarps = 8;
-constexpr int kThreads = 32 * kWarps;
-constexpr int kDown = kTile / 16 / (kWarps / kWarpsAcross);
-constexpr int kAcross = kTile / 8 / kWarpsAcross;
-constexpr int kBlocks = 2;  // on a multiprocessor
-constexpr int kWide = 8;    // elements in 16 bytes
-constexpr int kPart = kTile * kDepth;  // elements of one matrix in a step
-constexpr int kPitch = kTile + kWide;  // of the result in shared memory, so that its rows begin in different banks
-constexpr int kShared = kSteps * 2 * kPart * 2;
-constexpr int kBand = 16;  // rows of tiles whose columns are made together, so that the cache has what they share
-static_assert(kTile * kPitch * 2 <= kShared);
+constexpr int kWide = 8;  // elements in 16 bytes
+
+// A block makes kRows x kColumns of the output at a time, in steps of kDepth, some of which are on their way while one
+// is multiplied. Large tiles are for many rows of an expert: they read both matrices rarely. Small ones are for few,
+// where all time goes into reading weights: more blocks have more of them on their way, and each warp has all rows, of
+// which those that the expert does not have are left out. Both fit into the 99 KiB of GPUs other than data center ones.
+template <bool kLarge>
+struct Tile {
+  static constexpr int kRows = kLarge ? 128 : 64;
+  static constexpr int kColumns = kLarge ? 256 : 64;
+  static constexpr int kDepth = kLarge ? 32 : 64;
+  static constexpr int kSteps = 4;                // in shared memory
+  static constexpr int kBlocks = kLarge ? 1 : 3;  // on a multiprocessor
+  static constexpr int kWarpsDown = kLarge ? 2 : 1;
+  static constexpr int kWarpsAcross = 4;
+  static constexpr int kThreads = 32 * kWarpsDown * kWarpsAcross;
+  // Fragments of 16 x 8 that a warp has.
+  static constexpr int kDown = kRows / 16 / kWarpsDown;
+  static constexpr int kAcross = kColumns / 8 / kWarpsAcross;
+  static constexpr int kLeft = kRows * kDepth;  // elements of x in a step
+  static constexpr int kStep = kLeft + kColumns * kDepth;
+  static constexpr int kPitch = kColumns + kWide;  // of the result in shared memory: rows begin in different banks
+  static constexpr int kShared = kSteps * kStep * 2;
+  static_assert(kRows * kPitch * 2 <= kShared && kShared <= 99 * 1024);
+};
+
+// Rows of tiles whose columns are made together, so that the cache has what they share.
+constexpr int kBand = 16;
+// Rows that experts have on average, up to which tiles are small: few experts have more than one of them then.
+constexpr std::int64_t kFewRows = 32;
 
 __device__ unsigned address_of(const void* shared) { return static_cast<unsigned>(__cvta_generic_to_shared(shared)); }
 
@@ -51,11 +64,12 @@ __device__ void copy(T* to, const T* from, std::int64_t count, bool aligned) {
   *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(part);
 }
 
-// Where 16 bytes lie in a part of kTile rows of kDepth elements, or the other way round. Bits are exchanged such that
-// the eight that are read at the same time lie in different banks.
-__device__ int place_in_rows(int row, int chunk) { return (row * (kDepth / kWide) + (chunk ^ (row / 2 % 4))) * kWide; }
-
-__device__ int place_in_columns(int k, int chunk) { return (k * (kTile / kWide) + (chunk ^ (k % 8))) * kWide; }
+// Where chunk `chunk` of a line lies, in lines of kChunks of 16 bytes. Bits are exchanged such that the eight chunks that
+// are read at the same time lie in different banks: those of lines beside each other.
+template <int kChunks>
+__device__ int place_of_chunk(int line, int chunk) {
+  return (line * kChunks + (chunk ^ (kChunks == 4 ? line / 2 % 4 : line % 8))) * kWide;
+}
 
 template <bool kTransposed>
 __device__ void load(unsigned (&to)[4], const void* from) {
@@ -89,157 +103,195 @@ __device__ void multiply_fragment(float (&sums)[4], const unsigned (&left)[4], u
   }
 }
 
-// A warp: where the tiles of each expert begin, counted in rows of tiles; the last is how many there are.
-__device__ void find_tiles(std::int32_t* first_tile, const Product& tensors) {
-  std::int32_t all = 0;
-  for (std::int64_t first = 0; first < tensors.experts; first += 32) {
-    const std::int64_t i = first + threadIdx.x;
-    std::int32_t sum = 0;
-    if (i < tensors.experts) {
-      sum = (tensors.offsets[i + 1] - tensors.offsets[i] + kTile - 1) / kTile;
-    }
-    const std::int32_t own = sum;
-#pragma unroll
-    for (int distance = 1; distance < 32; distance *= 2) {
-      const std::int32_t other = __shfl_up_sync(~0u, sum, distance);
-      sum += static_cast<int>(threadIdx.x) >= distance ? other : 0;
-    }
-    if (i < tensors.experts) {
-      first_tile[i] = all + sum - own;
-    }
-    all += __shfl_sync(~0u, sum, 31);
-  }
-  if (threadIdx.x == 0) {
-    first_tile[tensors.experts] = all;
-  }
-}
-
-// A part of the output: rows of one expert.
+// Where a block is: `first` rows of tiles come before those of `expert`, which has the rows from `begin` to `end`.
 struct Place {
   std::int64_t expert;
-  std::int64_t row;
-  std::int64_t column;
-  int rows;  // that the expert has there, at most kTile
+  std::int64_t first;
+  std::int64_t begin;
+  std::int64_t end;
 };
 
-__device__ Place place_of(std::int64_t tile, const std::int32_t* first_tile, std::int64_t across,
-                          const Product& tensors) {
-  const std::int64_t row_of_tiles = tile / across;
-  int low = 0;
-  int high = static_cast<int>(tensors.experts);
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    (first_tile[middle] <= row_of_tiles ? low : high) = middle;
+// The expert of a row of tiles, which is none of an expert before that of `place`; false if there are no more.
+template <int kRows>
+__device__ bool find_expert(Place& place, std::int64_t row_of_tiles, const Product& tensors) {
+  while (place.expert < tensors.experts) {
+    const std::int64_t down = (place.end - place.begin + kRows - 1) / kRows;
+    if (row_of_tiles < place.first + down) {
+      return true;
+    }
+    place.first += down;
+    place.begin = place.end;
+    ++place.expert;
+    place.end = place.expert < tensors.experts ? tensors.offsets[place.expert + 1] : place.end;
   }
-  const std::int64_t down = first_tile[low + 1] - first_tile[low];
-  const std::int64_t own = tile - first_tile[low] * across;
-  const std::int64_t band = own / (kBand * across);
-  const std::int64_t in_band = min(static_cast<std::int64_t>(kBand), down - band * kBand);
-  const std::int64_t rest = own - band * kBand * across;
-  const std::int64_t row = tensors.offsets[low] + (band * kBand + rest % in_band) * kTile;
-  return {low, row, rest / in_band * kTile,
-          static_cast<int>(min(static_cast<std::int64_t>(kTile), tensors.offsets[low + 1] - row))};
+  return false;
 }
 
-template <typename T, bool kByColumns>
-__global__ void __launch_bounds__(kThreads, kBlocks) multiply_experts(Product tensors, bool aligned_x, bool aligned_w) {
+template <typename T, bool kByColumns, bool kLarge>
+__global__ void __launch_bounds__(Tile<kLarge>::kThreads, Tile<kLarge>::kBlocks)
+    multiply_experts(Product tensors, bool aligned_x, bool aligned_w) {
+  using Own = Tile<kLarge>;
+  constexpr int kDepth = Own::kDepth;
+  constexpr int kDown = Own::kDown;
+  constexpr int kAcross = Own::kAcross;
+  constexpr int kParts = kDepth / 16;
+  // 16 bytes of a line: of x, and of the weight, whose lines are columns or rows.
+  constexpr int kLeftChunks = kDepth / kWide;
+  constexpr int kRightChunks = (kByColumns ? kDepth : Own::kColumns) / kWide;
+  // What a thread copies in each step, and how many lines lie between.
+  constexpr int kLeftEach = Own::kLeft / kWide / Own::kThreads;
+  constexpr int kRightEach = Own::kColumns * kDepth / kWide / Own::kThreads;
+  constexpr int kLeftBetween = Own::kThreads / kLeftChunks;
+  constexpr int kRightBetween = Own::kThreads / kRightChunks;
+  static_assert(kLeftBetween % 8 == 0 && kRightBetween % 8 == 0 && kParts % 2 == 0);
   extern __shared__ uint4 shared[];
-  __shared__ std::int32_t first_tile[kMostExperts + 1];
-  T* const parts = reinterpret_cast<T*>(shared);
+  T* const steps_of = reinterpret_cast<T*>(shared);
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
-  const int down = warp / kWarpsAcross * kDown * 16;
-  const int across = warp % kWarpsAcross * kAcross * 8;
-  const std::int64_t tiles_across = (tensors.columns + kTile - 1) / kTile;
+  const int down = warp / Own::kWarpsAcross * kDown * 16;
+  const int across = warp % Own::kWarpsAcross * kAcross * 8;
+  const int left_line = threadIdx.x / kLeftChunks;
+  const int left_element = threadIdx.x % kLeftChunks * kWide;
+  const int left_to = place_of_chunk<kLeftChunks>(left_line, threadIdx.x % kLeftChunks);
+  const int right_line = threadIdx.x / kRightChunks;
+  const int right_element = threadIdx.x % kRightChunks * kWide;
+  const int right_to = Own::kLeft + place_of_chunk<kRightChunks>(right_line, threadIdx.x % kRightChunks);
+  const std::int64_t tiles_across = (tensors.columns + Own::kColumns - 1) / Own::kColumns;
   const std::int64_t steps = (tensors.depth + kDepth - 1) / kDepth;
   const bool aligned_out = tensors.columns % kWide == 0;
-  if (warp == 0) {
-    find_tiles(first_tile, tensors);
-  }
-  __syncthreads();
-  const std::int64_t tiles = first_tile[tensors.experts] * tiles_across;
-  // What this thread copies in each step: 16 bytes of two rows of x, and two of the weight.
-  constexpr int kRowChunks = kDepth / kWide;
-  constexpr int kColumnChunks = kTile / kWide;
-  const int own_row = threadIdx.x / kRowChunks;
-  const int own_chunk = threadIdx.x % kRowChunks;
-  for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    const Place place = place_of(tile, first_tile, tiles_across, tensors);
-    const T* const weight = static_cast<const T*>(tensors.weights) + place.expert * tensors.expert_stride;
-    const T* rows[2];
+  Place place = {0, 0, tensors.offsets[0], tensors.offsets[1]};
+  for (std::int64_t tile = blockIdx.x; find_expert<Own::kRows>(place, tile / tiles_across, tensors);
+       tile += gridDim.x) {
+    const std::int64_t tiles_down = (place.end - place.begin + Own::kRows - 1) / Own::kRows;
+    const std::int64_t own = tile - place.first * tiles_across;
+    const std::int64_t band = own / (kBand * tiles_across) * kBand;
+    const std::int64_t height = min(static_cast<std::int64_t>(kBand), tiles_down - band);
+    const std::int64_t in_band = own - band * tiles_across;
+    const std::int64_t first_row = place.begin + (band + in_band % height) * Own::kRows;
+    const std::int64_t first_column = in_band / height * Own::kColumns;
+    const int rows = static_cast<int>(min(static_cast<std::int64_t>(Own::kRows), place.end - first_row));
+
+    const T* from_x[kLeftEach];
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int row = min(own_row + i * (kTile / 2), place.rows - 1);
-      const std::int64_t source = tensors.sources ? tensors.sources[place.row + row] : place.row + row;
-      rows[i] = static_cast<const T*>(tensors.x) + source * tensors.x_stride;
+    for (int i = 0; i < kLeftEach; ++i) {
+      const std::int64_t row = first_row + min(left_line + i * kLeftBetween, rows - 1);
+      const std::int64_t source = tensors.sources ? tensors.sources[row] : row;
+      from_x[i] = static_cast<const T*>(tensors.x) + source * tensors.x_stride + left_element;
     }
-    const auto copy_step = [&](std::int64_t step) {
-      T* const left = parts + step % kSteps * 2 * kPart;
-      T* const right = left + kPart;
-      const std::int64_t k = step * kDepth + own_chunk * kWide;
+    const std::int64_t line = right_line + (kByColumns ? first_column : 0);
+    const std::int64_t element = right_element + (kByColumns ? 0 : first_column);
+    const T* from_w = static_cast<const T*>(tensors.weights) + place.expert * tensors.expert_stride +
+                      line * tensors.weight_stride + element;
+    std::int64_t x_left = tensors.depth - left_element;
+    std::int64_t lines_left = (kByColumns ? tensors.columns : tensors.depth) - line;
+    std::int64_t w_left = (kByColumns ? tensors.depth : tensors.columns) - element;
+    std::int64_t next_step = 0;
+    const auto copy_next = [&](int stage) {
+      T* const to = steps_of + stage * Own::kStep;
+      if (next_step < steps) {
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int row = own_row + i * (kTile / 2);
-        const std::int64_t count = row < place.rows ? tensors.depth - k : 0;
-        copy(left + place_in_rows(row, own_chunk), count > 0 ? rows[i] + k : rows[i], count, aligned_x);
-        if constexpr (kByColumns) {
-          const std::int64_t there = place.column + row < tensors.columns ? tensors.depth - k : 0;
-          copy(right + place_in_rows(row, own_chunk),
-               there > 0 ? weight + (place.column + row) * tensors.weight_stride + k : weight, there, aligned_w);
-        } else {
-          const int of_step = threadIdx.x / kColumnChunks + i * (kDepth / 2);
-          const int chunk = threadIdx.x % kColumnChunks;
-          const std::int64_t column = place.column + chunk * kWide;
-          const std::int64_t there = step * kDepth + of_step < tensors.depth ? tensors.columns - column : 0;
-          copy(right + place_in_columns(of_step, chunk),
-               there > 0 ? weight + (step * kDepth + of_step) * tensors.weight_stride + column : weight, there,
+        for (int i = 0; i < kLeftEach; ++i) {
+          // Nothing depends on what lies in rows that the expert does not have.
+          if (left_line + i * kLeftBetween < rows) {
+            copy(to + left_to + i * kLeftBetween * kDepth, from_x[i], x_left, aligned_x);
+          }
+          from_x[i] += kDepth;
+        }
+#pragma unroll
+        for (int i = 0; i < kRightEach; ++i) {
+          copy(to + right_to + i * kRightBetween * kRightChunks * kWide,
+               from_w + i * kRightBetween * tensors.weight_stride, i * kRightBetween < lines_left ? w_left : 0,
                aligned_w);
+        }
+        x_left -= kDepth;
+        if constexpr (kByColumns) {
+          from_w += kDepth;
+          w_left -= kDepth;
+        } else {
+          from_w += kDepth * tensors.weight_stride;
+          lines_left -= kDepth;
+        }
+      }
+      ++next_step;
+      asm volatile("cp.async.commit_group;" ::: "memory");
+    };
+
+    // Fragments of rows that the expert does not have are left out.
+    const int live = (rows - down + 15) / 16;
+    // What a warp multiplies next, and what it multiplies now.
+    unsigned from_left[2][kDown][4];
+    unsigned from_right[2][kAcross / 2][4];
+    const auto load_part = [&](int stage, int part) {
+      const T* const left = steps_of + stage * Own::kStep;
+      const T* const right = left + Own::kLeft;
+#pragma unroll
+      for (int i = 0; i < kDown; ++i) {
+        if (kLarge || i < live) {
+          load<false>(from_left[part % 2][i],
+                      left + place_of_chunk<kLeftChunks>(down + i * 16 + lane % 16, part * 2 + lane / 16));
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < kAcross / 2; ++j) {
+        const int column = across + j * 16;
+        if constexpr (kByColumns) {
+          load<false>(from_right[part % 2][j], right + place_of_chunk<kRightChunks>(column + lane % 8 + lane / 16 * 8,
+                                                                                    part * 2 + lane / 8 % 2));
+        } else {
+          load<true>(from_right[part % 2][j],
+                     right + place_of_chunk<kRightChunks>(part * 16 + lane % 16, column / 8 + lane / 16));
         }
       }
     };
-    const auto end_of_group = [] { asm volatile("cp.async.commit_group;" ::: "memory"); };
-    // Fragments of rows that the expert does not have are left out.
-    const int live = (place.rows - down + 15) / 16;
     float sums[kDown][kAcross][4] = {};
-    for (int step = 0; step < kSteps - 1; ++step) {
-      if (step < steps) {
-        copy_step(step);
-      }
-      end_of_group();
-    }
-    for (std::int64_t step = 0; step < steps; ++step) {
-      asm volatile("cp.async.wait_group %0;" ::"n"(kSteps - 2) : "memory");
-      __syncthreads();
-      if (step + kSteps - 1 < steps) {
-        copy_step(step + kSteps - 1);
-      }
-      end_of_group();
-      const T* const left = parts + step % kSteps * 2 * kPart;
-      const T* const right = left + kPart;
+    const auto multiply_row = [&](int part, int i) {
 #pragma unroll
-      for (int k = 0; k < kDepth; k += 16) {
-        unsigned from_right[kAcross / 2][4];
-#pragma unroll
-        for (int j = 0; j < kAcross / 2; ++j) {
-          const int column = across + j * 16;
-          if constexpr (kByColumns) {
-            load<false>(from_right[j], right + place_in_rows(column + lane % 8 + lane / 16 * 8, k / 8 + lane / 8 % 2));
-          } else {
-            load<true>(from_right[j], right + place_in_columns(k + lane % 16, column / 8 + lane / 16));
-          }
-        }
+      for (int j = 0; j < kAcross; ++j) {
+        const unsigned* const both = from_right[part % 2][j / 2] + j % 2 * 2;
+        multiply_fragment<T>(sums[i][j], from_left[part % 2][i], both[0], both[1]);
+      }
+    };
+    const auto multiply_part = [&](int part) {
+      if (live >= kDown) {
 #pragma unroll
         for (int i = 0; i < kDown; ++i) {
-          if (i < live) {
-            unsigned from_left[4];
-            load<false>(from_left, left + place_in_rows(down + i * 16 + lane % 16, k / 8 + lane / 16));
+          multiply_row(part, i);
+        }
+      } else {
 #pragma unroll
-            for (int j = 0; j < kAcross; ++j) {
-              const unsigned* const both = from_right[j / 2] + j % 2 * 2;
-              multiply_fragment<T>(sums[i][j], from_left, both[0], both[1]);
-            }
+        for (int i = 0; i < kDown - 1; ++i) {
+          if (i < live) {
+            multiply_row(part, i);
           }
         }
+      }
+    };
+
+#pragma unroll 1
+    for (int stage = 0; stage < Own::kSteps - 1; ++stage) {
+      copy_next(stage);
+    }
+    asm volatile("cp.async.wait_group %0;" ::"n"(Own::kSteps - 2) : "memory");
+    __syncthreads();
+    load_part(0, 0);
+    int stage = 0;
+    int free_stage = Own::kSteps - 1;
+#pragma unroll 1
+    for (std::int64_t step = 0; step < steps; ++step) {
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        if (part == kParts - 1) {
+          // The next step is there, and all warps have loaded what they need of this one: its place is free.
+          asm volatile("cp.async.wait_group %0;" ::"n"(Own::kSteps - 2) : "memory");
+          __syncthreads();
+          free_stage = stage;
+          stage = stage + 1 < Own::kSteps ? stage + 1 : 0;
+        }
+        load_part(stage, (part + 1) % kParts);
+        if (part == 0) {
+          copy_next(free_stage);
+        }
+        multiply_part(part);
       }
     }
     // The result goes through shared memory, so that rows are stored 16 bytes at a time.
@@ -251,17 +303,19 @@ __global__ void __launch_bounds__(kThreads, kBlocks) multiply_experts(Product te
       for (int j = 0; j < kAcross; ++j) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          T* const to = parts + (down + i * 16 + half * 8 + lane / 4) * kPitch + across + j * 8 + lane % 4 * 2;
+          T* const to =
+              steps_of + (down + i * 16 + half * 8 + lane / 4) * Own::kPitch + across + j * 8 + lane % 4 * 2;
           to[0] = T(sums[i][j][half * 2]);
           to[1] = T(sums[i][j][half * 2 + 1]);
         }
       }
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < place.rows * kColumnChunks; i += kThreads) {
-      const T* const from = parts + i / kColumnChunks * kPitch + i % kColumnChunks * kWide;
-      const std::int64_t column = place.column + i % kColumnChunks * kWide;
-      T* const to = static_cast<T*>(tensors.out) + (place.row + i / kColumnChunks) * tensors.columns + column;
+    constexpr int kChunks = Own::kColumns / kWide;
+    for (int i = threadIdx.x; i < rows * kChunks; i += Own::kThreads) {
+      const T* const from = steps_of + i / kChunks * Own::kPitch + i % kChunks * kWide;
+      const std::int64_t column = first_column + i % kChunks * kWide;
+      T* const to = static_cast<T*>(tensors.out) + (first_row + i / kChunks) * tensors.columns + column;
       if (aligned_out && column < tensors.columns) {
         *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
       } else {
@@ -274,32 +328,44 @@ __global__ void __launch_bounds__(kThreads, kBlocks) multiply_experts(Product te
   }
 }
 
-template <typename T, bool kByColumns>
-int launch(const Product& tensors, cudaStream_t stream) {
+template <bool kLarge>
+std::int64_t most_tiles(const Product& tensors) {
+  // Each expert may have one that is not full.
+  return (tensors.rows / Tile<kLarge>::kRows + std::min(tensors.rows, tensors.experts)) *
+         ((tensors.columns + Tile<kLarge>::kColumns - 1) / Tile<kLarge>::kColumns);
+}
+
+template <typename T, bool kByColumns, bool kLarge>
+int launch(const Product& tensors, int processors, cudaStream_t stream) {
+  using Own = Tile<kLarge>;
   const auto are_wide = [](auto... counts) { return ((counts | ...) % kWide) == 0; };
   const auto is_aligned = [](const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; };
   const bool aligned_x = is_aligned(tensors.x) && are_wide(tensors.x_stride, tensors.depth);
   const bool aligned_w = is_aligned(tensors.weights) && are_wide(tensors.weight_stride, tensors.expert_stride,
                                                                  kByColumns ? tensors.depth : tensors.columns);
-  int device = 0;
-  int processors = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-  const auto kernel = multiply_experts<T, kByColumns>;
-  if (const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared)) {
+  const auto kernel = multiply_experts<T, kByColumns, kLarge>;
+  if (const cudaError_t error =
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Own::kShared)) {
     return error;
   }
-  // How many tiles there are at most: each expert may have one that is not full.
-  const std::int64_t tiles = (tensors.rows / kTile + std::min(tensors.rows, tensors.experts)) *
-                             ((tensors.columns + kTile - 1) / kTile);
-  const std::int64_t blocks = std::min<std::int64_t>(tiles, processors * kBlocks);
-  kernel<<<static_cast<unsigned>(blocks), kThreads, kShared, stream>>>(tensors, aligned_x, aligned_w);
+  const std::int64_t blocks = std::min<std::int64_t>(most_tiles<kLarge>(tensors), processors * Own::kBlocks);
+  kernel<<<static_cast<unsigned>(blocks), Own::kThreads, Own::kShared, stream>>>(tensors, aligned_x, aligned_w);
   return cudaGetLastError();
 }
 
 template <typename T>
 int multiply_as(const Product& tensors, cudaStream_t stream) {
-  return tensors.by_columns ? launch<T, true>(tensors, stream) : launch<T, false>(tensors, stream);
+  int device = 0;
+  int processors = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  const bool large = tensors.rows > kFewRows * tensors.experts && 2 * most_tiles<true>(tensors) >= processors;
+  if (tensors.by_columns) {
+    return large ? launch<T, true, true>(tensors, processors, stream)
+                 : launch<T, true, false>(tensors, processors, stream);
+  }
+  return large ? launch<T, false, true>(tensors, processors, stream)
+               : launch<T, false, false>(tensors, processors, stream);
 }
 
 }  // namespace

@@ -114,11 +114,21 @@ def test_product(groups, dtype, by_columns):
             verify(kernel.grouped_product, loop, given, terms=depth, magnitude=product_terms)
 
 
+@pytest.mark.parametrize("by_columns", [False, True], ids=["by rows", "by columns"])
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
-def test_product_of_many_tiles(dtype):
-    # More tiles than a GPU has multiprocessors, in two bands of them.
-    given = given_product((2100, 0, 900), 96, 1100, dtype, tokens=64)
-    verify(kernel.grouped_product, loop, given, terms=96, magnitude=product_terms)
+def test_product_of_many_tiles(dtype, by_columns):
+    # More tiles than a GPU has multiprocessors, in two bands of them; and so many rows that tiles are large.
+    for groups, tokens in (((2100, 0, 900), 64), ((0, 5000, 1, 0, 129), None)):
+        for depth, columns in ((96, 1100), (33, 1027), (200, 1024), (1, 1030)):
+            given = given_product(groups, depth, columns, dtype, by_columns, tokens)
+            verify(kernel.grouped_product, loop, given, terms=depth, magnitude=product_terms)
+
+
+@pytest.mark.parametrize("by_columns", [False, True], ids=["by rows", "by columns"])
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+def test_product_of_many_experts(dtype, by_columns):
+    given = given_product([8, 0, 70] * 40, 136, 72, dtype, by_columns, tokens=9)
+    verify(kernel.grouped_product, loop, given, terms=136, magnitude=product_terms)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
