@@ -47,15 +47,15 @@ constexpr std::int64_t kFewRows = 32;
 
 __device__ unsigned address_of(const void* shared) { return static_cast<unsigned>(__cvta_generic_to_shared(shared)); }
 
-// 16 bytes to shared memory: `count` elements (0 to 8) and zeros. Aligned, there are 8 or none, and they come later.
+// 16 bytes to shared memory, which come later: zeros unless `is_there`.
+__device__ void copy_later(unsigned to, const void* from, bool is_there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(is_there ? 16 : 0)
+               : "memory");
+}
+
+// The same for what is not aligned, at once: `count` elements (0 to 8, or outside of that) and zeros.
 template <typename T>
-__device__ void copy(T* to, const T* from, std::int64_t count, bool aligned) {
-  if (aligned) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address_of(to)), "l"(from),
-                 "r"(count > 0 ? 16 : 0)
-                 : "memory");
-    return;
-  }
+__device__ void copy_now(T* to, const T* from, std::int64_t count) {
   alignas(16) T part[kWide];
 #pragma unroll
   for (int i = 0; i < kWide; ++i) {
@@ -129,7 +129,7 @@ __device__ bool find_expert(Place& place, std::int64_t row_of_tiles, const Produ
 
 template <typename T, bool kByColumns, bool kLarge>
 __global__ void __launch_bounds__(Tile<kLarge>::kThreads, Tile<kLarge>::kBlocks)
-    multiply_experts(Product tensors, bool aligned_x, bool aligned_w) {
+    multiply_experts(Product tensors, bool aligned) {
   using Own = Tile<kLarge>;
   constexpr int kDepth = Own::kDepth;
   constexpr int kDown = Own::kDown;
@@ -189,19 +189,35 @@ __global__ void __launch_bounds__(Tile<kLarge>::kThreads, Tile<kLarge>::kBlocks)
     const auto copy_next = [&](int stage) {
       T* const to = steps_of + stage * Own::kStep;
       if (next_step < steps) {
+// One branch for all copies: each more would keep the compiler from placing them among the products.
+        if (aligned) {
+          const unsigned left = address_of(to + left_to);
+          const unsigned right = address_of(to + right_to);
 #pragma unroll
-        for (int i = 0; i < kLeftEach; ++i) {
-          // Nothing depends on what lies in rows that the expert does not have.
-          if (left_line + i * kLeftBetween < rows) {
-            copy(to + left_to + i * kLeftBetween * kDepth, from_x[i], x_left, aligned_x);
+          for (int i = 0; i < kLeftEach; ++i) {
+            copy_later(left + i * kLeftBetween * kDepth * 2, from_x[i],
+                       left_line + i * kLeftBetween < rows && x_left > 0);
           }
-          from_x[i] += kDepth;
+#pragma unroll
+          for (int i = 0; i < kRightEach; ++i) {
+            copy_later(right + i * kRightBetween * kRightChunks * 16, from_w + i * kRightBetween * tensors.weight_stride,
+                       i * kRightBetween < lines_left && w_left > 0);
+          }
+        } else {
+#pragma unroll
+          for (int i = 0; i < kLeftEach; ++i) {
+            copy_now(to + left_to + i * kLeftBetween * kDepth, from_x[i],
+                     left_line + i * kLeftBetween < rows ? x_left : 0);
+          }
+#pragma unroll 1
+          for (int i = 0; i < kRightEach; ++i) {
+            copy_now(to + right_to + i * kRightBetween * kRightChunks * kWide,
+                     from_w + i * kRightBetween * tensors.weight_stride, i * kRightBetween < lines_left ? w_left : 0);
+          }
         }
 #pragma unroll
-        for (int i = 0; i < kRightEach; ++i) {
-          copy(to + right_to + i * kRightBetween * kRightChunks * kWide,
-               from_w + i * kRightBetween * tensors.weight_stride, i * kRightBetween < lines_left ? w_left : 0,
-               aligned_w);
+        for (int i = 0; i < kLeftEach; ++i) {
+          from_x[i] += kDepth;
         }
         x_left -= kDepth;
         if constexpr (kByColumns) {
@@ -251,22 +267,6 @@ __global__ void __launch_bounds__(Tile<kLarge>::kThreads, Tile<kLarge>::kBlocks)
         multiply_fragment<T>(sums[i][j], from_left[part % 2][i], both[0], both[1]);
       }
     };
-    const auto multiply_part = [&](int part) {
-      if (live >= kDown) {
-#pragma unroll
-        for (int i = 0; i < kDown; ++i) {
-          multiply_row(part, i);
-        }
-      } else {
-#pragma unroll
-        for (int i = 0; i < kDown - 1; ++i) {
-          if (i < live) {
-            multiply_row(part, i);
-          }
-        }
-      }
-    };
-
 #pragma unroll 1
     for (int stage = 0; stage < Own::kSteps - 1; ++stage) {
       copy_next(stage);
@@ -274,25 +274,38 @@ __global__ void __launch_bounds__(Tile<kLarge>::kThreads, Tile<kLarge>::kBlocks)
     asm volatile("cp.async.wait_group %0;" ::"n"(Own::kSteps - 2) : "memory");
     __syncthreads();
     load_part(0, 0);
-    int stage = 0;
-    int free_stage = Own::kSteps - 1;
+    const auto multiply_steps = [&](auto whole) {
+      int stage = 0;
+      int free_stage = Own::kSteps - 1;
 #pragma unroll 1
-    for (std::int64_t step = 0; step < steps; ++step) {
+      for (std::int64_t step = 0; step < steps; ++step) {
 #pragma unroll
-      for (int part = 0; part < kParts; ++part) {
-        if (part == kParts - 1) {
-          // The next step is there, and all warps have loaded what they need of this one: its place is free.
-          asm volatile("cp.async.wait_group %0;" ::"n"(Own::kSteps - 2) : "memory");
-          __syncthreads();
-          free_stage = stage;
-          stage = stage + 1 < Own::kSteps ? stage + 1 : 0;
+        for (int part = 0; part < kParts; ++part) {
+          if (part == kParts - 1) {
+            // The next step is there, and all warps have loaded what they need of this one: its place is free.
+            asm volatile("cp.async.wait_group %0;" ::"n"(Own::kSteps - 2) : "memory");
+            __syncthreads();
+            free_stage = stage;
+            stage = stage + 1 < Own::kSteps ? stage + 1 : 0;
+          }
+          load_part(stage, (part + 1) % kParts);
+          if (part == 0) {
+            copy_next(free_stage);
+          }
+#pragma unroll
+          for (int i = 0; i < kDown; ++i) {
+            if (decltype(whole)::value || i < live) {
+              multiply_row(part, i);
+            }
+          }
         }
-        load_part(stage, (part + 1) % kParts);
-        if (part == 0) {
-          copy_next(free_stage);
-        }
-        multiply_part(part);
       }
+    };
+    // A loop without branches for tiles that are full: that is the same for all warps, which wait for each other.
+    if (kLarge && rows == Own::kRows) {
+      multiply_steps(std::true_type());
+    } else {
+      multiply_steps(std::false_type());
     }
     // The result goes through shared memory, so that rows are stored 16 bytes at a time.
     asm volatile("cp.async.wait_group 0;" ::: "memory");
@@ -349,7 +362,7 @@ int launch(const Product& tensors, int processors, cudaStream_t stream) {
     return error;
   }
   const std::int64_t blocks = std::min<std::int64_t>(most_tiles<kLarge>(tensors), processors * Own::kBlocks);
-  kernel<<<static_cast<unsigned>(blocks), Own::kThreads, Own::kShared, stream>>>(tensors, aligned_x, aligned_w);
+  kernel<<<static_cast<unsigned>(blocks), Own::kThreads, Own::kShared, stream>>>(tensors, aligned_x && aligned_w);
   return cudaGetLastError();
 }
 
