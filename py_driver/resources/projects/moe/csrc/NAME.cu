@@ -64,8 +64,8 @@ __device__ void copy_now(T* to, const T* from, std::int64_t count) {
   *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(part);
 }
 
-// Where chunk `chunk` of a line lies, in lines of kChunks of 16 bytes. Bits are exchanged such that the eight chunks that
-// are read at the same time lie in different banks: those of lines beside each other.
+// Where a chunk of a line lies, in lines of kChunks of 16 bytes. Bits are exchanged such that the eight chunks that are
+// read at the same time lie in different banks: those of lines beside each other.
 template <int kChunks>
 __device__ int place_of_chunk(int line, int chunk) {
   return (line * kChunks + (chunk ^ (kChunks == 4 ? line / 2 % 4 : line % 8))) * kWide;
@@ -200,7 +200,8 @@ __global__ void __launch_bounds__(Tile<kLarge>::kThreads, Tile<kLarge>::kBlocks)
           }
 #pragma unroll
           for (int i = 0; i < kRightEach; ++i) {
-            copy_later(right + i * kRightBetween * kRightChunks * 16, from_w + i * kRightBetween * tensors.weight_stride,
+            copy_later(right + i * kRightBetween * kRightChunks * 16,
+                       from_w + i * kRightBetween * tensors.weight_stride,
                        i * kRightBetween < lines_left && w_left > 0);
           }
         } else {
