@@ -100,17 +100,6 @@ int run_as(const Run& run, const void* a, const void* b, Columns columns) {
   }
 }
 
-// 0 if the GPU is no Hopper.
-int hopper_processors() {
-  int device = 0;
-  int major = 0;
-  int processors = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-  return major == 9 ? processors : 0;
-}
-
 }  // namespace
 
 std::int64_t scratch_on_hopper(const void* a, const void* b, const Sizes& sizes) {

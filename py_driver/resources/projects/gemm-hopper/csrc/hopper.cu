@@ -105,17 +105,6 @@ int run_as(const Run& run, const void* a, const void* b, Columns columns) {
   }
 }
 
-// 0 if the GPU is no Hopper.
-int hopper_processors() {
-  int device = 0;
-  int major = 0;
-  int processors = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-  return major == 9 ? processors : 0;
-}
-
 int run_planned(const Plan& plan, Type type, void* out, const void* a, const void* b, const Sizes& sizes, void* scratch,
                 int processors, void* stream) {
   const Run run = {sizes,

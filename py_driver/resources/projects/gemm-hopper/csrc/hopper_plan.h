@@ -2,6 +2,8 @@
 // How a product is made on a Hopper GPU: see `plan_for`.
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include <algorithm>
 #include <cstdint>
 
@@ -70,6 +72,17 @@ inline Plan plan_for(std::int64_t size, const Sizes& sizes, int processors, bool
     }
   }
   return best;
+}
+
+// The multiprocessors of the current GPU, 0 if it is no Hopper.
+inline int hopper_processors() {
+  int device = 0;
+  int major = 0;
+  int processors = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  return major == 9 ? processors : 0;
 }
 [% endraw %]
 
