@@ -7,21 +7,17 @@ extension module is loaded by itself, and without the packages that it lies in: 
 from __future__ import annotations
 
 import hashlib
-import signal
-import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from py_driver.building.installed_torch import fits, importable_torch
+from py_driver.building.loader import loading
 from py_driver.errors import Code, error
 from py_driver.matrix.installed_python import find_interpreter, version_of
-from py_driver.matrix.library_symbols import DRIVER
 from py_driver.output import counted
 from py_driver.plan.metadata import METADATA
-from py_driver.resources import resource
 from py_driver.system.cache import cache_root, storage_errors
-from py_driver.system.environment import curated
 from py_driver.system.venv import made
 
 if TYPE_CHECKING:
@@ -29,35 +25,14 @@ if TYPE_CHECKING:
 
     from py_driver.building.build import Built
     from py_driver.building.installed_torch import Torch
+    from py_driver.building.loader import Loaded
     from py_driver.matrix.pythons import Python
     from py_driver.output import Output
 
 _CPU: Final = "cpu"
 _ABI3: Final = ".abi3.so"
 _SOURCE: Final = ".py"
-_PATIENCE: Final = 300
-"""How many seconds torch and a variant may take to be imported."""
-
-_OTHER_ABI: Final = 78
-_LACKS: Final = 77
-_NO_DRIVER: Final = f"{DRIVER}: cannot open shared object file"
-"""What the loader says on a machine without NVIDIA's driver of a library that calls it."""
-
 _FREE_THREADED: Final = "t"
-_WHAT: Final = "what():"
-_THROWN_IN: Final = ("Exception raised from", "frame #")
-
-
-class _Loaded(NamedTuple):
-    """What became of loading a variant.
-
-    Attributes:
-        wrong: what failed; empty if nothing did.
-        lacks: why its Python package was not imported, or nothing at all; empty if it was.
-    """
-
-    wrong: str = ""
-    lacks: str = ""
 
 
 def torches_here() -> list[Torch]:
@@ -96,29 +71,36 @@ def check_loads(
     further = dict.fromkeys([*interpreters, *_of_versions(pythons)])
     found = [*_torches(further), *torches()]
     rest: list[Built] = []
+    of_torch: dict[Torch, list[tuple[Built, Path, Path]]] = {}
     for built, extension, mark in new:
         torch = next((torch for torch in found if _fits(torch, built)), None)
-        loaded = None
-        if torch is not None:
-            with output.task(f"loading {built.variant.name} in torch {torch.version} ({torch.backend})") as task:
-                loaded = _load(built, extension, torch)
-                task.done("failed" if loaded.wrong else loaded.lacks or "done")
-            if loaded.wrong:
-                message = f"{built.variant.name} cannot be loaded in torch {torch.version}: {loaded.wrong}"
-                stays = f"it stays in {built.path}; do not publish it"
-                raise error(Code.LOAD_FAILED, message, help=help or stays)
-        if loaded is None:
+        if torch is None:
             rest.append(built)
-            continue
-        with storage_errors(mark):
-            mark.parent.mkdir(parents=True, exist_ok=True)
-            mark.touch()
+        else:
+            of_torch.setdefault(torch, []).append((built, extension, mark))
+    for torch, loadable in of_torch.items():
+        with loading(torch, [_arguments(built, extension) for built, extension, _ in loadable]) as results:
+            for built, _, mark in loadable:
+                _wait(built, torch, results, output, help)
+                with storage_errors(mark):
+                    mark.parent.mkdir(parents=True, exist_ok=True)
+                    mark.touch()
     if rest:
         of_setup, of_python = rest[0].variant.module, any(built.variant.python for built in rest)
         lacking = "their Python with a matching torch" if of_python else "a matching torch"
         advice = "" if of_setup or of_python else "; `driver demo` loads one"
         number = counted(len(rest), "module" if of_setup else "variant")
         output.say(f"{number} not loaded here for lack of {lacking}{advice}")
+
+
+def _wait(built: Built, torch: Torch, results: Iterator[Loaded], output: Output, advice: str) -> None:
+    """Wait until a variant is loaded; LOAD_FAILED, with this help, if that fails."""
+    with output.task(f"loading {built.variant.name} in torch {torch.version} ({torch.backend})") as task:
+        loaded = next(results)
+        task.done("failed" if loaded.wrong else loaded.lacks or "done")
+    if loaded.wrong:
+        message = f"{built.variant.name} cannot be loaded in torch {torch.version}: {loaded.wrong}"
+        raise error(Code.LOAD_FAILED, message, help=advice or f"it stays in {built.path}; do not publish it")
 
 
 def _extensions(built: Built) -> Iterator[tuple[Path, Path]]:
@@ -170,47 +152,12 @@ def _fits(torch: Torch, built: Built) -> bool:
     return fits(replace(torch, backend=_CPU) if configuration.backend == _CPU else torch, configuration)
 
 
-def _load(built: Built, extension: Path, torch: Torch) -> _Loaded:
-    """Load a variant in a process of its own: a module; or its library, and the Python package if it is for the CPU.
+def _arguments(built: Built, extension: Path) -> list[str]:
+    """How `resources/load.py` loads a variant: a module; or its library, and the Python package if it is for the CPU.
 
     A package that depends on other kernels is imported by the `kernels` client alone.
     """
     configuration = built.variant.configuration
     alone = configuration.family == _CPU and not built.variant.metadata.get("kernel-depends")
     part = "module" if built.variant.module else "package" if alone else "library"
-    command = [torch.python, "-c", resource("load.py"), str(extension.absolute()), part, configuration.abi or ""]
-    command += filter(None, [built.variant.module])
-    environment = curated(extra={"PYTHONDONTWRITEBYTECODE": "1", "LD_BIND_NOW": "1", "HF_HUB_OFFLINE": "1"})
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            cwd="/",
-            env=environment,
-            timeout=_PATIENCE,
-        )
-    except subprocess.TimeoutExpired:
-        return _Loaded(wrong=f"it takes more than {_PATIENCE} s")
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
-    if done.returncode == -signal.SIGILL:
-        return _Loaded(lacks="it has instructions that this machine's CPU lacks")
-    if done.returncode in {_LACKS, _OTHER_ABI}:
-        return _Loaded(lacks=lines[-1] if lines else "not loaded")
-    if done.returncode > 0 and lines and _NO_DRIVER in lines[-1]:
-        return _Loaded(lacks=f"it needs {DRIVER} of NVIDIA's driver, which is not there")
-    if done.returncode < 0:
-        died = f"the process died with {signal.Signals(-done.returncode).name}"
-        return _Loaded(wrong="; ".join([died, *_thrown(lines)]))
-    return _Loaded(wrong=lines[-1] if lines else f"exit code {done.returncode}") if done.returncode else _Loaded()
-
-
-def _thrown(lines: Sequence[str]) -> list[str]:
-    """What the exception says that ended a process, without where in torch it was thrown."""
-    start = next((number for number, line in enumerate(lines) if line.lstrip().startswith(_WHAT)), len(lines))
-    texts = [line.strip().removeprefix(_WHAT).strip() for line in lines[start:]]
-    end = next((number for number, text in enumerate(texts) if text.startswith(_THROWN_IN)), len(texts))
-    return texts[:end]
+    return [str(extension.absolute()), part, configuration.abi or "", *filter(None, [built.variant.module])]

@@ -1,8 +1,12 @@
-"""Loads a variant: its library, then its Python package. Runs in a Python that has torch and nothing of the driver.
+"""Loads variants, each in a process of its own. Runs in a Python that has torch and nothing of the driver.
 
-Arguments: the library; `package` or `library`; the C++ ABI of the variant, or nothing. For an extension module of a
-setup.py: its file; `module`; the ABI; its dotted name. The exit code is 77 if the package or the module needs a module
-that is not there, and 78 if torch has the other ABI; else that of Python.
+torch is imported once, and the process is forked for each variant. The argument is the number of seconds that torch,
+and each variant, may take. stdin has a JSON list with an entry for each variant: the library; `package` or `library`;
+the C++ ABI, or an empty text. For an extension module of a setup.py: its file; `module`; the ABI; its dotted name.
+
+stdout has a line of JSON for each variant: the exit code, and the text of stderr. The code is 77 if the package or the
+module needs a missing module, and 78 if torch has the other ABI; it is negative if a signal ended the process, SIGALRM
+after the time.
 """
 
 from __future__ import annotations
@@ -10,13 +14,21 @@ from __future__ import annotations
 import ctypes
 import importlib.machinery
 import importlib.util
+import json
+import os
 import pathlib
+import signal
 import sys
 import sysconfig
+import tempfile
 import types
 from typing import TYPE_CHECKING
 
-import torch
+SECONDS = int(sys.argv[1])
+signal.alarm(SECONDS)
+import torch  # noqa: E402  (it may hang, too)
+
+signal.alarm(0)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,32 +82,49 @@ def inside(package: str) -> Callable[[str], object]:
     return lookup
 
 
-place, what, abi, *names = sys.argv[1:]
-library = pathlib.Path(place)
-identity = library.name.partition(".")[0]
-if abi and (abi == "cxx11") != torch.compiled_with_cxx11_abi():
-    sys.stderr.write("torch has the other C++ ABI\n")
-    sys.exit(78)
-if names:
-    try:
-        load_module(names[0], library)
-    except ModuleNotFoundError as missing:
-        sys.stderr.write(f"it needs `{missing.name}`, which is not there\n")
-        sys.exit(77)
-    sys.exit()
-# Two modules of one library would both register the classes of pybind11: then the package imports it.
-once = what == "package" and ".abi3." not in library.name
-if ".abi3." in library.name and sysconfig.get_config_var("Py_GIL_DISABLED"):  # as a variant's own _ops.py
-    torch.ops.load_library(library)
-elif not once:
-    load(identity, library)
-if what == "package":
-    try:
-        load(f"{identity}_package", library.parent / "__init__.py")
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").startswith(f"{identity}_package"):
-            raise
-        if once and f"{identity}_package.{identity}" not in sys.modules:
-            load(identity, library)
-        sys.stderr.write(f"its library is; its Python package needs `{missing.name}`, which is not there\n")
-        sys.exit(77)
+def load_variant(place: str, what: str, abi: str, *names: str) -> None:
+    """Load a variant, as the head of this file says; `what` is its second word, `names` has the name of a module."""
+    library = pathlib.Path(place)
+    identity = library.name.partition(".")[0]
+    if abi and (abi == "cxx11") != torch.compiled_with_cxx11_abi():
+        sys.stderr.write("torch has the other C++ ABI\n")
+        sys.exit(78)
+    if names:
+        try:
+            load_module(names[0], library)
+        except ModuleNotFoundError as missing:
+            sys.stderr.write(f"it needs `{missing.name}`, which is not there\n")
+            sys.exit(77)
+        return
+    # Two modules of one library would both register the classes of pybind11: then the package imports it.
+    once = what == "package" and ".abi3." not in library.name
+    if ".abi3." in library.name and sysconfig.get_config_var("Py_GIL_DISABLED"):  # as a variant's own _ops.py
+        torch.ops.load_library(library)
+    elif not once:
+        load(identity, library)
+    if what == "package":
+        try:
+            load(f"{identity}_package", library.parent / "__init__.py")
+        except ModuleNotFoundError as missing:
+            if (missing.name or "").startswith(f"{identity}_package"):
+                raise
+            if once and f"{identity}_package.{identity}" not in sys.modules:
+                load(identity, library)
+            sys.stderr.write(f"its library is; its Python package needs `{missing.name}`, which is not there\n")
+            sys.exit(77)
+
+
+for variant in json.load(sys.stdin):
+    with tempfile.TemporaryFile() as err:
+        process = os.fork()
+        if not process:
+            # The process ends as any other: what a library does at its end is part of the check.
+            signal.alarm(SECONDS)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            os.dup2(err.fileno(), 2)
+            load_variant(*variant)
+            sys.exit()
+        status = os.waitpid(process, 0)[1]
+        code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        err.seek(0)
+        print(json.dumps([code, err.read().decode(errors="replace")]), flush=True)  # noqa: T201

@@ -84,6 +84,40 @@ def test_the_same_bytes_are_loaded_in_each_release(tmp_path: Path, torch: Torch)
     assert "in torch 2.15 (cpu): done" in said
 
 
+def test_torch_is_imported_once_for_all_modules(tmp_path: Path, torch: Torch) -> None:
+    imported = tmp_path / "imported"
+    counting = f"open({str(imported)!r}, 'a').write('x')\ndef compiled_with_cxx11_abi():\n    return True\n"
+    write_files(tmp_path / "site", {"torch/__init__.py": counting})
+    text = "import sys\nassert not hasattr(sys, 'loaded')\nsys.loaded = {}\n"
+    said = _said([_built(tmp_path / str(number), text.format(number)) for number in range(3)], torch)
+    assert said.count(": done") == 3
+    assert imported.read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import atexit, os\natexit.register(os._exit, 3)", "exit code 3"),
+        ("print('said')\nimport os, signal\nos.kill(os.getpid(), signal.SIGSEGV)", "the process died with SIGSEGV"),
+        ("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nos.abort()", "the process died with SIGKILL"),
+    ],
+)
+def test_a_module_that_ends_the_process_is_named(tmp_path: Path, torch: Torch, text: str, message: str) -> None:
+    both = [_built(tmp_path / "first", ""), _built(tmp_path / "second", text, "torch215")]
+    said = io.StringIO()
+    second = Torch(python=torch.python, version="2.15", backend="cpu")
+    with pytest.raises(DriverError, match=message):
+        check_loads(both, Output(err=said, environ={}), lambda: [torch, second])
+    assert f"loading {both[0].variant.name} in torch 2.13 (cpu): done" in said.getvalue()
+    assert f"loading {both[1].variant.name} in torch 2.15 (cpu): failed" in said.getvalue()
+
+
+def test_a_torch_that_cannot_be_imported_is_named(tmp_path: Path, torch: Torch) -> None:
+    write_files(tmp_path / "site", {"torch/__init__.py": "raise OSError('libtorch.so: no such file')\n"})
+    with pytest.raises(DriverError, match=r"OSError: libtorch\.so: no such file"):
+        _said([_built(tmp_path, "")], torch)
+
+
 def test_what_has_no_torch_here_is_counted(tmp_path: Path, torch: Torch) -> None:
     built = [_built(tmp_path, "raise ValueError"), _built(tmp_path, "raise ValueError", backend="cu130")]
     other = Torch(python=torch.python, version="2.15", backend="cpu")
