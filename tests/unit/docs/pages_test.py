@@ -169,6 +169,11 @@ def test_no_code_is_broken_across_lines(page: str) -> None:
     assert [line for line in lines if line.count("`") % 2] == []
 
 
+def test_no_code_of_the_news_is_broken_across_lines() -> None:
+    for path in (ROOT / "docs" / "news").glob("*.*.md"):
+        assert [line for line in path.read_text(encoding="utf-8").splitlines() if line.count("`") % 2] == [], path.name
+
+
 def test_the_picture_of_the_readme_shows_what_the_listing_says() -> None:
     [listed] = [body for body in fences(PAGES["docs/how-it-works.md"], "text") if body.startswith("variant ")]
     picture = (ROOT / "docs" / "images" / "shared.svg").read_text(encoding="utf-8")
