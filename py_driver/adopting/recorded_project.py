@@ -55,6 +55,7 @@ def adopted(directory: Path, releases: Releases, output: Output, shown: str) -> 
         records.setdefault(configured.variant.configuration.family, []).append(configured.recording.record)
     records = {family: found for family, found in records.items() if found[0].modules}
     if not records:
+        output.notes(extension.notes)
         message = f"the setup.py of {shown} has no extension module, so there is nothing to compile"
         raise error(
             Code.UNSUPPORTED, message, help="a kernel of Python files needs no setup.py: driver init --template triton"

@@ -24,6 +24,7 @@ from py_driver.plan.plan import Plan, Variant
 from py_driver.plan.projects import SCRIPTS
 from py_driver.recording.recorder import record_project
 from py_driver.recording.unseen_repository import unseen_repository
+from py_driver.recording.variables import unset_note
 from py_driver.reporting.report_page import check_page
 from py_driver.system.cache import cache_root
 from py_driver.system.files import is_file, path_digest
@@ -82,8 +83,11 @@ class Extension:
     def notes(self) -> tuple[Note, ...]:
         """What is worth knowing and no error, each once."""
         asked = [line for part in self.configured for line in part.recording.record.asked]
-        unseen = filter(None, [unseen_repository(self.directory, asked)])
-        return tuple(dict.fromkeys([*unseen, *(note for plan in self.plans for note in plan.notes)]))
+        modules = any(part.recording.record.modules for part in self.configured)
+        found = filter(
+            None, [unseen_repository(self.directory, asked), None if modules else unset_note(self.directory)]
+        )
+        return tuple(dict.fromkeys([*found, *(note for plan in self.plans for note in plan.notes)]))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

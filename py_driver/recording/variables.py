@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from py_driver.errors import Note, Span
 from py_driver.recording.build_requirements import normalized
 from py_driver.recording.build_system import SETUP
 from py_driver.recording.facts import facts
@@ -21,6 +22,9 @@ _NAMED: Final = re.compile(r"""(["'])([A-Z][A-Z0-9_]{2,})\1""")
 _FORCE_BUILD: Final = re.compile(r"""(["'])([A-Z][A-Z0-9_]*_FORCE_BUILD)\1""")
 _OF_CMAKE: Final = re.compile(r"\bENV\{([A-Z][A-Z0-9_]{2,})\}")
 _CMAKE_FILES: Final = ("CMakeLists.txt", "*.cmake", "cmake/**/*.cmake")
+_ASKED: Final = re.compile(r"""\b(?:getenv\(|environ(?:\.get\(|\[))\s*(["'])([A-Za-z][A-Za-z0-9_]+)\1""")
+"""How Python reads a variable: `os.getenv("NAME")`, `os.environ.get("NAME")`, `os.environ["NAME"]`."""
+
 _TIME: Final = re.compile(r"\b(?:datetime|strftime|gmtime|localtime|time\.time(?:_ns)?\(\))")
 """How Python asks for the time; a version may have the date."""
 
@@ -98,6 +102,29 @@ def _portable(text: str) -> str:
 def forced(directory: Path) -> dict[str, str]:
     """The variables by which a project is told not to look for a wheel that somebody has built, sorted."""
     return dict.fromkeys(sorted({name for _, name in _FORCE_BUILD.findall(_text(directory))}), "TRUE")
+
+
+def unset_note(directory: Path, environ: Mapping[str, str] | None = None) -> Note | None:
+    """The note on a setup.py without extension modules, if its environment may be the reason; else None.
+
+    Many a setup.py builds its modules if a variable is set alone: `BUILD_CUDA_EXTENSIONS` for fairscale 0.4.13.
+
+    Args:
+        directory: of the project.
+        environ: the variables; those of the process if None.
+    """
+    environ = os.environ if environ is None else environ
+    script = directory / SETUP
+    if not script.is_file():
+        return None
+    text = script.read_bytes()[:_MOST_BYTES].decode(errors="replace")
+    found = [(name, text.count("\n", 0, match.start()) + 1) for match in _ASKED.finditer(text) for name in [match[2]]]
+    unset = {name: line for name, line in reversed(found) if name not in environ and _may_pass(name)}
+    if not unset:
+        return None
+    names = ", ".join(f"`{name}`" for name in sorted(unset))
+    message = f"{SETUP} has no extension module, and these variables are not set: {names}"
+    return Note(message=message, span=Span(str(script), min(unset.values()), 1))
 
 
 def day(directory: Path, now: float | None = None) -> str:

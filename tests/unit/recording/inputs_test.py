@@ -12,7 +12,7 @@ from py_driver.errors import Code, DriverError
 from py_driver.recording.build_requirements import check, chosen, is_stand_in, normalized
 from py_driver.recording.build_system import LEGACY, BuildSystem, read_build_system
 from py_driver.recording.project_copy import changed, copy, digest, entries, states
-from py_driver.recording.variables import day, forced, passed
+from py_driver.recording.variables import day, forced, passed, unset_note
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -309,3 +309,20 @@ def test_files_that_a_build_changed_are_found(tmp_path: Path) -> None:
     put(tmp_path / "copy", "x.egg-info/PKG-INFO", "3")
     (tmp_path / "copy" / "out").symlink_to("/etc/passwd")
     assert changed(tmp_path / "copy", before, found) == ["made/new", "written"]
+
+
+def test_a_variable_that_may_decide_on_modules_is_named(tmp_path: Path) -> None:
+    text = 'import os\n\nif os.getenv("BUILD_CUDA") == "1" or "X" in os.environ["EXTENSIONS"]:\n    pass\n'
+    put(tmp_path, "setup.py", f"{text}os.environ.get('SECRET_TOKEN')\nprint('NAMED')\n")
+    note = unset_note(tmp_path, {})
+    assert note is not None
+    assert (
+        note.message == "setup.py has no extension module, and these variables are not set: `BUILD_CUDA`, `EXTENSIONS`"
+    )
+    assert note.span.line == 3
+    note = unset_note(tmp_path, {"BUILD_CUDA": "0"})
+    assert note is not None
+    assert "`BUILD_CUDA`" not in note.message
+    assert unset_note(tmp_path, {"BUILD_CUDA": "", "EXTENSIONS": ""}) is None
+    (tmp_path / "setup.py").unlink()
+    assert unset_note(tmp_path, {}) is None
