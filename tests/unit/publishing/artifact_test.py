@@ -253,7 +253,7 @@ _DOCUMENT = variant_manifest(FILES, {})
             (202, {"Location": "http://evil.example/up"}, b""),
             "where a connection is not encrypted",
         ),
-        ("POST blobs/uploads/", (202, {}, b""), "does not say where to upload to"),
+        ("POST blobs/uploads/", (202, {}, b""), "names no address to upload to"),
     ],
 )
 def test_what_a_hostile_registry_answers(
