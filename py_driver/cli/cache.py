@@ -1,4 +1,4 @@
-"""`driver cache`: what lies in the driver's cache, what of it may go, and a remote cache for this user's builds."""
+"""`driver cache`: shows and removes the contents of the driver's cache, and serves a remote cache for this user."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ACTIONS = {
 
 
 def port(text: str) -> int:
-    """A number of a port from the command line."""
+    """A port number from the command line."""
     if not (text.isascii() and text.isdigit() and 0 < int(text[:6]) < 1 << 16):
         raise argparse.ArgumentTypeError(f"`{text}` is not a number from 1 to 65535")
     return int(text)
@@ -81,7 +81,7 @@ def _add_serve(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Show, remove or serve; the exit code.
+    """Show, remove or serve; returns the exit code.
 
     Raises:
         DriverError: see `py_driver.cache.contents.free` and `py_driver.cache.server.serve`.

@@ -46,7 +46,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Lock or check; the exit code.
+    """Lock or check; returns the exit code.
 
     Raises:
         DriverError: see `_lock`.
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return _add(args, output)
     releases = releases_of(args)
     if releases.user and not releases.user_lock_file:
-        output.say(f"{releases.user} has no release and no library: there is nothing to lock")
+        output.say(f"{releases.user} has no release and no library, so there is nothing to lock")
         return ExitCode.OK
     from py_driver.system.files import together
 
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _add(args: argparse.Namespace, output: Output) -> int:
-    """Add a release to a matrix, and lock it; the exit code.
+    """Add a release to a matrix, and lock it; returns the exit code.
 
     Raises:
         DriverError: BAD_VALUE for what cannot be added; see `new_cuda`, `new_torch` and `_lock`, after which the matrix
@@ -106,7 +106,7 @@ def _add(args: argparse.Namespace, output: Output) -> int:
 
 
 def _archives(kind: str, version: str, releases: Releases) -> list[Mapping[str, Any]]:
-    """The entries of the lock for a release, each once."""
+    """The entries of the lock for a release, without duplicates."""
     from py_driver.matrix.lock_update import read
 
     found: dict[str, Mapping[str, Any]] = {}
@@ -121,10 +121,10 @@ def _archives(kind: str, version: str, releases: Releases) -> list[Mapping[str, 
 
 
 def _lock(releases: Releases, args: argparse.Namespace, output: Output, files: Writes) -> list[str]:
-    """Lock or check what releases ask for; what to say of each file if all are written.
+    """Lock or check what releases require; returns a line for each changed file.
 
     Raises:
-        DriverError: STALE_LOCK if `--check` finds a difference; what the origins said; PERMISSION.
+        DriverError: STALE_LOCK if `--check` finds a difference; an error of an origin; PERMISSION.
     """
     from py_driver.matrix.lock_update import complete, look_up, read, texts_of
     from py_driver.matrix.requirements import wanted
@@ -159,7 +159,7 @@ def _lock(releases: Releases, args: argparse.Namespace, output: Output, files: W
 
 
 class _OfTorch(NamedTuple):
-    """A file that is made from the torch wheels of our own lock."""
+    """A file that is made from the torch wheels of the driver's own lock."""
 
     path: Path
     title: str
@@ -167,7 +167,7 @@ class _OfTorch(NamedTuple):
 
 
 def _old_of_torch(lock: Lock, releases: Releases) -> list[_OfTorch]:
-    """Such files that were made from other wheels; none for a lock of the user's."""
+    """The files that were made from other torch wheels; empty for a user's lock."""
     from py_driver.matrix import torch_openmp, torch_symbols
     from py_driver.matrix.releases import exports_file, openmp_file, python_exports_file
 
@@ -191,7 +191,7 @@ def _old_of_torch(lock: Lock, releases: Releases) -> list[_OfTorch]:
 
 
 class _Release(NamedTuple):
-    """A release of CUDA or ROCm, and the file of what its libraries define."""
+    """A release of CUDA or ROCm, and the file with the symbols of its libraries."""
 
     kind: str
     version: str
@@ -200,7 +200,7 @@ class _Release(NamedTuple):
 
 
 def _old_symbols(lock: Lock, releases: Releases) -> list[_Release]:
-    """The releases of a lock whose files are of other archives, are missing, or are there for nothing."""
+    """The releases of a lock whose files are of other archives, missing, or unnecessary."""
     from py_driver.matrix import library_symbols
 
     known = [
@@ -212,7 +212,7 @@ def _old_symbols(lock: Lock, releases: Releases) -> list[_Release]:
 
 
 def _read_symbols(release: _Release, output: Output, files: Writes) -> str:
-    """Write what the libraries of a release define, or remove the file of one that names none; what to say of it."""
+    """Write the symbols of a release's libraries, or remove the file if it names none; returns a line about it."""
     from py_driver.matrix import library_symbols
 
     if not release.lock.get("libraries"):

@@ -172,7 +172,7 @@ def test_the_command(skeleton: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     said = capsys.readouterr().out.splitlines()
     assert said == [
         f"{wheel}/demo/lib_C.so: passes the ABI check; device code: none",
-        f"{wheel}: its RECORD and its metadata are right; 1 library for torch 2.13 and cu130",
+        f"{wheel}: its RECORD and its metadata are valid; 1 library for torch 2.13 and cu130",
     ]
     wheel = changed(made(skeleton, tmp_path, lib_C="no_module", bad="runpath"), "demo/__init__.py", b"")
     assert __main__.main(["abi-check", "--json", str(wheel)]) == 5
