@@ -1,4 +1,4 @@
-"""The variables of the environment that a build sees: those that it names itself; and the date, if it asks for it."""
+"""The variables of the environment that a build gets: those that it names; and the date, if it uses the time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FORCE_BUILD: Final = re.compile(r"""(["'])([A-Z][A-Z0-9_]*_FORCE_BUILD)\1""")
 _OF_CMAKE: Final = re.compile(r"\bENV\{([A-Z][A-Z0-9_]{2,})\}")
 _CMAKE_FILES: Final = ("CMakeLists.txt", "*.cmake", "cmake/**/*.cmake")
 _TIME: Final = re.compile(r"\b(?:datetime|strftime|gmtime|localtime|time\.time(?:_ns)?\(\))")
-"""How Python asks for the time; a version may have the date."""
+"""Python's ways to get the time; a version may contain the date."""
 
 _CMAKE_ARGS: Final = "CMAKE_ARGS"
 _MOST_BYTES: Final = 4 << 20
@@ -31,7 +31,7 @@ _MOST_BYTES: Final = 4 << 20
 def scripts(directory: Path) -> list[Path]:
     """The Python files that may run in a build, setup.py first.
 
-    They are those of the project's directory itself, and what these import of the project.
+    They are those in the project's directory itself, and the files of the project that these import.
 
     Args:
         directory: of the project.
@@ -47,7 +47,7 @@ def scripts(directory: Path) -> list[Path]:
 
 
 def _imported(script: Path, directory: Path) -> Iterator[Path]:
-    """The files of a project that a script imports, with those of their packages."""
+    """The files of a project that a script imports, with the `__init__.py` of their packages."""
     try:
         tree = ast.parse(script.read_bytes()[:_MOST_BYTES])
     except (SyntaxError, ValueError, OSError):
@@ -74,7 +74,7 @@ def passed(directory: Path, requires: Iterable[str] = (), environ: Mapping[str, 
     Args:
         directory: of the project.
         requires: its build requirements.
-        environ: where they are; the process's own if None.
+        environ: the environment; the process's own if None.
     """
     environ = os.environ if environ is None else environ
     text = _text(directory)
@@ -88,7 +88,7 @@ def passed(directory: Path, requires: Iterable[str] = (), environ: Mapping[str, 
 
 
 def _portable(text: str) -> str:
-    """CMAKE_ARGS without what names compilers and directories of this machine."""
+    """CMAKE_ARGS without words that name compilers and directories of this machine."""
     patterns = facts()["variables"]["cmake-args"]
     return " ".join(
         word for word in text.split() if not any(fnmatch.fnmatchcase(word, pattern) for pattern in patterns)
@@ -96,16 +96,16 @@ def _portable(text: str) -> str:
 
 
 def forced(directory: Path) -> dict[str, str]:
-    """The variables by which a project is told not to look for a wheel that somebody has built, sorted."""
+    """The variables that tell a project to build instead of looking for a prebuilt wheel, sorted."""
     return dict.fromkeys(sorted({name for _, name in _FORCE_BUILD.findall(_text(directory))}), "TRUE")
 
 
 def day(directory: Path, now: float | None = None) -> str:
-    """The date, here and in UTC, if the scripts of a project ask for the time; else empty.
+    """The local and the UTC date, if the scripts of a project use the time; else empty.
 
     Args:
         directory: of the project.
-        now: the time in seconds since 1970; that of the system if None.
+        now: the time in seconds since 1970; the system's time if None.
     """
     if not _TIME.search(_text(directory)):
         return ""
@@ -117,7 +117,7 @@ def _text(directory: Path) -> str:
 
 
 def _named_for_cmake(directory: Path) -> set[str]:
-    """The variables that the CMake files of a project name: `$ENV{WITH_FEATURE}`."""
+    """The variables in a project's CMake files: `$ENV{WITH_FEATURE}`."""
     return set(_OF_CMAKE.findall(_texts(path for pattern in _CMAKE_FILES for path in directory.glob(pattern))))
 
 
