@@ -56,9 +56,9 @@ def say_untested(chosen: Sequence[Variant], releases: Releases, output: Output, 
 def say_openmp(plan: Plan, chosen: Sequence[Variant], output: Output) -> None:
     """Report torch releases that may load a second OpenMP runtime because of a plan's variants."""
     for version, name in other_openmp(plan, chosen).items():
-        what = f"calls its OpenMP runtime `{name}`" if name else "has an OpenMP runtime that is not in the lock"
+        fact = f"calls its OpenMP runtime `{name}`" if name else "has an OpenMP runtime that is not in the lock"
         second = "the kernel may load a second OpenMP runtime with its own thread pool"
-        output.say(f"note: torch {version} {what}; {second}")
+        output.say(f"note: torch {version} {fact}; {second}")
 
 
 def say_plan(ahead: Estimate, variants: int, jobs: int, memory: int | None, output: Output) -> None:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 _ALL: Final = "all"
 
 
-def _matching(pattern: str, what: str, text: str) -> str:
+def _matching(pattern: str, expected: str, text: str) -> str:
     if not re.fullmatch(pattern, text):
-        raise argparse.ArgumentTypeError(f"`{text}` is not {what}")
+        raise argparse.ArgumentTypeError(f"`{text}` is not {expected}")
     return text
 
 

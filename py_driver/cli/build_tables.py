@@ -31,7 +31,7 @@ def figures(variants: Sequence[Built], archs: str, size: int | None = None) -> l
         archs: the text of the column of GPU architectures.
         size: the size in bytes; the sum of the variants' sizes if None.
     """
-    counts = (sum(getattr(variant.actions, what) for variant in variants) for what in ("run", "shared", "cached"))
+    counts = (sum(getattr(variant.actions, kind) for variant in variants) for kind in ("run", "shared", "cached"))
     seconds = sum(variant.actions.seconds for variant in variants)
     total = sum(variant.size for variant in variants) if size is None else size
     return [f"{total / 1000:.1f} kB", archs, *map(str, counts), f"{seconds:.1f}"]
@@ -41,7 +41,7 @@ def actions_as_json(variants: Sequence[Built]) -> dict[str, Any]:
     """The actions of several variants together as values for JSON: their counts and seconds."""
     counts = ("run", "shared", "cached")
     return {
-        "actions": {what: sum(getattr(variant.actions, what) for variant in variants) for what in counts},
+        "actions": {kind: sum(getattr(variant.actions, kind) for variant in variants) for kind in counts},
         "seconds": round(sum(variant.actions.seconds for variant in variants), 3),
     }
 

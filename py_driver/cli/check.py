@@ -230,7 +230,7 @@ def _show_headers(directory: Path, tried: Tried, output: Output, *, fixed: bool)
     for gain in tried.gains:
         both = zip(gain.before, gain.after, ("for each architecture", "for the rest"), strict=True)
         alone = not gain.before.arch
-        parts = [f"{old:.1f} s -> {new:.1f} s{'' if alone else f' {what}'}" for old, new, what in both if old]
+        parts = [f"{old:.1f} s -> {new:.1f} s{'' if alone else f' {scope}'}" for old, new, scope in both if old]
         output.say(printable(f"    {gain.source}: {', '.join(parts)}"))
     advice = "The sources include these now; run their tests" if fixed else "`--fix` writes these into the sources"
     output.say(f"{advice}. Compiled for {', '.join(tried.variants)}, each header with all its includes.")

@@ -58,6 +58,6 @@ def run(args: argparse.Namespace, output: Output) -> int:
         output.data(printable(str(path)))
     for path in foreign:
         output.say(f"note: {printable(str(path))} is kept: no build of the driver wrote it")
-    what = "1 directory" if len(paths) == 1 else f"{len(paths)} directories"
-    output.say(f"{what} {'would be ' if args.dry_run else ''}removed" if paths else "nothing to remove")
+    count = "1 directory" if len(paths) == 1 else f"{len(paths)} directories"
+    output.say(f"{count} {'would be ' if args.dry_run else ''}removed" if paths else "nothing to remove")
     return ExitCode.OK

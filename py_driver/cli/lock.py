@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     parser = add_command(subparsers, "lock", "--check", "--add cuda 13.4 --matrix releases.toml")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument(
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument(
         "--check", action="store_true", help="look up and write nothing; exit 1 with a diff if the lock is out of date"
     )
-    what.add_argument(
+    mode.add_argument(
         "--update",
         action="store_true",
         help="look up everything again, even archives locked in the version of the matrix",
     )
-    what.add_argument(
+    mode.add_argument(
         "--add",
         nargs=2,
         metavar=("KIND", "M.N"),

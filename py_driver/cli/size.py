@@ -182,7 +182,7 @@ def _as_json(found: Sequence[Measured]) -> dict[str, Any]:
     def groups(libraries: Sequence[Library]) -> dict[str, Any]:
         return {
             "bytes": sum(library.size for library in libraries),
-            **{f"{word}s": [group.as_json() for group in of(libraries)] for word, of in tables.items()},
+            **{f"{word}s": [group.as_json() for group in group_by(libraries)] for word, group_by in tables.items()},
         }
 
     libraries = [each.library for each in found]

@@ -100,8 +100,8 @@ def provide(cache_directory: Path, output: Output, fetched: Callable[[int], obje
         return root / "bazel"
     if sys.platform != "linux" or machine_cpu() not in _CPUS:
         where = " and ".join(_CPUS)
-        what = f"Bazel {data['version']} on Linux on {where} only"
-        message = f"the driver can install {what}, not on {platform.platform()}"
+        supported = f"Bazel {data['version']} on Linux on {where} only"
+        message = f"the driver can install {supported}, not on {platform.platform()}"
         raise error(Code.PLATFORM, message, help=HELP)
     for program in ("apt-get", "dpkg-deb"):
         if shutil.which(program) is None:

@@ -147,11 +147,11 @@ class _Cutter:
 def _said(head: re.Match[str], before: Sequence[str], body: Sequence[str]) -> Said:
     """The message for a first line and the lines around it."""
     groups = head.groupdict()
-    what = groups.get("what") or "error"
+    word = groups.get("what") or "error"
     severity = Severity.OTHER
-    if "error" in what.lower() or what in {"fatal", "sorry, unimplemented"}:
+    if "error" in word.lower() or word in {"fatal", "sorry, unimplemented"}:
         severity = Severity.ERROR
-    elif what == "warning":
+    elif word == "warning":
         severity = Severity.WARNING
     after = list(body)
     while after and not after[-1].strip():
@@ -164,7 +164,7 @@ def _said(head: re.Match[str], before: Sequence[str], body: Sequence[str]) -> Sa
     return Said(
         severity=severity,
         head=head.string,
-        what=what,
+        what=word,
         message=message,
         file=groups.get("file") or "",
         line=int(groups.get("line") or 0),

@@ -212,8 +212,8 @@ def _explained(finding: Finding, mnemonic: str, paths: AuthorPaths) -> Finding:
     """Reword a finding that is about device code of another source."""
     if finding.project is None:
         return finding
-    place = Place(project=finding.project, file=finding.file, line=finding.line, mnemonic=mnemonic)
-    found = explained(finding.message, finding.severity, finding.lines, place, paths)
+    location = Place(project=finding.project, file=finding.file, line=finding.line, mnemonic=mnemonic)
+    found = explained(finding.message, finding.severity, finding.lines, location, paths)
     return finding if found is None else replace(finding, message=found.message, line=found.line, lines=found.lines)
 
 

@@ -73,8 +73,10 @@ class Artifact(NamedTuple):
     @property
     def configuration(self) -> Configuration:
         """The configuration that it was built for."""
-        of = self.parameters
-        return Configuration(of["backend"], of["torch"], abi=of["cxx-abi"], cpu=of["cpu"], os=_OS)
+        parameters = self.parameters
+        return Configuration(
+            parameters["backend"], parameters["torch"], abi=parameters["cxx-abi"], cpu=parameters["cpu"], os=_OS
+        )
 
     @property
     def python(self) -> str:

@@ -199,12 +199,12 @@ def _built_anew(
     headers = choices.headers or (Headers.NEEDED if _by_gcc(group[0].task) else Headers.FULL)
     how = group[0].task.how
     choices = replace(choices, cxx=how.cxx, compress=how.compress, headers=headers)
-    what = group[0].task.plan.name if len(group) == 1 else f"{len(group)} projects"
+    subject = group[0].task.plan.name if len(group) == 1 else f"{len(group)} projects"
     root, results = group[0].project.workspace.root, dict[Path, Rebuilt[T]]()
     with _nothing_kept(group[0].bazel, root, output) as own:
         with session_without_results(own, root, output) as bazel:
             projects = [entry.project for entry in group]
-            batch = bazel.build(projects, choices, title=f"building {what} without any cache")
+            batch = bazel.build(projects, choices, title=f"building {subject} without any cache")
         batch.raise_interruption()
         for entry, outcome in zip(group, batch.outcomes(), strict=True):
             task = entry.task

@@ -137,13 +137,13 @@ def make_task(directory: Path, releases: Releases, output: Output, options: Veri
     plan = make_plan(project, releases.matrix, strict_archs=options.build.strict_archs)
     patterns, words, release = options.patterns, options.build.words, options.release
     named = choose(plan, patterns, words) if patterns or words.given else plan.variants
-    place = Place(directory)
+    location = Place(directory)
     about = _about(directory, project.manifest, plan, options.stated) if options.stated else None
     repo_id, branch = target(project.manifest, release.repo_id, release.branch) if release else ("", "")
     paths = [*(f"{BUILD}/{variant.name}/*" for variant in named), statement_path("*")]
     if release:
-        place = stack.enter_context(downloaded(repo_id, branch, paths, output))
-    chosen = present(place.directory, plan, patterns, place.name, words=words)
+        location = stack.enter_context(downloaded(repo_id, branch, paths, output))
+    chosen = present(location.directory, plan, patterns, location.name, words=words)
     here = _here(directory, plan) if release else (Sources(), "")
     if options.slices:
         check_split(chosen, releases.matrix, options.build.choices)
@@ -153,9 +153,9 @@ def make_task(directory: Path, releases: Releases, output: Output, options: Veri
             for name in slice_names(plan):
                 own = slice_branch(branch, name)
                 parts[name] = stack.enter_context(downloaded(repo_id, own, paths, output))
-            place = place._replace(slices=parts)
-        chosen = [*chosen, *present_slices(plan, place.find, place.shown if release else None)]
-    return Task(directory, plan, chosen, place, here, about=about)
+            location = location._replace(slices=parts)
+        chosen = [*chosen, *present_slices(plan, location.find, location.shown if release else None)]
+    return Task(directory, plan, chosen, location, here, about=about)
 
 
 def verify(tasks: Iterable[Task], releases: Releases, output: Output, options: VerifyOptions) -> dict[Path, Result]:
@@ -212,9 +212,9 @@ def _about(directory: Path, manifest: Manifest, plan: Plan, release: Release) ->
     repository, _ = target(manifest, release.repo_id, release.branch)
     commit, changed = sources(directory, {MANIFEST, *plan.files})
     if changed or not commit.commit:
-        what = f"has changes that are not committed: {changed}" if changed else "is in no git repository"
+        reason = f"has changes that are not committed: {changed}" if changed else "is in no git repository"
         advice = "a statement names the commit that was built: commit the sources"
-        raise error(Code.DIRTY_TREE, f"{directory} {what}", help=advice)
+        raise error(Code.DIRTY_TREE, f"{directory} {reason}", help=advice)
     return About(repository, manifest.version, commit)
 
 
