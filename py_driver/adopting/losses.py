@@ -12,7 +12,7 @@ class Loss(NamedTuple):
         file: the file, relative to the project; empty without one.
         line: the line, 1-based; 0 without one.
         reason: a description in one line.
-        advice: what to do.
+        advice: the advice for the author.
         missing: whether the kernel certainly lacks a feature of the module; False if it only may.
     """
 

@@ -36,7 +36,7 @@ def adopted(directory: Path, releases: Releases, output: Output, shown: str) -> 
     """Adopt a project with a setup.py.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         releases: the releases to record it for: the default variants.
         output: where progress is shown.
         shown: the name of the project in messages.

@@ -22,7 +22,7 @@ _ASSERTING: Final = ("assert", "NDEBUG")
 """Words of a file that show whether a definition of NDEBUG matters."""
 
 _OWN: Final = ("-DTORCH_API_INCLUDE_EXTENSION_H", "-DTORCH_EXTENSION_NAME=")
-"""Macros that torch defines for a setup.py, and the rules for a kernel, or nobody."""
+"""Macros that torch defines for a setup.py; for a kernel, the rules define them if needed."""
 
 
 class Section(NamedTuple):

@@ -23,7 +23,7 @@ def check_target(directory: Path, target: Path, *, force: bool) -> None:
     """Check that a kernel may be written to a directory.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         target: the directory of the kernel.
         force: whether files there may be overwritten.
 

@@ -93,11 +93,11 @@ def look_ahead(  # noqa: PLR0913  (what, for whom and how)
     """The expectations for a build.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         plan: the plan of the project.
         chosen: the variants to build.
-        releases: to build for.
-        releases: to build for.
+        releases: the releases to build for.
+        releases: the releases to build for.
         choices: how to build.
         memory: the memory for all its actions together, in megabytes; None if unknown.
     """

@@ -96,7 +96,7 @@ def placed(
 
     Args:
         batch: projects of different names.
-        releases: to build for.
+        releases: the releases to build for.
         output: where progress is shown.
         gcc: whether gcc compiles all C++ of a project.
         apart: returns equal values for projects that one call of Bazel can build if they share a workspace.

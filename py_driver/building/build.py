@@ -103,7 +103,7 @@ class Build:
     """A successful build.
 
     Attributes:
-        directory: of the project.
+        directory: the directory of the project.
         plan: the plan of the project.
         variants: the built variants, in the plan's order.
         estimate: the estimate before the build.
@@ -128,7 +128,7 @@ class Prepared:
     """A project that is ready to be built.
 
     Attributes:
-        directory: of the project.
+        directory: the directory of the project.
         plan: the plan of the project.
         chosen: the variants to build.
         report: see `Options.report`.
@@ -175,9 +175,9 @@ def build(
     """Build variants of a project into its `build/`.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         patterns: globs of identifiers; empty for the default variants.
-        releases: to build for.
+        releases: the releases to build for.
         output: where progress is shown.
         options: how to build; the defaults if None.
 
@@ -202,7 +202,7 @@ def build_all(projects: Sequence[Prepared], releases: Releases, output: Output, 
 
     Args:
         projects: the projects, each in its own directory.
-        releases: to build for.
+        releases: the releases to build for.
         output: where progress is shown.
         options: how to build; each project names its own report.
 

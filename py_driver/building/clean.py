@@ -35,7 +35,7 @@ def outputs_of(directory: Path) -> Outputs:
     A link instead of a directory is the user's own, and counts as foreign.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
     """
     build, dev, slices = directory / BUILD, directory / DEV, directory / SLICES
     places = [build, *(path for path in _entries(slices) if _is_own(path) and not _is_made(path)), slices]

@@ -22,7 +22,7 @@ class Planned(NamedTuple):
     """The planned build of a project.
 
     Attributes:
-        directory: of the project.
+        directory: the directory of the project.
         variants: the variants that it would build, each with its estimate.
     """
 
@@ -37,7 +37,7 @@ def dry_run(
 
     Args:
         projects: the projects to build.
-        releases: to build for.
+        releases: the releases to build for.
         output: where to print the estimate.
         options: how to build.
 

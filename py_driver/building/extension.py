@@ -69,7 +69,7 @@ class Extension:
     """A planned project with extension modules.
 
     Attributes:
-        directory: of the project.
+        directory: the directory of the project.
         configured: the configurations to build, default ones first.
         plans: the plans of the modules; one for all configurations with equal generated files.
     """
@@ -91,7 +91,7 @@ class BuiltExtension:
     """A built configuration.
 
     Attributes:
-        directory: of the project.
+        directory: the directory of the project.
         configured: the configuration.
         parts: each built module, with its plan.
         python: its Python; None for every Python.
@@ -151,9 +151,9 @@ def plan_extension(  # noqa: PLR0913  (the project, the selection, and how to bu
     """Record a project for the selected configurations, and plan its modules.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         patterns: globs of identifiers; empty for the default configurations.
-        releases: to build for.
+        releases: the releases to build for.
         output: where progress is shown.
         options: how to build.
         bindings: how modules are to be bound.
@@ -277,7 +277,7 @@ def candidates(directory: Path, matrix: Matrix, named: Sequence[str] = ()) -> Pl
     """A plan with an empty variant for each configuration that a setup.py can be recorded for.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         matrix: the releases to build for.
         named: backends of the command line, such as `rocm`, `cu130`.
     """
@@ -332,7 +332,7 @@ class _Planner:
     """Plans configurations of a project; equal sets of files are read only once.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         matrix: the releases to build for.
         bindings: how modules are to be bound.
         shown: the name of the directory in messages, if it is in the cache.

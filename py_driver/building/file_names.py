@@ -26,7 +26,7 @@ def true_names(variant: Path, plan: Plan) -> Iterator[Path]:
 
     Args:
         variant: the directory that Bazel built.
-        plan: of the project.
+        plan: the plan of the project.
 
     Yields:
         That directory if Bazel used the project's file names; else a copy.

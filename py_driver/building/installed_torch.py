@@ -118,7 +118,7 @@ def python_for(
     Args:
         configurations: the built configurations; a torch that has to be installed is of the first release among them,
             or of the default release.
-        releases: with the lock, which has the exact version of each torch release.
+        releases: the releases with the lock, which has the exact version of each torch release.
         output: where progress is shown.
         started: see `ensure_venv`.
         more: further requirements.

@@ -1,8 +1,8 @@
 """Records of the variants built here: the SHA-256 of each metadata.json, and of the archives.
 
 A metadata.json has the digests of all files. The records lie outside of `build/`: whoever changes a file there can also
-change its digest in metadata.json. They include the archives because statements name those of the lock, which may have
-changed since the build.
+change its digest in metadata.json. They include the archives because statements name the archives of the lock, which
+may have changed since the build.
 """
 
 from __future__ import annotations

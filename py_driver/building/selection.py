@@ -30,7 +30,7 @@ def choose(plan: Plan, patterns: Sequence[str], words: Words = ANY) -> list[Vari
     """The variants of a plan that patterns and words select; without either the default variants.
 
     Args:
-        plan: of the project.
+        plan: the plan of the project.
         patterns: globs of identifiers.
         words: torch releases, backends and CPUs; patterns match only variants that the words select.
 
@@ -101,7 +101,7 @@ def check_compression(chosen: Iterable[Variant], releases: Releases, compression
 
     Args:
         chosen: the variants.
-        releases: to build for.
+        releases: the releases to build for.
         compression: a value of `Compress`; empty for the default.
 
     Raises:
@@ -125,7 +125,7 @@ def archives(
     """The archives that building variants needs.
 
     Args:
-        plan: of the project.
+        plan: the plan of the project.
         chosen: the variants.
         lock: the pinned archives.
         gcc: whether gcc compiles all C++, and not only sections with OpenMP.
@@ -151,7 +151,7 @@ def made_from(plan: Plan, variant: Variant, metadata: Mapping[str, Any], lock: L
     """The archives that a built variant was made from, if the lock is unchanged since the build.
 
     Args:
-        plan: of the project.
+        plan: the plan of the project.
         variant: a variant of the plan.
         metadata: the metadata.json of the variant.
         lock: the pinned archives.
@@ -187,7 +187,7 @@ def other_openmp(plan: Plan, chosen: Iterable[Variant]) -> dict[str, str]:
     """The torch releases whose OpenMP runtime has another name than the one that a kernel with OpenMP needs.
 
     Args:
-        plan: of the project.
+        plan: the plan of the project.
         chosen: the variants.
 
     Returns:

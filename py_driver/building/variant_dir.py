@@ -43,8 +43,8 @@ def present(
     """The existing variants in `build/`.
 
     Args:
-        directory: of the project, or with a copy of its published files.
-        plan: of the project.
+        directory: the directory of the project, or with a copy of its published files.
+        plan: the plan of the project.
         patterns: globs of identifiers; empty for all existing variants.
         name: the name of `build/` in messages; empty for its path.
         words: torch releases, backends and CPUs; see `choose`. CPUs alone select the existing variants for them.
@@ -101,7 +101,7 @@ def directory_of(directory: Path, variant: Variant) -> Path:
     """The directory of a variant that is built to be shipped.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         variant: the variant; a slice is in `build-slices/`.
     """
     if variant.slice:
@@ -115,7 +115,7 @@ def dev_directory(directory: Path, variant: Path) -> Path:
     The `kernels` client identifies loaded variants by path, so another version needs another path.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         variant: the directory of the built variant.
     """
     return directory / DEV / str((read_metadata(variant) or {})["id"])

@@ -49,7 +49,7 @@ class Serving:
     """The settings of a server.
 
     Attributes:
-        directory: for the results and the socket; created if it does not exist.
+        directory: the directory for the results and the socket; created if it does not exist.
         port: a port on the loopback interface for further processes of this user; None for none.
         size: the maximum size, in gigabytes.
         execute: whether to run actions, too.

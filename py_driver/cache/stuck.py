@@ -36,5 +36,5 @@ def waiting_children(parent: int) -> dict[int, int]:
                 if waits_in.startswith(_WAITS_FOR_A_LOCK):
                     found[int(directory.name)] = int(fields[11]) + int(fields[12])
         except (OSError, ValueError, IndexError):
-            continue  # it has ended, or is somebody else's
+            continue  # it has ended, or belongs to another user
     return found

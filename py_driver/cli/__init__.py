@@ -185,7 +185,7 @@ def _side_by_side(words: Sequence[str], late: Sequence[str]) -> list[str]:
     """Move words that stand after options beside those before them.
 
     Args:
-        words: of the command line.
+        words: the words of the command line.
         late: those that argparse cannot assign to an argument.
     """
     before = list(itertools.takewhile(lambda word: not word.startswith("-"), words))
@@ -234,7 +234,7 @@ def parse_command_line(arguments: Sequence[str]) -> tuple[str, argparse.Namespac
     """Read a command line.
 
     Args:
-        arguments: without the program's name.
+        arguments: the arguments, without the program's name.
 
     Returns:
         The name of the command, and its arguments; `command` has the words after `--` (see WITH_COMMAND).
@@ -282,7 +282,7 @@ def run_command_line(arguments: Sequence[str], output: Output) -> int:
     """Run the command of a command line.
 
     Args:
-        arguments: without the program's name.
+        arguments: the arguments, without the program's name.
         output: where to print.
 
     Returns:

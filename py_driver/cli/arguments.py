@@ -105,7 +105,7 @@ def add_project(parser: Parser, *, several: bool = False) -> None:
     """Add the arguments of commands that plan a project: its directory, and how strict to be.
 
     Args:
-        parser: of the command.
+        parser: the parser of the command.
         several: whether it accepts several projects.
     """
     if several:
@@ -125,7 +125,7 @@ def add_variants(parser: Parser, default: str, *, several: bool = False) -> None
     """Add the arguments of commands that work on variants of a project.
 
     Args:
-        parser: of the command.
+        parser: the parser of the command.
         default: the variants without `--variant`, for the help.
         several: whether the command accepts several projects.
     """
@@ -177,7 +177,7 @@ def add_format(parser: Parser, json: str) -> None:
     """Add the options for the form of the result, for commands whose errors have places in files.
 
     Args:
-        parser: of the command.
+        parser: the parser of the command.
         json: the help of `--json`.
     """
     form = parser.group("report").add_mutually_exclusive_group()

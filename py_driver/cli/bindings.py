@@ -47,7 +47,7 @@ def add_bindings(parser: Parser, default: str) -> None:
     """Add the options for the binding of a setup.py's modules, and for the Pythons.
 
     Args:
-        parser: of the command.
+        parser: the parser of the command.
         default: the Pythons without `--python`, for the help.
     """
     add_binding(parser)

@@ -86,7 +86,7 @@ def add_choice(parser: Parser, default: str = "all default variants", *, several
     """Add the arguments that select projects and variants, and the options of their build.
 
     Args:
-        parser: of the command.
+        parser: the parser of the command.
         default: the variants without `--variant`, for the help.
         several: whether the command accepts several projects.
     """
@@ -153,7 +153,7 @@ def add_arguments(parser: Parser, default: str = "all default variants", *, seve
     """Add the arguments of commands that build into build/.
 
     Args:
-        parser: of the command.
+        parser: the parser of the command.
         default: the variants without `--variant`, for the help.
         several: whether it accepts several projects.
     """

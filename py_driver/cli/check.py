@@ -122,8 +122,8 @@ def check(
     """Check a project.
 
     Args:
-        directory: of the project.
-        releases: to build for.
+        directory: the directory of the project.
+        releases: the releases to build for.
         strict: whether likely mistakes are errors.
         strict_archs: see `make_plan`.
         pythons: see `plan_directory`.

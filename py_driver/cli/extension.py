@@ -130,7 +130,7 @@ def build(directory: Path, args: argparse.Namespace, output: Output, options: Op
     """Build variants of a project into `build/`, each as installed; returns the exit code.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         args: the command line.
         output: where progress is shown.
         options: how.
@@ -162,7 +162,7 @@ def show_planned(directory: Path, args: argparse.Namespace, output: Output, opti
     """Show the plan of a build; returns the exit code.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         args: the command line.
         output: where to print the plan.
         options: how to build.
@@ -190,7 +190,7 @@ def wheels(
     """Build variants of a project, and write a wheel of each, or one of all, into `--out`; returns values for JSON.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         args: the command line.
         output: where progress is shown.
         options: how to build.

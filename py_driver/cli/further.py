@@ -17,7 +17,7 @@ def add_further(parser: Parser, text: str) -> None:
     """Add the option.
 
     Args:
-        parser: of the command.
+        parser: the parser of the command.
         text: the use of such a kernel, for the help.
     """
     parser.group("select").add_argument(
@@ -36,7 +36,7 @@ def check_no_further(args: argparse.Namespace, directory: Path) -> None:
 
     Args:
         args: the command line.
-        directory: of the project.
+        directory: the directory of the project.
 
     Raises:
         DriverError: USAGE.

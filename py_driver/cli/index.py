@@ -45,7 +45,7 @@ def write(directory: Path, output: Output, *, as_json: bool = False) -> None:
     """Write the index of a directory, and report its contents.
 
     Args:
-        directory: with wheels.
+        directory: the directory with wheels.
         output: where to report.
         as_json: whether to print JSON.
 

@@ -70,8 +70,8 @@ def _add(args: argparse.Namespace, output: Output) -> int:
     """Add a release to a matrix, and lock it; returns the exit code.
 
     Raises:
-        DriverError: BAD_VALUE for what cannot be added; see `new_cuda`, `new_torch` and `_lock`, after which the matrix
-            and the lock are what they were; PERMISSION.
+        DriverError: BAD_VALUE for a release that cannot be added; see `new_cuda`, `new_torch` and `_lock`, after which the
+            matrix and the lock are restored; PERMISSION.
     """
     from py_driver.fetch.offered import Offers
     from py_driver.matrix.addition import inserted, request

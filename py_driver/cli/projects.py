@@ -22,7 +22,7 @@ class Outcome(NamedTuple, Generic[T]):
     """The outcome of a command for a project.
 
     Attributes:
-        directory: of the project, as on the command line.
+        directory: the directory of the project, as on the command line.
         value: the result; None if it failed.
         failure: the error; None if there was none.
     """

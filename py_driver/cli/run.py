@@ -39,7 +39,7 @@ def add_local(parser: Parser) -> None:
     """Add the arguments of commands that build the variant for this machine.
 
     Args:
-        parser: of the command.
+        parser: the parser of the command.
     """
     from py_driver.cli.build import add_how, archs_of
     from py_driver.matrix.backends import BUILT
@@ -73,7 +73,7 @@ def add_under(parser: Parser) -> None:
     """Add the options for tools under which the variant runs.
 
     Args:
-        parser: of the command.
+        parser: the parser of the command.
     """
     command = parser.group("run")
     command.add_argument(

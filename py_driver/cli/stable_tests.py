@@ -33,7 +33,7 @@ def run_tests(directory: Path, torch: str, output: Output) -> Outcome:
     """Run the tests of a project on the CPU.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         torch: the release to run them with; empty for the installed one.
         output: where to print; the output of the tests goes to stderr.
 

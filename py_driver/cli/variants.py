@@ -102,8 +102,8 @@ def _for_pythons(
     """The variants that `driver wheel --binding pybind` builds of a project, and their wheels.
 
     Args:
-        directory: of the project.
-        releases: to build for.
+        directory: the directory of the project.
+        releases: the releases to build for.
         words: the selection of the command line, besides globs.
         pythons: the Pythons to build for.
         args: the command line.

@@ -98,12 +98,12 @@ def _others(  # noqa: PLR0913  (the project, its variants, options and output)
     """The kernels of the command line that variants depend on, with the variants needed for these.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         manifest: the manifest of the project.
         built: its variants.
         releases: the releases to build for.
         args: the command line.
-        output: for the notice that another run is building a project.
+        output: where to report that another run is building a project.
 
     Raises:
         DriverError: USAGE if nothing depends on a kernel; see `check_depends`, `serving` and
@@ -226,12 +226,12 @@ def _make(  # noqa: PLR0913  (the project, its variants, other wheels, options a
     """Make the wheel of a project, or those of its slices; returns their paths, and the variants in each.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         releases: the releases to build for.
         words: the selection of the command line, besides globs.
         taken: the projects of the wheels written before, by the paths of the wheels; this project is added.
         args: the command line.
-        output: for the notice that another run is building the project.
+        output: where to report that another run is building the project.
 
     Raises:
         DriverError: CHANGED_BUILD or UNSUPPORTED; FOREIGN_FILE if the wheel of another project has the same name;

@@ -76,7 +76,7 @@ def entries(
 
     Args:
         jobs: the jobs, with the most informative variant first.
-        directory: of the project.
+        directory: the directory of the project.
         matrix: the releases.
         included: returns the includes of a project's file, as written; None if they cannot be determined.
     """

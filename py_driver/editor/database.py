@@ -81,7 +81,7 @@ def shown_variants(plan: Plan, patterns: Sequence[str], words: Words, matrix: Ma
     The variants of a setup.py's modules for the same configuration count as one.
 
     Args:
-        plan: of the project.
+        plan: the plan of the project.
         patterns: globs of identifiers; empty for the most informative default variant.
         words: see `choose`.
         matrix: the releases.
@@ -123,9 +123,9 @@ def write_database(  # noqa: PLR0913  (the project, the variants, and the output
     """Write the compilation database of a project, and unpack its headers.
 
     Args:
-        directory: of the project.
-        plans: of the project; one, unless setup.py creates other sources for each variant.
-        releases: to build for.
+        directory: the directory of the project.
+        plans: the plans of the project; one, unless setup.py creates other sources for each variant.
+        releases: the releases to build for.
         output: where progress is shown.
         patterns: globs of identifiers; empty for the variant of `shown_variants`.
         words: see `choose`.
@@ -182,8 +182,8 @@ def needs_network(plan: Plan, releases: Releases) -> bool:
     """Whether the database of a project, without patterns, needs archives that are not in the store.
 
     Args:
-        plan: of the project.
-        releases: to build for.
+        plan: the plan of the project.
+        releases: the releases to build for.
     """
     variants = shown_variants(plan, (), ANY, releases.matrix)
     return any(absent(_trees(variant, group, releases.lock).values()) for variant, group in _parts(plan, variants))

@@ -101,7 +101,7 @@ def header_trees(
 
     Args:
         lock: the pinned archives.
-        configuration: with the torch release and the backend.
+        configuration: the configuration with the torch release and the backend.
         depends: the dependencies of the sources: `torch`, `cutlass_3_6`, ...
         python: the locked Python whose headers are used; empty for none.
 

@@ -29,9 +29,9 @@ def prepare_settings(
     """Write the settings of a project, which need no archive.
 
     Args:
-        directory: of the project.
-        plans: of the project.
-        edition: of build.toml; None for a project without one.
+        directory: the directory of the project.
+        plans: the plans of the project.
+        edition: the edition of build.toml; None for a project without one.
 
     Returns:
         The paths of settings that are the driver's, and of settings that are the user's own and stay unchanged.
@@ -49,8 +49,8 @@ def begin(directory: Path, releases: Releases, output: Output) -> tuple[str, ...
     """Prepare a new project for editors, without the network; errors become warnings.
 
     Args:
-        directory: of the project.
-        releases: to build for.
+        directory: the directory of the project.
+        releases: the releases to build for.
         output: where progress is shown.
 
     Returns:
@@ -74,8 +74,8 @@ def refresh(
     """Update the compilation database of a project if it has one of the driver's; errors become warnings.
 
     Args:
-        directory: of the project.
-        releases: to build for.
+        directory: the directory of the project.
+        releases: the releases to build for.
         output: where a warning is shown.
         plans: the plans of the project, if they exist already.
         complete: whether they include all its variants; if not, a database of a missing variant stays unchanged.

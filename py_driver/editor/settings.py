@@ -52,7 +52,7 @@ def editor_files(extra_paths: Sequence[str], edition: int | None) -> dict[str, s
 
     Args:
         extra_paths: directories of Python packages, for completion.
-        edition: of build.toml; None for a project without one.
+        edition: the edition of build.toml; None for a project without one.
     """
     matchers = json.dumps([_DIAGNOSTIC, _COMPILER])[1:-1]
     files = {_CLANGD: f"# {_WRITTEN}\n{resource('editor/clangd.yaml')}"}
@@ -69,7 +69,7 @@ def write_settings(directory: Path, files: Mapping[str, str]) -> tuple[list[str]
     """Write the settings that do not exist, or that the driver wrote.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         files: see `editor_files`.
 
     Returns:

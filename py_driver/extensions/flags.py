@@ -136,9 +136,9 @@ class Flags(NamedTuple):
     """The flags of a module.
 
     Attributes:
-        cxx: for C++ sources.
-        cuda: for CUDA sources.
-        hip: for CUDA sources that are compiled as HIP.
+        cxx: flags for C++ sources.
+        cuda: flags for CUDA sources.
+        hip: flags for CUDA sources that are compiled as HIP.
         archs: the architectures in the flags for nvcc: `8.0`, `9.0a`, `9.0+PTX`, `gfx942`; None if there are none.
         cxx_includes: the include directories in the flags for C++, in search order.
         cuda_includes: the include directories in the flags for nvcc.

@@ -33,7 +33,7 @@ _INCLUDED = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc", ".ipp", ".tpp"
 """The suffixes of files that are included, for sources whose includes cannot be determined."""
 
 _EVERYTHING = "torch/torch.h"
-"""Includes torch/extension.h where TORCH_API_INCLUDE_EXTENSION_H is defined, as it is in each extension."""
+"""A header that includes torch/extension.h if TORCH_API_INCLUDE_EXTENSION_H is defined, as in each extension."""
 
 _OPENMP_HEADER = "omp.h"
 _LIMIT = 8 * 1024 * 1024

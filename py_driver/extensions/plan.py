@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _DIGITS = 8
 _LIMITED_API = ("-UPy_LIMITED_API", "-DPy_LIMITED_API=0x03090000")
-"""A wheel for every Python has the tag `cp39-abi3`: so the limited API is that of 3.9 unless flags choose another."""
+"""A wheel for every Python has the tag `cp39-abi3`, so the limited API is that of 3.9 unless flags choose another."""
 
 _OTHERS = ("cuda:", "rocm:", "torch:", "python:", "pybind11:")
 """The prefixes of toolchains' include directories in a record: the rules provide these themselves."""

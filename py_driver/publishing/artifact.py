@@ -107,7 +107,7 @@ def variant_manifest(files: Sequence[File], annotations: Mapping[str, str]) -> D
     """The manifest of a variant.
 
     Args:
-        files: of the variant; their paths are those of a repository on the Hub, and where clients put them.
+        files: the files of the variant; their paths are those of a repository on the Hub, and where clients put them.
         annotations: the annotations of the manifest.
     """
     layers = [{**_blob(file, _FILE), "annotations": {_TITLE: file.path}} for file in files]

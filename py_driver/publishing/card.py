@@ -59,14 +59,14 @@ class Facts(NamedTuple):
     """The contents of a card.
 
     Attributes:
-        manifest: of the project.
+        manifest: the manifest of the project.
         bound: the framework that the kernel is bound to: PyTorch or tvm-ffi.
-        licence: as the card's metadata has it.
+        licence: the licence, in the form of the card's metadata.
         repo_id: where it is published; empty if unknown.
         rows: the variants.
         compiled: whether at least one variant is compiled.
         python: the Python packages that it needs.
-        summary: from the docstring of its package; empty if there is none.
+        summary: the summary in the docstring of its package; empty if there is none.
         offers: its public functions and classes.
         schemas: the schemas of its ops.
         reports: the results of its benchmarks.
@@ -123,7 +123,7 @@ def card_facts(  # noqa: PLR0913  (all contents of a card)
     """Collect the contents of a card.
 
     Args:
-        manifest: of the project.
+        manifest: the manifest of the project.
         repo_id: where it is published; empty if unknown.
         variants: the metadata.json of each variant, by identifier.
         files: the texts of the project's binding, of its Python files and of its benchmarks' reports, by their paths.

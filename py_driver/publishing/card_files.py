@@ -50,7 +50,7 @@ def benchmarks(directory: Path, pattern: str) -> tuple[list[File], list[str]]:
     """Files of a project's benchmarks, and a note for each file that is hidden or large.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         pattern: a glob of file names.
 
     Raises:

@@ -58,8 +58,9 @@ def confirm(directory: Path, releases: Releases, output: Output, options: Confir
     """Judge the variants of a kernel by a policy.
 
     Args:
-        directory: of the project; it need not have a build.toml if the options name repository and branch.
-        releases: to read the project with.
+        directory: the directory of the project; it need not have a build.toml if the options name repository and
+            branch.
+        releases: the releases to read the project with.
         output: where progress is shown.
         options: which variants, and by which policy.
 

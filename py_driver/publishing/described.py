@@ -117,7 +117,7 @@ class Described(NamedTuple):
         sources: the state of its sources, from git.
         differs: the first file that differs from the commit; empty if all are the same.
         unknown: why the state of the sources is unknown; empty if it is known.
-        slices: of the variants that are built, by capability; None if they were not requested.
+        slices: the slices of the built variants, by capability; None if they were not requested.
     """
 
     facts: Facts
@@ -199,9 +199,9 @@ def describe(  # noqa: PLR0913  (what, for which releases, where it is shown, an
     """Describe a project and its `build/`; nothing is built or run.
 
     Args:
-        directory: of the project.
-        releases: to build for.
-        output: for the notice that another run is building the project.
+        directory: the directory of the project.
+        releases: the releases to build for.
+        output: where to report that another run is building the project.
         repo_id: where it is published, instead of the repository in build.toml.
         strict_archs: whether a variant that lacks an architecture of its section is an error.
         slices: whether to describe slices, too.

@@ -22,10 +22,10 @@ class Argument(NamedTuple):
     """An argument of a function.
 
     Attributes:
-        name: with the stars of `*args` and `**kwargs`.
+        name: the name with the stars of `*args` and `**kwargs`.
         type: its annotation, or else the type in the docstring; empty without either.
-        default: as the signature has it; empty without one.
-        text: of the docstring, in one line; empty if it has none.
+        default: its default in the signature; empty without one.
+        text: its description in the docstring, in one line; empty if there is none.
     """
 
     name: str
@@ -63,7 +63,7 @@ def returns(docstring: str) -> str:
     """The docstring's description of the return value, in one line; empty if there is none.
 
     Args:
-        docstring: of the function.
+        docstring: the docstring of the function.
     """
     return next((_line(lines) for name, lines in _sections(docstring) if name in _RETURNS), "")
 

@@ -40,9 +40,9 @@ def of_commit(directory: Path, revision: str, releases: Releases, output: Output
     represented by the default variants that it replaces.
 
     Args:
-        directory: of the project, within a git repository.
+        directory: the directory of the project, within a git repository.
         revision: a commit.
-        releases: to build for.
+        releases: the releases to build for.
         output: where progress is shown.
 
     Raises:
@@ -77,8 +77,8 @@ def of_hub(
     They include the variants that one for torch's stable ABI replaces.
 
     Args:
-        directory: of the project.
-        releases: to build for.
+        directory: the directory of the project.
+        releases: the releases to build for.
         output: where progress is shown.
         repo_id: the repository; if empty, the one in build.toml.
         branch: if empty, the one in build.toml, or `v<version>`, or the branch of the newest version before that.

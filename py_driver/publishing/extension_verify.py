@@ -146,10 +146,10 @@ def built_here(directory: Path, patterns: Sequence[str], matrix: Matrix, options
     """The variants in `build/` of a project.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         patterns: globs of identifiers; empty for all existing variants.
         matrix: the releases to build for.
-        options: with the options that select other variants.
+        options: the options, which may select other variants.
 
     Raises:
         DriverError: FILE_MISSING if there are none; NO_SUCH_VARIANT.
@@ -181,11 +181,11 @@ def verify_extension(  # noqa: PLR0913  (what, made from what, and how)
     """Rebuild artifacts of a project without any earlier result, and compare them.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         source: its source archive, if it is from the package index.
         artifacts: the artifacts to compare.
         bindings: see `Bindings`.
-        releases: to build for.
+        releases: the releases to build for.
         output: where progress is shown.
         options: how to build and compare.
 
@@ -300,7 +300,7 @@ def differences_of(new: Path, old: Path) -> tuple[str, ...]:
 
 
 def _is_of_sources(difference: str, new: Path, old: Path) -> bool:
-    """Whether a file differs only in what git reports for equal sources: the commit and the changes."""
+    """Whether a file differs only in what git reports for equal sources: the commit, and whether there are changes."""
     name = difference.removesuffix(" has other bytes")
     if name == difference:
         return False

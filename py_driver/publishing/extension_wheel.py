@@ -252,7 +252,7 @@ def parameters_of(wheel: ExtensionWheel, version: str) -> dict[str, Any]:
 
     Args:
         wheel: the parts of the wheel.
-        version: of the wheel.
+        version: the version of the wheel.
     """
     record = wheel.record
     return {

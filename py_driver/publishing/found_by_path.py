@@ -49,7 +49,7 @@ def find_path_use(files: Mapping[str, bytes], modules: Sequence[str]) -> PathUse
     cannot be parsed counts too.
 
     Args:
-        files: of the wheel that setup.py made, by path.
+        files: the files of the wheel that setup.py made, by path.
         modules: the dotted names of the extension modules.
     """
     names = {part for module in modules for part in (module, module.rpartition(".")[2])}

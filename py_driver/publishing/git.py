@@ -50,7 +50,7 @@ def sources(directory: Path, files: Iterable[str]) -> tuple[Sources, str]:
     too, wherever it is in the repository.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         files: all files that it is built from or that are published with it, relative to `directory`.
 
     Raises:
@@ -66,7 +66,7 @@ def sources(directory: Path, files: Iterable[str]) -> tuple[Sources, str]:
         elsewhere = sorted(name for name in led_to if name.startswith("../"))
         if commit and elsewhere:
             tree |= _tree(directory, commit, *elsewhere)
-        # What git is told to ignore is in neither.
+        # Neither includes ignored files.
         new += sorted({*files, *led_to} - tree.keys())
         changed = next((name for name, blob in tree.items() if not _is_same(directory, name, *blob)), "")
     except FileNotFoundError:
@@ -86,7 +86,7 @@ def changed_files(directory: Path, revision: str) -> list[str]:
     Here git itself compares, so it may run a filter of the user's configuration, as `git status` does.
 
     Args:
-        directory: within a repository; built files do not count.
+        directory: the directory within a repository; built files do not count.
         revision: a commit, or two as in `origin/main...HEAD`.
 
     Raises:
@@ -111,7 +111,7 @@ def checked_out(directory: Path, revision: str) -> Iterator[Path]:
     """Extract the files of a commit below a directory into a temporary directory.
 
     Args:
-        directory: within a repository.
+        directory: the directory within a repository.
         revision: a commit.
 
     Raises:

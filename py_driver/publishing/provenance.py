@@ -44,7 +44,7 @@ class Stated(NamedTuple):
 
     Attributes:
         sources: the sources of the project.
-        version: of rules_torch_kernels; empty if unknown.
+        version: the version of rules_torch_kernels; empty if unknown.
     """
 
     sources: Sources = Sources()
@@ -65,7 +65,7 @@ def documents(manifest: Manifest, built: BuiltVariant, archives: Sequence[Entry]
     """The statement and the SBOM of a variant.
 
     Args:
-        manifest: of the project.
+        manifest: the manifest of the project.
         built: the variant.
         archives: all archives that it was built with.
         sources: the state of the project's sources in git.
@@ -100,7 +100,7 @@ def wheel_statement(
     """The statement of a wheel, about its files.
 
     Args:
-        files: of the wheel, by their paths in it.
+        files: the files of the wheel, by their paths in it.
         parameters: the build parameters: name, version, configuration.
         project: its source archive, or the state of its directory in git.
         archives: the archives that compiled and linked its libraries.

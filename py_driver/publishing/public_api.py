@@ -42,7 +42,7 @@ class Offer(NamedTuple):
         signature: `relu(x: torch.Tensor) -> torch.Tensor`; for a class also a line for its constructor and `forward`.
         summary: the first paragraph of its docstring, in one line; empty if it has none.
         name: as the package exports it.
-        arguments: of the function, or of the class's constructor; empty if its docstring describes none.
+        arguments: the arguments of the function or constructor; empty if its docstring describes none.
         returns: the docstring's description of the return value, in one line; empty without one, and for a class.
     """
 
@@ -114,7 +114,7 @@ def tests(text: str) -> list[str]:
     """The tests in a pytest file: functions `test_*`, and those of classes `Test*`, as pytest names them.
 
     Args:
-        text: of the file.
+        text: the text of the file.
     """
     module = _parsed(text)
     found = []

@@ -118,9 +118,9 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
     """Publish the variants in `build/`.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         patterns: globs of identifiers; empty for all in `build/`.
-        releases: to build for.
+        releases: the releases to build for.
         output: where progress is shown.
         options: how to publish.
         taken: the projects that this call published before, by repository and branch; this project is added.
@@ -164,7 +164,7 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
             stated, unfit = shipped_statements(directory, built)
             notes += unfit
             more = [*scripts, *stated, *([make_file(INDEX, index)] if parts and index else [])]
-            # The index is last: what it names is there.
+            # The index is last, so that all its entries exist.
             own.append(release(branch, pairs, counted(len(built), "variant"), more))
             if refused := _no_card(hub, heads, branch, f"v{manifest.version}"):
                 goals, notes = own, [*notes, refused]
@@ -227,7 +227,7 @@ class _Goal(NamedTuple):
         branch: its name.
         files: all files that it needs below `places`.
         places: directories that must contain nothing else.
-        message: of the commit.
+        message: the message of the commit.
     """
 
     branch: str
@@ -240,7 +240,7 @@ class _Release(NamedTuple):
     """The facts that the goals of a release share.
 
     Attributes:
-        manifest: of the project.
+        manifest: the manifest of the project.
         plan: the plan of the project.
         lock: the pinned archives.
         sources: the state of the project's sources in git.

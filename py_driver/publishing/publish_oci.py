@@ -105,9 +105,9 @@ def publish_oci(
     The index is sent last, so that all its entries exist.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         patterns: globs of identifiers; empty for all in `build/`.
-        releases: to build for.
+        releases: the releases to build for.
         output: where progress is shown.
         options: where and how.
 

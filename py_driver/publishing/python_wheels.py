@@ -71,9 +71,9 @@ def make_python_wheels(  # noqa: PLR0913  (the project, its variants, the target
     """Build variants of a project for each Python, load them, and write the wheel of each Python.
 
     Args:
-        directory: of the project.
-        patterns: globs of identifiers; none means the default variants.
-        releases: to build for.
+        directory: the directory of the project.
+        patterns: globs of identifiers; empty for the default variants.
+        releases: the releases to build for.
         out: the directory of the wheels.
         taken: the projects of the wheels written before, by the paths of the wheels.
         options: how to build; they name the Pythons.
@@ -102,11 +102,11 @@ def make_python_wheels(  # noqa: PLR0913  (the project, its variants, the target
 
 
 def python_wheels(manifest: Manifest, variants: Sequence[Variant]) -> list[PythonWheel]:
-    """The wheel of each Python, with the variants for it; variants of Python files alone are in each wheel.
+    """The wheel of each Python, with the variants for it; variants with only Python files are in each wheel.
 
     Args:
-        manifest: of the project.
-        variants: of the plan for some Pythons.
+        manifest: the manifest of the project.
+        variants: the variants of the plan for some Pythons.
 
     Raises:
         DriverError: UNSUPPORTED if the variants are for several CPUs.

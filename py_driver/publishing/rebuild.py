@@ -119,10 +119,10 @@ def rebuild(
 
     Args:
         tasks: the projects.
-        releases: to build for.
+        releases: the releases to build for.
         output: where progress is shown.
         choices: the choices of the user.
-        take: makes the result of each variant.
+        take: returns the result for each variant.
 
     Returns:
         The results of `take`, by the directory of the project; for errors see `building.build`.

@@ -46,8 +46,8 @@ class File(NamedTuple):
     Attributes:
         path: its path in the repository: `build/<variant>/<name>`.
         content: its bytes, or a file with them.
-        size: in bytes.
-        sha256: of the content, in hexadecimal; the Hub identifies large files by it.
+        size: the size in bytes.
+        sha256: the hexadecimal SHA-256 of the content; the Hub identifies large files by it.
         blob: git's object id of the content, in hexadecimal; the Hub identifies small files by it.
     """
 
@@ -128,7 +128,7 @@ def target(manifest: Manifest, repo_id: str, branch: str) -> tuple[str, str]:
     """The repository and the branch of a project's variants.
 
     Args:
-        manifest: of the project.
+        manifest: the manifest of the project.
         repo_id: the repository, instead of the manifest's if not empty.
         branch: the branch, instead of the manifest's or `v<version>` if not empty.
 
@@ -150,8 +150,8 @@ def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> lis
     """Read variants of a project, after checking that each is as built, and from the project's present sources.
 
     Args:
-        directory: of the project.
-        plan: of the project.
+        directory: the directory of the project.
+        plan: the plan of the project.
         chosen: its variants in `build/`, or slices in `build-slices/`.
         lock: the pinned archives.
 
@@ -189,8 +189,8 @@ def read_to_ship(directory: Path, plan: Plan, chosen: Sequence[Variant], lock: L
     the directory is removed, since it would run instead of the checked files.
 
     Args:
-        directory: of the project.
-        plan: of the project.
+        directory: the directory of the project.
+        plan: the plan of the project.
         chosen: its variants in `build/`, or slices in `build-slices/`.
         lock: the pinned archives.
 

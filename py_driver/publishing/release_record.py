@@ -52,10 +52,10 @@ def record_changes(
     """Record changes in the directory of development builds.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         since: the last release.
         ids: the ids of the variants that were compared, by their names.
-        changes: with the fields of `Change`; changes of other kinds are dropped.
+        changes: the changes, with the fields of `Change`; changes of other kinds are dropped.
 
     Raises:
         DriverError: PERMISSION, NO_SPACE.
@@ -72,7 +72,7 @@ def recorded_changes(directory: Path, variants: Mapping[str, Mapping[str, Any]])
     """The changes since the last release; None unless they were recorded for these builds of the variants.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         variants: the metadata.json of each built variant, by name.
     """
     try:

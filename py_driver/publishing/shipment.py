@@ -25,7 +25,7 @@ def committed(directory: Path, files: Iterable[str], *, allow_dirty: bool) -> So
     """The state of sources in git.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         files: all files that it is built from or that are published with it.
         allow_dirty: whether files may differ from the commit.
 

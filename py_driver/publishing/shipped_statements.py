@@ -22,7 +22,7 @@ def shipped_statements(directory: Path, built: Iterable[BuiltVariant]) -> tuple[
     Signatures are not judged here: users who load the variants choose the keys that they trust.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         built: the variants.
 
     Raises:

@@ -71,7 +71,7 @@ class Signer:
 
         Args:
             variants: the rebuilt variants.
-            directory: with a directory for each variant.
+            directory: the directory with a directory for each variant.
 
         Raises:
             DriverError: PERMISSION or NO_SPACE.

@@ -55,8 +55,8 @@ def read_slices(directory: Path, plan: Plan, lock: Lock) -> list[Sliced]:
     """All slices of a plan, from a project's `build-slices/`.
 
     Args:
-        directory: of the project.
-        plan: with the expected slices.
+        directory: the directory of the project.
+        plan: the plan with the expected slices.
         lock: the pinned archives.
 
     Raises:
@@ -76,7 +76,7 @@ def present_slices(
     """All slices of a plan, after checking that each exists.
 
     Args:
-        plan: with the slices.
+        plan: the plan with the slices.
         find: the directory of a slice.
         show: the name of a published slice in messages; None for slices that were built here, named by their paths.
 

@@ -122,8 +122,8 @@ def make_task(directory: Path, releases: Releases, output: Output, options: Veri
     """Prepare the verification of a project.
 
     Args:
-        directory: of the project.
-        releases: to build for.
+        directory: the directory of the project.
+        releases: the releases to build for.
         output: where progress is shown.
         options: how to verify.
         stack: removes the downloaded files at its end.
@@ -165,7 +165,7 @@ def verify(tasks: Iterable[Task], releases: Releases, output: Output, options: V
 
     Args:
         tasks: the projects.
-        releases: to build for.
+        releases: the releases to build for.
         output: where progress is shown.
         options: how to verify.
 

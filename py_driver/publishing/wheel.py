@@ -57,7 +57,7 @@ def wheel_name(  # noqa: PLR0913  (the project, the variants, the Python, and th
     what the variants require: Python's stable ABI of 3.9 and glibc 2.28, or nothing if no code was compiled.
 
     Args:
-        manifest: of the project.
+        manifest: the manifest of the project.
         variants: the identifiers of the variants.
         part: the capability of slices, `sm90`, for the local version; empty for variants with all device code.
         labelled: whether it is a wheel variant: backend and capability are a label after the tag instead of a part of
@@ -112,7 +112,7 @@ def make_wheel(  # noqa: PLR0913  (as `wheel_name`, with the contents)
     """Write the wheel of variants; equal variants give equal bytes.
 
     Args:
-        manifest: of the project.
+        manifest: the manifest of the project.
         built: the variants, or slices of them for one capability.
         target: the file, named by `wheel_name`.
         labelled: whether it is a wheel variant; see `wheel_name`.
@@ -177,8 +177,8 @@ def check_unclaimed(path: Path, directory: Path, taken: Mapping[Path, Path]) -> 
     """Refuse to write a wheel over the wheel of another project of the same command.
 
     Args:
-        path: of the wheel.
-        directory: of its project.
+        path: the path of the wheel.
+        directory: the directory of its project.
         taken: the projects of the wheels written before, by the paths of the wheels.
 
     Raises:
@@ -193,7 +193,7 @@ def _variant_files(directory: str, built: Sequence[BuiltVariant]) -> dict[str, F
     """The files of variants, by their paths in a wheel.
 
     Args:
-        directory: of their package.
+        directory: the directory of their package.
         built: the variants.
     """
     return {

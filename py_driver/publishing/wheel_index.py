@@ -62,7 +62,7 @@ class IndexedWheel(NamedTuple):
         version: the version in its file name.
         sha256: hexadecimal digest of the file.
         size: the size of the file, in bytes.
-        requires_python: from its metadata; empty if it has none.
+        requires_python: the value in its metadata; empty if it has none.
         metadata: its METADATA.
         label: the label of its variant; empty if it is not a wheel variant.
         variant: its `variant.json`; empty if it is not a wheel variant.
@@ -106,7 +106,7 @@ def write_index(directory: Path) -> Index:
     Only pages of an earlier index are replaced or removed, and copies of METADATA that it lists.
 
     Args:
-        directory: with wheels; wheels in subdirectories are not listed.
+        directory: the directory with wheels; wheels in subdirectories are not listed.
 
     Raises:
         DriverError: FILE_KIND for each file that is not a wheel; FILE_MISSING if there are no wheels; FOREIGN_FILE for
@@ -215,8 +215,8 @@ def _read(path: Path) -> IndexedWheel:
 
     Raises:
         ValueError: it is not a wheel.
-        OSError: likewise.
-        zipfile.BadZipFile: likewise.
+        OSError: it cannot be read.
+        zipfile.BadZipFile: it is not a zip archive.
     """
     plain, label = label_in(path.name)
     try:

@@ -191,7 +191,7 @@ def load_module(
 
     Args:
         name: the module, which is being imported.
-        directory: with a directory for each variant.
+        directory: the directory with a directory for each variant.
         variants: the variants in the wheel.
         backends: the backends with toolkits, by family.
         files: the module's file in the directory of each variant, by the variant's name; empty if the variant has no

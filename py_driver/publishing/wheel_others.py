@@ -22,7 +22,7 @@ class Other(NamedTuple):
     """A kernel on which others in a wheel depend.
 
     Attributes:
-        manifest: of its project.
+        manifest: the manifest of its project.
         repositories: the repositories under which others depend on it.
         built: its variants.
     """

@@ -109,7 +109,7 @@ def label_in(filename: str) -> tuple[str, str]:
     """The name of a wheel without the label of its variant, and the label; empty if it has none.
 
     Args:
-        filename: of the wheel.
+        filename: the filename of the wheel.
     """
     match = _LABELLED.fullmatch(filename)
     return (f"{match[1]}.whl", match[2]) if match else (filename, "")

@@ -141,7 +141,7 @@ def verify_wheels(  # noqa: PLR0913  (the wheels, their sources, and the options
         paths: the paths of the wheels.
         source: the directory of the project.
         find: finds the Pythons of wheels for one Python.
-        releases: to build for.
+        releases: the releases to build for.
         output: where progress is shown.
         options: how to verify.
 
@@ -207,7 +207,7 @@ def _task(  # noqa: PLR0913  (the wheels, their sources, and the options)
 
 
 def _rest(wheel: KernelWheel, manifest: Manifest, scratch: Path) -> tuple[str, ...]:
-    """Whether the rest of a wheel is what `driver wheel` makes with its variants; a difference, or empty."""
+    """Compare the rest of a wheel with what `driver wheel` makes from its variants; a difference, or empty."""
     python = Python(wheel.version, wheel.version) if wheel.version else None
     copies = scratch / "again" / wheel.path.name
     for name in wheel.names:

@@ -40,7 +40,7 @@ def read_build_system(directory: Path) -> BuildSystem:
     """Read the build system of a project.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
 
     Raises:
         DriverError: NO_MANIFEST if it has neither pyproject.toml nor setup.py; TOML_SYNTAX; WRONG_TYPE; MISSING_KEY;

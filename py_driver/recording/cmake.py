@@ -99,7 +99,7 @@ def environment(base: str, torch: Torch, jobs: str) -> dict[str, str]:
         "CMAKE_GENERATOR": "Ninja",
         "CMAKE_TOOLCHAIN_FILE": f"{base}/{stand_ins.STAND_IN}/cmake/toolchain.cmake",
         "RECORDED_LOG": f"{base}/{stand_ins.OUT}/linked.log",
-        "SKBUILD_BUILD_DIR": "build/cmake",  # of scikit-build-core: in the project, so that what it generates is kept
+        "SKBUILD_BUILD_DIR": "build/cmake",  # of scikit-build-core: in the project, so that generated files are kept
     }
     return {**found, "CUDAARCHS": ";".join(architectures(torch.arch_list))} if torch.cuda else found
 

@@ -125,7 +125,7 @@ def enter(root: Path, spec: Mapping[str, Any]) -> bool:
     has_proc = True
     try:
         _mount("proc", proc, "proc", _NOSUID | _NODEV | 8)
-    except OSError:  # a container that hides parts of its own
+    except OSError:  # a container that hides parts of its /proc
         has_proc = False
     with suppress(OSError):
         _call("sethostname", b"localhost", len("localhost"))

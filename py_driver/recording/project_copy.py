@@ -43,7 +43,7 @@ def entries(directory: Path) -> list[Entry]:
     any file of this machine.
 
     Args:
-        directory: of the project, as an absolute path without links.
+        directory: the directory of the project, as an absolute path without links.
 
     Raises:
         DriverError: PATH_ESCAPES for such a link; PERMISSION.

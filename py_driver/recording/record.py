@@ -43,10 +43,10 @@ class Module:
         cxx_flags: `extra_compile_args` for C++ sources, in order.
         nvcc_flags: `extra_compile_args` for CUDA sources, in order.
         libraries: names as after `-l`; without the libraries that CUDAExtension and CppExtension add.
-        library_dirs: in the form of `include_dirs`.
-        runtime_library_dirs: as written.
-        extra_objects: as written.
-        extra_link_args: as written.
+        library_dirs: its library directories, in the form of `include_dirs`.
+        runtime_library_dirs: its runtime library directories, as written.
+        extra_objects: its objects, as written.
+        extra_link_args: its linker arguments, as written.
         limited_api: whether `py_limited_api` is set.
         dlink: whether `dlink=True` is set, so that device code is linked.
         dlink_flags: `extra_compile_args` for linking device code, with torch's additions.

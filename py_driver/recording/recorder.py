@@ -80,7 +80,7 @@ class Recorded:
 
     @property
     def wheel(self) -> Path:
-        """The wheel of the Python part, with an empty file in the place of each library."""
+        """The wheel of the Python part, with an empty file for each library."""
         return self.directory / WHEEL / self.record.wheel
 
 
@@ -96,8 +96,8 @@ def record_project(  # noqa: PLR0913  (a recording depends on them all)
     """Record a project for a configuration, or return its recording from the cache if nothing has changed.
 
     Args:
-        directory: of the project.
-        configuration: of a torch release, with its backend, ABI and CPU.
+        directory: the directory of the project.
+        configuration: the configuration of a torch release, with its backend, ABI and CPU.
         arch_list: the GPU architectures, in the form of TORCH_CUDA_ARCH_LIST; empty for the CPU.
         releases: the matrix and the lock.
         output: where progress is shown.

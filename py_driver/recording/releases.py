@@ -70,7 +70,7 @@ def find(wanted: Wanted, fetcher: Fetcher) -> Candidate:
 
     Args:
         wanted: the requirement to match.
-        fetcher: with the indexes.
+        fetcher: the fetcher with the indexes.
 
     Raises:
         DriverError: NOT_FOUND_UPSTREAM if there is none; NO_NETWORK if an index that may have it cannot be reached;

@@ -72,7 +72,7 @@ def fetch_source(
         requirement: `NAME` for the newest release, `NAME==VERSION`, `NAME>=VERSION`; see `parse_requirement`.
         output: where progress and warnings about the release are shown.
         hashes: further allowed hashes, `sha256:...`, besides those in `requirement`.
-        fetcher: with the indexes (default: pip's), and the store for the archive.
+        fetcher: the fetcher with the indexes (default: pip's), and the store for the archive.
 
     Raises:
         DriverError: USAGE or UNSUPPORTED for the requirement; NOT_FOUND_UPSTREAM if no index has such a release, or

@@ -64,7 +64,7 @@ def torch_of(configuration: Configuration, arch_list: str, releases: Releases) -
 
     Args:
         configuration: a configuration of the matrix, with a torch release.
-        arch_list: in the form of TORCH_CUDA_ARCH_LIST.
+        arch_list: the GPU architectures, in the form of TORCH_CUDA_ARCH_LIST.
         releases: the matrix and the lock.
 
     Raises:

@@ -26,7 +26,7 @@ def unseen_repository(directory: Path, asked: Iterable[str]) -> Note | None:
     Such a repository is above the project's directory, or too large. A release of the package index has none.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         asked: see `Record`; the lines of all configurations.
 
     Raises:

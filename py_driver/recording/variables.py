@@ -34,7 +34,7 @@ def scripts(directory: Path) -> list[Path]:
     They are those in the project's directory itself, and the files of the project that these import.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
     """
     own = sorted(path for path in directory.glob("*.py") if path.is_file())
     found = dict.fromkeys(sorted(own, key=lambda path: path.name != SETUP))
@@ -72,7 +72,7 @@ def passed(directory: Path, requires: Iterable[str] = (), environ: Mapping[str, 
     """The variables of the user's environment that a project or its build tools name, without secrets; sorted.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         requires: its build requirements.
         environ: the environment; the process's own if None.
     """
@@ -104,7 +104,7 @@ def day(directory: Path, now: float | None = None) -> str:
     """The local and the UTC date, if the scripts of a project use the time; else empty.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         now: the time in seconds since 1970; the system's time if None.
     """
     if not _TIME.search(_text(directory)):

@@ -30,7 +30,7 @@ class Amount:
     Attributes:
         name: the header through which it is included, as in an `#include`; a description for other parts.
         lines: the number of lines without line markers.
-        size: in bytes.
+        size: the size in bytes.
         percent: the share of the text's lines.
     """
 
@@ -46,7 +46,7 @@ class Share:
 
     Attributes:
         lines: the number of lines without line markers.
-        size: in bytes.
+        size: the size in bytes.
         source: the part from the source itself.
         compiler: the part from the compiler and its command line, such as cuda_runtime.h.
         headers: the five largest headers that the source includes directly, each with all its own includes.

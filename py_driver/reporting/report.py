@@ -209,7 +209,7 @@ def make_report(
     """Make the report of a build.
 
     Args:
-        name: of the project.
+        name: the name of the project.
         variants: their counts, in the order of the build.
         actions: the actions for each variant; see `py_driver.actions.executed.trace_steps`.
         read: returns the content of a build's output by its SHA-256; None if it does not exist.

@@ -69,7 +69,7 @@ def write_report(  # noqa: PLR0913  (the data, the page and the output)
 
     Args:
         page: its path.
-        name: of the project.
+        name: the name of the project.
         variants: the counts of each variant.
         actions: the actions of all variants.
         earlier: the calls in the last build with a report.
@@ -119,7 +119,7 @@ def as_html(report: Report, template: str) -> str:
     """Render a report as a self-contained page.
 
     Args:
-        report: of a build.
+        report: the report of a build.
         template: `resources/report.html.j2`.
     """
     names = columns(report)

@@ -50,7 +50,7 @@ class Timeline:
     """The actions that ran in a build.
 
     Attributes:
-        seconds: from the start of the first action to the end of the last.
+        seconds: the time from the start of the first action to the end of the last.
         lanes: the largest number of concurrent actions.
         critical: seconds of the critical path: the longest of all chains in which each action reads an output of the
             one before.

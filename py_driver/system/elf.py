@@ -138,7 +138,7 @@ class Elf:
     Attributes:
         content: its bytes.
         machine: see `Machine`; other values are possible.
-        sections: in the order of the file's table; empty without a table.
+        sections: the sections, in the order of the file's table; empty without a table.
     """
 
     def __init__(self, content: bytes | mmap.mmap) -> None:

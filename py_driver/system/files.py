@@ -111,7 +111,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A new file that replaces another on success: a reader sees either the old file or the new one, never a part.
 
     Args:
-        path: of the file, which need not exist; if it does, its mode stays.
+        path: the file, which need not exist; if it does, its mode stays.
 
     Raises:
         OSError: the file cannot be written.
