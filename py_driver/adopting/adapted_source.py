@@ -86,7 +86,7 @@ def adapt(path: str, text: str, others: Sequence[str], op_name: Callable[[Bound]
                 if twin.schema == op.schema and _chosen_by_if(source, block):
                     implemented[function.start] = op
                     continue
-                advice = "give it a name of its own; the Python module can choose between the two"
+                advice = "give it a unique name; the Python module can choose between the two"
                 reason = f"the function `{function.name}` is bound more than once; the first is taken"
                 losses.append(Loss(path, line_of(text, function.start), reason, advice))
             else:

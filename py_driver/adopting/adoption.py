@@ -93,7 +93,7 @@ def adopt(project: Input) -> Adoption:
         modules |= {module.name: module for module in kept if module.name not in modules}
         if len(kept) > 1:
             reason = f"{', '.join(module.name for module in kept)} are one library for {family}"
-            advice = "functions of one name in two modules would be one: rename those that the linker reports"
+            advice = "functions of the same name in two modules would clash: rename those that the linker reports"
             losses.append(Loss(kept[0].script, kept[0].line, reason, advice, missing=False))
     adapted = _adapted(sections, list(modules.values()), texts)
     losses += [loss for source in adapted.values() for loss in source.losses]
@@ -242,7 +242,7 @@ def _silent(adapted: Mapping[str, Adapted]) -> list[Loss]:
     if not names:
         return []
     reason = f"{', '.join(names)} return{'s' if len(names) == 1 else ''} nothing, and no argument is marked as written"
-    advice = "mark what is written in the schema, as `Tensor(a!) out`: torch.compile reads it"
+    advice = "mark written arguments in the schema, as `Tensor(a!) out`, for torch.compile"
     return [Loss(BINDING, 0, reason, advice, missing=False)]
 
 

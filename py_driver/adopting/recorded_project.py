@@ -46,7 +46,7 @@ def adopted(directory: Path, releases: Releases, output: Output, shown: str) -> 
     """
     if is_file(directory / MANIFEST):
         message = f"{directory} has a {MANIFEST}: it is the project of a kernel already"
-        raise error(Code.UNSUPPORTED, message, help=f"to see what setup.py gives, move {MANIFEST} away")
+        raise error(Code.UNSUPPORTED, message, help=f"to adopt its setup.py, move {MANIFEST} away")
     # A kernel is for every Python, so modules that otherwise are bound by pybind11 are planned without it, with a loss.
     bindings = Bindings(LIBRARY, lambda _: ())
     extension = plan_extension(directory, (), releases, output, Options(), bindings, shown=shown)

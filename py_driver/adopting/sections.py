@@ -103,7 +103,7 @@ def sections_of(
             if linked and group.link_flags != link_flags(section.cuda_flags):
                 reason = f"{module.name} links device code with other flags than it compiles with"
                 flags = " ".join(f"`{flag}`" for flag in group.link_flags) or "none"
-                advice = f"a kernel links it with those of `cuda-flags`; setup.py links it with {flags}"
+                advice = f"a kernel links it with the flags in `cuda-flags`; setup.py links it with {flags}"
                 losses.append(Loss(module.script, module.line, reason, advice))
     return _with_archs(sections), losses
 

@@ -156,7 +156,7 @@ def _metadata(directory: Path) -> dict[str, Any]:
     """The content of metadata.json; empty if there is none."""
     metadata = read_metadata(directory)
     if metadata is None and (path := directory / METADATA).is_file():
-        raise error(Code.FILE_KIND, f"{path} is not a JSON object", help="build the variant anew")
+        raise error(Code.FILE_KIND, f"{path} is not a JSON object", help="build the variant again")
     return metadata or {}
 
 

@@ -202,7 +202,7 @@ def _load(built: Built, extension: Path, torch: Torch) -> _Loaded:
     if done.returncode in {_LACKS, _OTHER_ABI}:
         return _Loaded(lacks=lines[-1] if lines else "not loaded")
     if done.returncode > 0 and lines and _NO_DRIVER in lines[-1]:
-        return _Loaded(lacks=f"it needs {DRIVER} of NVIDIA's driver, which is not there")
+        return _Loaded(lacks=f"it needs {DRIVER} of NVIDIA's driver, which is missing")
     if done.returncode < 0:
         died = f"the process died with {signal.Signals(-done.returncode).name}"
         return _Loaded(wrong="; ".join([died, *_thrown(lines)]))

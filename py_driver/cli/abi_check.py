@@ -73,13 +73,13 @@ def add(subparsers: Subparsers) -> None:
         metavar="M.N",
         type=_versions,
         help="the torch that loads the library, e.g. 2.13; all: print a table of the torch, CUDA, Python and glibc "
-        "releases that anybody's library, wheel or installed package loads with, and what is missing where",
+        "releases that any library, wheel or installed package loads with, and of what is missing",
     )
     parser.add_argument(
         "--python",
         metavar="M.N",
         type=_python,
-        help="the one Python that loads the library, e.g. 3.13 (default: every)",
+        help="the single Python that loads the library, e.g. 3.13 (default: every Python)",
     )
     parser.add_argument("--cxx-abi", choices=["cxx11", "cxx98"], help="the C++ ABI of that torch")
     parser.add_argument(
@@ -119,7 +119,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         from py_driver.cli.load_tables import show_load_tables
 
         if further := [flag for flag in chosen if flag != "--torch"]:
-            raise error(Code.USAGE, f"`--torch all` takes no {joined(further)}", help="the table has every release")
+            raise error(Code.USAGE, f"`--torch all` excludes {joined(further)}", help="the table has every release")
         return show_load_tables(args.paths, releases_of(args), output, as_json=args.json)
     if args.archs is not None:
         chosen["--metadata-archs"] = ""

@@ -70,7 +70,7 @@ def check_no_bindings(args: argparse.Namespace) -> None:
     """
     if args.binding == PYBIND:
         message = (
-            "`--binding pybind`: the Hub takes one library for every Python (abi3), and pybind11 makes one for each"
+            "`--binding pybind`: the Hub needs one library for every Python (abi3), and pybind11 makes one for each"
         )
         advice = "make wheels: `driver wheel --binding pybind`; or register ops, see docs/build-toml.md"
         raise error(Code.USAGE, message, help=advice)
@@ -193,6 +193,6 @@ def _check_cpu(configuration: Configuration, matrix: Matrix, python: Python) -> 
     from py_driver.system.machine import machine_cpu
 
     if configuration.cpu not in (None, machine_cpu()):
-        here = f"the headers of Python {python.version} are those of this machine"
+        here = f"the headers of Python {python.version} are for this machine's CPU"
         message = f"{here}, and the variant is for {configuration.cpu}"
         raise error(Code.UNSUPPORTED, message, help=f"choose from the lock: {', '.join(matrix.cpython)}")

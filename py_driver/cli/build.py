@@ -67,7 +67,7 @@ def archs_of(text: str) -> tuple[str, ...]:
         hint = f"; did you mean `{meant}`?" if meant else ""
         raise argparse.ArgumentTypeError(f"`{wrong[0]}` is not a GPU architecture like 9.0 or gfx942{hint}")
     if NATIVE in archs and len(archs) > 1:
-        raise argparse.ArgumentTypeError(f"`{NATIVE}` stands alone")
+        raise argparse.ArgumentTypeError(f"`{NATIVE}` cannot be combined with others")
     return archs
 
 
@@ -131,7 +131,7 @@ def add_how(parser: Parser) -> None:
         "--ram",
         metavar="GB",
         type=positive,
-        help="limit concurrent actions to this much memory (default: that of the machine or container)",
+        help="limit concurrent actions to this much memory (default: the memory of the machine or container)",
     )
     schedule.add_argument(
         "--keep-going",

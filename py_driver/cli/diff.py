@@ -40,7 +40,7 @@ def add(subparsers: Subparsers) -> None:
         metavar="PATH",
         nargs="+",
         type=Path,
-        help="A, the earlier release, and B, the later one; B alone with --since or --published",
+        help="A, the earlier release, and B, the later one; only B with --since or --published",
     )
     compare = parser.group("compare")
     earlier = compare.add_mutually_exclusive_group()
@@ -50,7 +50,7 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--breaking",
         action="store_true",
-        help="show what breaks callers only; exit code 1 if something does and B is no new major version",
+        help="show only changes that break callers; exit code 1 if there are any and B is not a new major version",
     )
     report = parser.group("report")
     report.add_argument(

@@ -149,7 +149,7 @@ def build(directory: Path, args: argparse.Namespace, output: Output, options: Op
         for part in built:
             wheel = pack(part, releases, None, Path(scratch))
             laid.append(lay_out(wheel, directory / BUILD, part.name))
-    _check_loads(built, args, output, f"what was built stays in {directory / BUILD}; do not publish it")
+    _check_loads(built, args, output, f"the build stays in {directory / BUILD}; do not publish it")
     if args.json:
         variants = [_as_json(part, path, size) for part, (path, size) in zip(built, laid, strict=True)]
         output.json({"directory": str(directory), "variants": variants})

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if name := next(iter(plan.own_names.values()), ""):
         file = f"{plan.python_root}/{name}"
         message = f"BUILD.bazel cannot list `{file}`: its name has more than ASCII letters, digits and `{SIGNS}`"
-        advice = "rename it, or build without `driver gen`: `driver build` needs no BUILD.bazel and takes any name"
+        advice = "rename it, or build without `driver gen`: `driver build` needs no BUILD.bazel and accepts any name"
         raise error(Code.BAD_VALUE, message, help=advice)
     return _write(args, {BUILD_FILE: render(plan, label_prefix(directory))}, HEADER, len(plan.variants), output)
 
@@ -85,7 +85,7 @@ def _recorded(directory: Path, args: argparse.Namespace, output: Output) -> tupl
     if installed := [
         variant.python for variant in variants if variant.python and variant.python.key != variant.python.version
     ]:
-        message = f"BUILD.bazel cannot name Python {installed[0].version}, which is installed on this machine alone"
+        message = f"BUILD.bazel cannot name Python {installed[0].version}, which is installed only on this machine"
         raise error(Code.UNSUPPORTED, message, help=f"choose from the lock: {', '.join(releases.matrix.cpython)}")
     created = sorted({name for plan in extension.plans for name in plan.generated})
     if created or len(extension.plans) != 1:

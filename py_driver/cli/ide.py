@@ -29,7 +29,7 @@ def add(subparsers: Subparsers) -> None:
         "ide",
         "relu",
         "relu --variant torch213-cu130",
-        more="It overwrites no file of yours; docs/development.md has a section on editors.",
+        more="It overwrites none of your files; docs/development.md has a section on editors.",
     )
     add_variants(parser, "the default variant for the newest torch and CUDA")
     add_bindings(parser, OWN)

@@ -101,7 +101,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     for path in written:
         output.data(str(directory / path))
     for path in kept:
-        output.say(f"kept {directory / path}, which was there")
+        output.say(f"kept {directory / path}, which existed before")
     if around.below_root:
         output.say(f"no {CI_FILE}: it belongs at the root of the repository (docs/ci.md)")
     output.say(f"next: driver test {shlex.quote(str(directory))}")

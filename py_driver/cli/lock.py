@@ -39,7 +39,7 @@ def add(subparsers: Subparsers) -> None:
         "--add",
         nargs=2,
         metavar=("KIND", "M.N"),
-        help="add a release of `torch` or `cuda` to the matrix, or to that of --matrix: read its facts from the "
+        help="add a release of `torch` or `cuda` to the matrix, or to the file of --matrix: read its facts from the "
         "package index, write its table, lock it, and print the text of a pull request",
     )
     add_matrix(parser)
@@ -70,8 +70,8 @@ def _add(args: argparse.Namespace, output: Output) -> int:
     """Add a release to a matrix, and lock it; returns the exit code.
 
     Raises:
-        DriverError: BAD_VALUE for a release that cannot be added; see `new_cuda`, `new_torch` and `_lock`, after which the
-            matrix and the lock are restored; PERMISSION.
+        DriverError: BAD_VALUE for a release that cannot be added; see `new_cuda`, `new_torch` and `_lock`, after which
+            the matrix and the lock are restored; PERMISSION.
     """
     from py_driver.fetch.offered import Offers
     from py_driver.matrix.addition import inserted, request

@@ -59,7 +59,7 @@ def add(subparsers: Subparsers) -> None:
     upload.add_argument(
         "--slice",
         action="store_true",
-        help="also publish the slices in build-slices/, those for each GPU capability to a branch such as v1-sm90",
+        help="also publish the slices in build-slices/, each GPU capability to its own branch, such as v1-sm90",
     )
     upload.add_argument("--dry-run", action="store_true", help="print the changes; upload nothing")
     upload.add_argument("--allow-dirty", action="store_true", help="publish even if the sources differ from the commit")

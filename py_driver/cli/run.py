@@ -56,7 +56,7 @@ def add_local(parser: Parser) -> None:
     select.add_argument(
         "--backend",
         choices=[*BUILT],
-        help="build for this backend (default: that of a GPU usable by torch, else cpu)",
+        help="build for this backend (default: the backend of a GPU usable by torch, else cpu)",
     )
     select.add_argument(
         "--archs",

@@ -133,7 +133,7 @@ def _show(args: argparse.Namespace, found: Sequence[Measured], output: Output) -
     if unknown := sum(not image.unpacked for library in libraries for image in library.images):
         output.warn(f"contents of {counted(unknown, 'image')} not shown: this machine has no {ZSTANDARD_LIBRARY}")
     if args.by in {None, "kernel", "instance"} and any(image.packing for each in libraries for image in each.images):
-        output.say("~ is a share: what is compressed is stored as a whole")
+        output.say("~ marks a share: compressed code is stored in one piece")
 
 
 def _usual(libraries: Sequence[Library]) -> list[str]:

@@ -56,7 +56,7 @@ def check_statements(args: argparse.Namespace) -> None:
     if (args.repo_id or args.branch) and not (args.published or signs or judges):
         raise error(Code.USAGE, "--repo-id and --branch need --published", help="add --published")
     if judges and (len(args.directories) > 1 or args.changed_since or args.torch or args.backend or args.cpu):
-        message = "--policy takes one directory, and variants by --variant"
+        message = "--policy accepts one directory, and variants only by --variant"
         raise error(Code.USAGE, message, help="driver verify DIR --policy FILE --variant '*-cpu-*'")
 
 

@@ -51,7 +51,7 @@ def add(subparsers: Subparsers) -> None:
     compare.add_argument(
         "--slice",
         action="store_true",
-        help="also compare the slices in build-slices/, or with --published those on their branches",
+        help="also compare the slices in build-slices/, or with --published the slices on their branches",
     )
     compare.add_argument(
         "--source",
@@ -172,7 +172,7 @@ def _wheels(wheels: Sequence[Path], args: argparse.Namespace, output: Output) ->
     chosen = args.variant or words_of(args, several=True).given or args.changed_since
     if len(wheels) < len(args.directories) or chosen or args.published:
         advice = "driver verify dist/*.whl, with --source DIR if the project is a directory"
-        raise error(Code.USAGE, "wheels are verified alone, and whole", help=advice)
+        raise error(Code.USAGE, "wheels cannot be combined with directories, variants or --published", help=advice)
     if args.source is not None and not is_extension(args.source):
         return _told(_of_build_toml(wheels, args, output), args, output)
     projects: dict[tuple[Path, Entry | None], list[Artifact]] = {}
@@ -222,7 +222,7 @@ def _extension(directory: Path, args: argparse.Namespace, output: Output) -> int
     from py_driver.publishing.extension_verify import built_here
 
     if args.published:
-        message = "`--published` is for a project with a build.toml: that of a setup.py has wheels"
+        message = "`--published` is for a project with a build.toml; with a setup.py, wheels are published"
         raise error(Code.USAGE, message, help="verify the wheels: driver verify dist/*.whl")
     options = Options(words=words_of(args, several=True))
     artifacts = built_here(directory, args.variant, releases_of(args).matrix, options)

@@ -44,7 +44,7 @@ def add(subparsers: Subparsers) -> None:
     add_bindings(parser, EVERY)
     add_report(parser)
     parser.group("report").add_argument(
-        "--json", action="store_true", help="print the wheels of the one project as JSON"
+        "--json", action="store_true", help="print the wheels of a single project as JSON"
     )
     add_hash(parser)
     parser.add_argument(

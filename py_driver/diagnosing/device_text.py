@@ -127,7 +127,7 @@ def _said(message: str, elsewhere: str) -> tuple[str, str] | None:
         name = plain(match["name"])
         return name, f"`{name}` is device code that this source calls and does not define"
     if match := _COPIED.search(message):
-        return match["name"], f"`{match['name']}` is another variable here, all zeros, and not that of another source"
+        return match["name"], f"`{match['name']}` is a separate variable here, all zeros, not that of another source"
     if elsewhere == "twice" and (match := _TWICE.search(message)):
         return match["name"], f"`{match['name']}` is a variable of device code that is declared `extern`"
     return None

@@ -159,7 +159,7 @@ def referrers(documents: Iterable[tuple[str, Document]], known: bytes | None) ->
     try:
         entries = {entry["digest"]: entry for entry in (json.loads(known)["manifests"] if known is not None else [])}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        message = "the tag of the registry that lists what is attached to a variant has no index"
+        message = "the registry's tag for the documents attached to a variant is not an index"
         raise error(Code.HUB_REFUSED, message, help="delete it there") from None
     entries |= {document.digest: {**document.descriptor, "artifactType": kind} for kind, document in documents}
     return _document(INDEX_TYPE, {"manifests": list(entries.values())}, ())

@@ -148,7 +148,7 @@ class Described(NamedTuple):
         if missing := [part for part in self.slices or () if part.state is State.MISSING]:
             advice = "build it first: driver build --slice"
             found += [f"{part.name} is not on the card: it does not exist; {advice}" for part in missing]
-        return found + [f"{BUILD}/{name} is not on the card: it is no variant of the project" for name in self.foreign]
+        return found + [f"{BUILD}/{name} is not on the card: not a variant of the project" for name in self.foreign]
 
     def as_json(self) -> dict[str, Any]:
         """The kernel as a value for JSON."""

@@ -100,7 +100,7 @@ def of_hub(
     names = {path.path.split("/")[1] for path in hub.files(heads[found]) if path.path.startswith(f"{BUILD}/")}
     if not (shared := [name for name in sorted(names) if stands_for(here, name)]):
         message = f"{hub.address} has none of the variants in {directory / BUILD} on its branch {found}"
-        raise error(Code.FILE_MISSING, message, help="build one of those: driver build --variant ...")
+        raise error(Code.FILE_MISSING, message, help="build a published variant: driver build --variant ...")
     if left := names - set(shared):
         output.warn(f"{len(left)} of the {len(names)} published variants are not built here, and not compared")
     with tempfile.TemporaryDirectory() as folder, output.task(f"downloading {where} of {found}") as task:

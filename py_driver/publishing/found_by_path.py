@@ -59,7 +59,7 @@ def find_path_use(files: Mapping[str, bytes], modules: Sequence[str]) -> PathUse
                 tree = ast.parse(content)
             except (SyntaxError, ValueError) as wrong:
                 line = getattr(wrong, "lineno", None) or 1
-                return PathUse("a text that is no Python", _span(path, content, line, 0))
+                return PathUse("a text that is not Python", _span(path, content, line, 0))
             harmless = {
                 id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_other(node, names)
             }

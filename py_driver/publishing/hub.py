@@ -166,6 +166,6 @@ def _explain(wrong: BaseException) -> DriverError:
         status, text = int(found[1]), found[2]
     else:
         message = f"cannot reach the Hub: {type(wrong).__name__}: {wrong}"
-        return error(Code.NO_NETWORK, message, help="run it again: what was sent is not sent twice")
+        return error(Code.NO_NETWORK, message, help="run it again: uploaded files are not sent twice")
     failed = "the request may have succeeded: run it again" if status >= _SERVER_FAILED else ""
     return error(Code.HUB_REFUSED, f"the Hub answered {status}: {text}", help=_HELP.get(status, failed))

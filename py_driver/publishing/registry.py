@@ -171,7 +171,7 @@ class Registry:
             raise error(Code.HUB_REFUSED, f"{self.reference.registry} answered with a wrong address: {wrong}") from None
         except (HTTPError, OSError) as wrong:
             message = f"cannot reach {self.reference.registry}: {type(wrong).__name__}: {wrong}"
-            raise error(Code.NO_NETWORK, message, help="run it again: what was sent is not sent twice") from None
+            raise error(Code.NO_NETWORK, message, help="run it again: uploaded files are not sent twice") from None
 
 
 def _credentials(host: str) -> str:

@@ -53,7 +53,7 @@ def token_of(answer: Response, password: str, send: Callable[[Request], Response
     registry = answer.url.netloc.decode()
     realm = answer.url.join(named.get("realm", ""))
     if "realm" not in named or not is_private(realm):
-        message = f"{registry} asks for a token of `{named.get('realm', '')}`, which is no https address"
+        message = f"{registry} asks for a token of `{named.get('realm', '')}`, which is not an https address"
         raise error(Code.HUB_REFUSED, message, help="the password is not sent there")
     asked = {key: named[key] for key in ("service", "scope") if key in named}
     headers = {"Authorization": password} if password else {}

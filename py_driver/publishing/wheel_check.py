@@ -72,7 +72,7 @@ class CheckedWheel(NamedTuple):
         if self.problems:
             more = len(self.problems) - _SHOWN
             shown = "; ".join(self.problems[:_SHOWN]) + (f"; {more} more" if more > 0 else "")
-            message = f"{self.path} is not right: {shown}"
+            message = f"{self.path} is not valid: {shown}"
             yield Diagnostic(code=Code.NOT_COMPLIANT, message=message, help="make it again: driver wheel")
         for library in self.libraries:
             if (diagnostic := library.diagnostic()) is not None:
@@ -190,7 +190,7 @@ def _of_record(wheel: _Wheel) -> Iterator[str]:
             yield f"{RECORD} does not list {name}"
         elif name not in own and rows[name] != (digest_of(sha256), str(size)):
             yield f"{name} has other bytes than {RECORD} says"
-    yield from (f"{RECORD} lists {name}, which is not there" for name in rows if name not in wheel.contents)
+    yield from (f"{RECORD} lists {name}, which does not exist" for name in rows if name not in wheel.contents)
 
 
 def _of_names(wheel: _Wheel, work: Path, torch: str) -> Iterator[str]:
@@ -212,7 +212,7 @@ def _of_names(wheel: _Wheel, work: Path, torch: str) -> Iterator[str]:
         if tag.endswith("-any"):
             yield f"{library} is for one CPU, and its tag is {tag}"
         if "-none-" in tag and _needs_python(work / library):
-            yield f"{library} takes something from Python, and its tag is {tag}"
+            yield f"{library} uses symbols of Python, and its tag is {tag}"
         if _OF_ONE_PYTHON.search(library) and ("-none-" in tag or "-abi3-" in tag):
             yield f"{library} is found by one Python only, and its tag is {tag}"
 

@@ -332,7 +332,7 @@ def _watch_gpus(name: str, variant: Variant, torch: Any, backend: Backend | None
                 gpu = f"the GPU {number} ({about.name}, {arch})"
                 text = f"{name}: {code}, and none that {gpu} can run: its kernels fail there"
                 if variant.part:
-                    text += f". This wheel is the slice for {variant.part}: install that of this GPU, or the whole one"
+                    text += f". This wheel is the slice for {variant.part}: use that for this GPU, or the whole wheel"
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     if later is not None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from py_driver.publishing.verify import VerifyOptions
 
 _NAME: Final = re.compile(r"(?P<module>\w+)-[^-]+-(?:cp3\d+|py3)-(?P<abi>abi3|none|cp3\d+t?)-\w+\.whl")
-_OTHER: Final = "what is beside its variants has other bytes"
+_OTHER: Final = "files beside its variants have other bytes"
 
 FindPythons = Callable[[tuple[str, ...]], "tuple[Python, ...]"]
 """Finds the Pythons of versions such as `3.13`."""

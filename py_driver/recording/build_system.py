@@ -50,7 +50,7 @@ def read_build_system(directory: Path) -> BuildSystem:
     if not is_file(path):
         if is_file(directory / SETUP) or is_file(directory / "setup.cfg"):
             return BuildSystem()
-        advice = "give the directory of a project that pip can build"
+        advice = "name the directory of a project that pip can build"
         raise error(Code.NO_MANIFEST, f"{directory} has neither setup.py nor pyproject.toml", help=advice)
     with reading(path):
         text = path.read_bytes().decode("utf-8", errors="replace")

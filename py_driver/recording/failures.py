@@ -83,7 +83,7 @@ class Failures:
                 return found
         script = location[0] if location else SETUP
         if failure["type"] == "EOFError":
-            text = f"{script} asks a question, and nobody is there to answer"
+            text = f"{script} asks a question, which nobody can answer"
             return self._error(Code.SETUP_FAILED, text, location, "let it read the answer from a variable or a file")
         if failure["exits"]:
             text = f"{script} ends with sys.exit{f': {message}' if message not in {'', 'None'} else ''}"
@@ -152,7 +152,7 @@ class Failures:
                 continue
             script = note["place"][0]
             if note["kind"] == "address":
-                message = f"{script} wants to download {note['text']}; builds have no network"
+                message = f"{script} tries to download {note['text']}; builds have no network"
                 advice = "put the file into the project, or set the variable by which it builds without it"
                 return self._error(Code.SETUP_FAILED, message, note["place"], advice)
             if failure["type"] in {"FileNotFoundError", "CalledProcessError", "PermissionError"}:

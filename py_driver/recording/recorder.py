@@ -197,7 +197,7 @@ class _Run:
                     settle(here / "recording", target)
                     return
                 requirements = tuple(sorted({*requirements, *wants}))
-        message = f"the build of {self.shown} asks for packages again and again: {', '.join(requirements)}"
+        message = f"the build of {self.shown} keeps requesting packages: {', '.join(requirements)}"
         raise error(Code.SETUP_FAILED, message, help="list what it needs in `requires` of [build-system]")
 
     def _attempt(self, here: Path, packages: Path, versions: tuple[str, ...]) -> list[str]:

@@ -206,7 +206,7 @@ def test_device_variable_of_another_source(author: Author) -> None:
     assert "error" not in author.told(*one, code=0)
     author.write("csrc/device.cu", '#include "device.cuh"\n__global__ void shape(int *x) { *x = table_of_all[1]; }\n')
     assert author.told(*one).startswith(
-        "mistakes/csrc/device.cu:2: error: `table_of_all` is another variable here, all zeros, and not that of another "
+        "mistakes/csrc/device.cu:2: error: `table_of_all` is a separate variable here, all zeros, not that of another "
         "source: that requires relocatable device code (`-rdc=true`)\n"
     )
 

@@ -255,8 +255,7 @@ def test_undefined_symbol_of_device_code(project: BuiltProject) -> None:
             "oops/csrc/two.cuh(2): warning #20044-D: extern declaration of the entity helper is treated as a static "
             "definition\n  extern __constant__ int helper;\n                          ^\n\nRemark: The warnings can be "
             'suppressed with "-diag-suppress <warning-number>"\n',
-            "oops/csrc/two.cuh:2: warning: "
-            "`helper` is another variable here, all zeros, and not that of another source",
+            "oops/csrc/two.cuh:2: warning: `helper` is a separate variable here, all zeros, not that of another source",
         ),
     ],
 )

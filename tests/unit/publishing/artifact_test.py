@@ -240,13 +240,13 @@ _DOCUMENT = variant_manifest(FILES, {})
     [
         ("PUT manifests/v1", (201, {"Docker-Content-Digest": f"sha256:{64 * '0'}"}, b""), "has stored something else"),
         ("PUT manifests/v1", (308, {"Location": "http://evil.example/"}, b""), "answered 308"),
-        ("PUT manifests/v1", (401, {"WWW-Authenticate": 'Bearer service="x"'}, b""), "which is no https address"),
+        ("PUT manifests/v1", (401, {"WWW-Authenticate": 'Bearer service="x"'}, b""), "which is not an https address"),
         (
             "PUT manifests/v1",
             (401, {"WWW-Authenticate": 'Bearer realm="http://evil.example/t"'}, b""),
-            "no https address",
+            "not an https address",
         ),
-        ("PUT manifests/v1", (401, {"WWW-Authenticate": 'Bearer realm="ftp://x"'}, b""), "which is no https address"),
+        ("PUT manifests/v1", (401, {"WWW-Authenticate": 'Bearer realm="ftp://x"'}, b""), "not an https address"),
         ("PUT manifests/v1", (401, {"WWW-Authenticate": "Bearer"}, b""), "answered 401"),
         (
             "POST blobs/uploads/",

@@ -84,7 +84,7 @@ def test_what_its_libraries_are_to_be(skeleton: Path, tmp_path: Path, *, labelle
     ("name", "content", "said"),
     [
         ("demo/__init__.py", b"other", "demo/__init__.py has other bytes than RECORD says"),
-        ("demo/__init__.py", None, "RECORD lists demo/__init__.py, which is not there"),
+        ("demo/__init__.py", None, "RECORD lists demo/__init__.py, which does not exist"),
         ("demo/more.py", b"", "RECORD does not list demo/more.py"),
         (f"{INFO}/RECORD", None, "it has no RECORD"),
     ],
@@ -127,7 +127,7 @@ def test_metadata_that_requires_another_torch(skeleton: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("library", "name", "said"),
     [
-        ("python_unstable", "demo/x.so", "demo/x.so takes something from Python, and its tag is py3-none-"),
+        ("python_unstable", "demo/x.so", "demo/x.so uses symbols of Python, and its tag is py3-none-"),
         ("no_module", f"demo/x{SUFFIX}", f"demo/x{SUFFIX} is found by one Python only, and its tag is py3-none-"),
     ],
 )
