@@ -60,10 +60,10 @@ def importable_torch(named: str = "") -> Torch | None:
         named: the only interpreter to ask, instead of these.
     """
     for python in dict.fromkeys(filter(None, (named,) if named else (shutil.which("python3"), sys.executable))):
-        told = _probed(python)
-        if told is None:
+        versions = _probed(python)
+        if versions is None:
             continue
-        version, *toolkits = map(_minor, told)
+        version, *toolkits = map(_minor, versions)
         built = (backend.name_of(toolkit) for backend, toolkit in zip(TOOLKITS, toolkits, strict=True) if toolkit)
         return Torch(python=python, version=version, backend=next(built, "cpu"))
     return None
@@ -129,9 +129,9 @@ def python_for(
     Raises:
         DriverError: the environment cannot be created; see `ensure_venv`.
     """
-    there = importable_torch()
-    if there and any(fits(there, configuration) for configuration in configurations):
-        return python_on(there, configurations, releases, output, started, more)
+    installed = importable_torch()
+    if installed and any(fits(installed, configuration) for configuration in configurations):
+        return python_on(installed, configurations, releases, output, started, more)
     version = next(
         (configuration.torch for configuration in configurations if configuration.torch and not configuration.stable),
         _facts()["torch"],

@@ -62,16 +62,18 @@ def present(
         if missing := [variant.name for variant in chosen if not is_directory(build / variant.name)]:
             raise error(Code.FILE_MISSING, f"{shown}/{missing[0]} does not exist", help=advice)
         return _whole(chosen, build, shown)
-    there = {path.name for path in build.iterdir() if not path.name.startswith(".")} if is_directory(build) else set()
-    if foreign := sorted(there - {variant.name for variant in plan.variants}):
+    existing = (
+        {path.name for path in build.iterdir() if not path.name.startswith(".")} if is_directory(build) else set()
+    )
+    if foreign := sorted(existing - {variant.name for variant in plan.variants}):
         choice = "remove it, or select variants with --variant"
         raise error(Code.FOREIGN_FILE, f"{shown}/{foreign[0]} is not a variant of {plan.name}", help=choice)
-    if not there:
+    if not existing:
         raise error(Code.FILE_MISSING, f"{shown} has no variant of {plan.name}", help=advice)
     found = [
         variant
         for variant in plan.variants
-        if variant.name in there and variant.configuration.cpu in (None, *(words.cpus or CPUS))
+        if variant.name in existing and variant.configuration.cpu in (None, *(words.cpus or CPUS))
     ]
     if not found:
         raise error(Code.FILE_MISSING, f"{shown} has no variant for {words.cpus[0]}", help=advice)

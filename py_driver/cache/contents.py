@@ -211,8 +211,8 @@ def size_of(paths: Iterable[Path]) -> int:
 def _part(
     name: str, what: str, places: Iterable[Path], *, spare: Iterable[Path] = (), made: Iterable[Path] = ()
 ) -> Part:
-    there = tuple(path for path in made if path.exists())
-    return Part(name=name, what=what, size=size_of(places), spare=tuple(spare), made=there)
+    existing = tuple(path for path in made if path.exists())
+    return Part(name=name, what=what, size=size_of(places), spare=tuple(spare), made=existing)
 
 
 def _children(directory: Path) -> list[Path]:

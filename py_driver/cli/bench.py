@@ -135,13 +135,13 @@ def _tell(done: Benchmarks, against: str | None, output: Output) -> None:
 
 
 def _built_from(
-    args: argparse.Namespace, there: Path, machine: Machine, releases: Releases, output: Output
+    args: argparse.Namespace, directory: Path, machine: Machine, releases: Releases, output: Output
 ) -> DevBuild:
     """Build another revision of the project; its errors name the revision.
 
     Args:
         args: the command line.
-        there: the directory of the revision.
+        directory: the directory of the revision.
         machine: see `built`.
         releases: see `built`.
         output: see `built`.
@@ -150,10 +150,10 @@ def _built_from(
         DriverError: see `built`.
     """
     try:
-        return built(args, there, machine, releases, output)
+        return built(args, directory, machine, releases, output)
     except DriverError as failure:
         output.say(f"{args.against} of {args.directory} cannot be built:", "red")
-        old, new = f"{there}/", f"{args.against}:"
+        old, new = f"{directory}/", f"{args.against}:"
         spans = [
             diagnostic.span and diagnostic.span._replace(file=diagnostic.span.file.replace(old, new))
             for diagnostic in failure.diagnostics

@@ -147,6 +147,6 @@ def _earlier(args: argparse.Namespace, output: Output, stack: ExitStack) -> Path
     if args.since is not None:
         return stack.enter_context(of_commit(args.paths[0], args.since, releases_of(args), output))
     if args.published:
-        there = of_hub(args.paths[0], releases_of(args), output, repo_id=args.repo_id, branch=args.branch)
-        return stack.enter_context(there) / BUILD
+        published = of_hub(args.paths[0], releases_of(args), output, repo_id=args.repo_id, branch=args.branch)
+        return stack.enter_context(published) / BUILD
     return Path(args.paths[0])

@@ -60,8 +60,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
     from py_driver.system.files import together
 
     with together() as files:
-        told = _lock(releases, args, output, files)
-    for line in told or ["the lock is up to date"]:
+        lines = _lock(releases, args, output, files)
+    for line in lines or ["the lock is up to date"]:
         output.say(line)
     return ExitCode.OK
 
@@ -98,8 +98,8 @@ def _add(args: argparse.Namespace, output: Output) -> int:
     with together() as files:
         files.write(path, inserted((old or b"").decode(), addition).encode())
         after = Releases(named, output.warn)
-        told = _lock(after, args, output, files)
-    for line in [*told, f"wrote {path}"]:
+        lines = _lock(after, args, output, files)
+    for line in [*lines, f"wrote {path}"]:
         output.say(line)
     output.data(request(addition, _archives(kind, version, after)))
     return ExitCode.OK

@@ -133,13 +133,13 @@ def _others(  # noqa: PLR0913  (the project, its variants, options and output)
         project = load(path, releases)
         plan = make_plan(project, releases.matrix, strict_archs=args.strict_archs)
         with held(path, plan, output):
-            there = read_to_ship(path, plan, present(path, plan, ()), releases.lock)
-        described = [describe(parse(variant.name), variant) for variant in there]
+            shipped = read_to_ship(path, plan, present(path, plan, ()), releases.lock)
+        described = [describe(parse(variant.name), variant) for variant in shipped]
         own = project.manifest
         chosen = serving([variant.name for variant in built], own.name.value, described, backends())
-        there = [variant for variant in there if variant.name in chosen]
-        found.append(Other(own, repositories_of(own), there))
-        kernels.append(kernel(path, own, there))
+        shipped = [variant for variant in shipped if variant.name in chosen]
+        found.append(Other(own, repositories_of(own), shipped))
+        kernels.append(kernel(path, own, shipped))
     check_depends(kernels)
     asked = {entry["repo-id"] for known in kernels for entry in known.depends}
     for known in kernels[1:]:

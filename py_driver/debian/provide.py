@@ -125,8 +125,8 @@ def provide(cache_directory: Path, output: Output, fetched: Callable[[int], obje
     return root / "bazel"
 
 
-def _no_space(parent: Path, data: dict[str, Any]) -> DriverError:
-    message = f"the disk of {parent} is full; installing Bazel takes {data['disk_megabytes']} MB"
+def _no_space(parent: Path, parts: dict[str, Any]) -> DriverError:
+    message = f"the disk of {parent} is full; installing Bazel takes {parts['disk_megabytes']} MB"
     return error(Code.NO_SPACE, message, help="free some space, or set RULES_TORCH_KERNELS_CACHE to a larger disk")
 
 

@@ -267,9 +267,9 @@ def _command(action: Action, exec_root: Path | None) -> str:
 
     def directory(match: re.Match[str]) -> str:
         paths = sorted(exec_root.glob(f"bazel-out/*/{match[1]}")) if exec_root else []
-        there = [path.relative_to(exec_root).as_posix() for path in paths] if exec_root else []
+        existing = [path.relative_to(exec_root).as_posix() for path in paths] if exec_root else []
         mine = f"bazel-out/{own}/{match[1]}"
-        return mine if mine in there or not there else there[0]
+        return mine if mine in existing or not existing else existing[0]
 
     command = shlex.join(_CONFIGURATION.sub(directory, word) for word in action.command)
     environment = " ".join(f"{name}={value}" for name, value in facts("environment")["ENVIRONMENT"].items())

@@ -205,16 +205,16 @@ def _jobs(plan: Plan, variants: Sequence[Variant], lock: Lock, output: Output) -
     """The jobs for variants, with the headers unpacked."""
     rules = module_root() / "rules" / "private" / "include"
     wanted = [(variant, group, _trees(variant, group, lock)) for variant, group in _parts(plan, variants)]
-    there = unpacked({tree.name: tree for _, _, trees in wanted for tree in trees.values()}, output)
+    trees_by_name = unpacked({tree.name: tree for _, _, trees in wanted for tree in trees.values()}, output)
     for name in {trees[PYTHON].name for _, _, trees in wanted if PYTHON in trees}:
         # As in toolchains/python/repository.bzl: stand-ins replace headers that are for one Python.
         limited = module_root() / "toolchains" / "python" / "limited"
-        there[name] = there[name]._replace(includes=(limited, *there[name].includes))
+        trees_by_name[name] = trees_by_name[name]._replace(includes=(limited, *trees_by_name[name].includes))
     return [
         Job(
             group=group,
             variant=variant,
-            trees={name: there[tree.name] for name, tree in trees.items()},
+            trees={name: trees_by_name[tree.name] for name, tree in trees.items()},
             rules=rules,
             glibc=lock.parts["cc"]["glibc"],
             pybind_abi=lock.parts["torch"].get(variant.needs.torch or "", {}).get("pybind_abi", ""),

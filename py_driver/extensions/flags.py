@@ -45,8 +45,8 @@ _QUOTED: Final = re.compile(r"""\A(['"])(-[^'"\s]+)\1\Z""")
 _ASSERTS: Final = "-UNDEBUG"
 """Undoes NDEBUG, which the rules define.
 
-So do Python's flags, which setuptools passes to compilers of C and C++. Neither nvcc nor hipcc gets them from torch's
-BuildExtension, nor any compiler from CMake, whose build types have their own.
+Python's flags define it, too, and setuptools passes them to compilers of C and C++. Neither nvcc nor hipcc gets them
+from torch's BuildExtension, nor any compiler from CMake, whose build types have their own.
 """
 
 _OF_SETUPTOOLS: Final = (*facts("compilers")["SETUPTOOLS_FLAGS"],)

@@ -278,9 +278,9 @@ def _rows(variants: Iterable[DescribedVariant], parts: Sequence[DescribedVariant
 def _foreign(project: Project, plan: Plan) -> tuple[str, ...]:
     """The entries of `build/` that are not variants of the project."""
     build = project.directory / BUILD
-    there = [path.name for path in build.iterdir()] if is_directory(build) else []
+    names = [path.name for path in build.iterdir()] if is_directory(build) else []
     known = {variant.name for variant in plan.variants}
-    return tuple(sorted(name for name in there if name not in known and not name.startswith(".")))
+    return tuple(sorted(name for name in names if name not in known and not name.startswith(".")))
 
 
 def _sources(directory: Path, files: Iterable[str]) -> tuple[Sources, str, str]:

@@ -49,23 +49,23 @@ def of_commit(directory: Path, revision: str, releases: Releases, output: Output
         DriverError: FILE_MISSING if nothing is built, or the commit has none of its variants; see `checked_out` and
             `build`.
     """
-    _, here = _built(directory, releases)
-    with checked_out(directory, revision) as there:
-        known = make_plan(load(there, releases), releases.matrix).variants
+    _, built = _built(directory, releases)
+    with checked_out(directory, revision) as checkout:
+        known = make_plan(load(checkout, releases), releases.matrix).variants
         old: dict[str, list[str]] = {}
         for variant in known:
-            own = stands_for(here, variant.name)
+            own = stands_for(built, variant.name)
             if own and (own.name == variant.name or variant.default):
                 old.setdefault(own.name, []).append(variant.name)
         if not old:
             message = f"the commit `{revision}` of {directory} has none of the variants in {directory / BUILD}"
             raise error(Code.FILE_MISSING, message, help="name a commit in which the project has them")
-        shared = [variant for variant in here if variant.name in old]
+        shared = [variant for variant in built if variant.name in old]
         for how, variants in choices_of(Place(directory), shared, Chosen()).items():
             choices = Choices(cxx=how.cxx, compress=how.compress)
             names = [name for variant in variants for name in old[variant.name]]
-            build(there, names, releases, output, Options(choices=choices))
-        yield there
+            build(checkout, names, releases, output, Options(choices=choices))
+        yield checkout
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def of_hub(
     """
     from py_driver.publishing.hub import Hub  # noqa: PLC0415  (half a second, and only this needs it)
 
-    manifest, here = _built(directory, releases)
+    manifest, built = _built(directory, releases)
     where, wanted = target(manifest, repo_id, branch)
     hub = Hub(where)
     heads = hub.heads()
@@ -98,7 +98,7 @@ def of_hub(
         advice = "publish it first, or name another with --branch or --repo-id"
         raise error(Code.FILE_MISSING, f"{hub.address} has no branch {wanted}", help=advice)
     names = {path.path.split("/")[1] for path in hub.files(heads[found]) if path.path.startswith(f"{BUILD}/")}
-    if not (shared := [name for name in sorted(names) if stands_for(here, name)]):
+    if not (shared := [name for name in sorted(names) if stands_for(built, name)]):
         message = f"{hub.address} has none of the variants in {directory / BUILD} on its branch {found}"
         raise error(Code.FILE_MISSING, message, help="build a published variant: driver build --variant ...")
     if left := names - set(shared):

@@ -263,17 +263,17 @@ def _compared(  # noqa: PLR0913  (what, with what, and how)
     else:
         labelled = bool(label_in(artifact.path.name)[1])
         fresh = pack(built[name], releases, source, work, labelled=labelled)
-    there = artifact.path
-    if there.is_dir():
-        remove_bytecode(there)
-        new, old = lay_out(fresh, work / "new", name)[0], there
-    elif there.name != fresh.name:
-        return Verified(variant=name, place=str(there), differences=(f"the wheel is called {fresh.name}",))
+    path = artifact.path
+    if path.is_dir():
+        remove_bytecode(path)
+        new, old = lay_out(fresh, work / "new", name)[0], path
+    elif path.name != fresh.name:
+        return Verified(variant=name, place=str(path), differences=(f"the wheel is called {fresh.name}",))
     else:
-        new, old = (_unpacked(wheel, work / side / name) for wheel, side in ((fresh, "new"), (there, "old")))
+        new, old = (_unpacked(wheel, work / side / name) for wheel, side in ((fresh, "new"), (path, "old")))
     found = differences_of(new, old)
     report = diffoscope(new, old) if found and options.diffoscope else ""
-    return Verified(variant=name, place=str(there), differences=found, report=report)
+    return Verified(variant=name, place=str(path), differences=found, report=report)
 
 
 def _name_of(artifact: Artifact) -> str:

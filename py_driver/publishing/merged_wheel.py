@@ -215,8 +215,8 @@ def _merged(parts: Sequence[tuple[Record, Skeleton]]) -> Skeleton:
         changed = sorted(path for path in {*files, *own} - {*tops} if files.get(path) != own.get(path))
         if changed or skeleton.name != base.name:
             names = f"{identifier(first)} and {identifier(record)}"
-            told = changed[0] if changed else "the version"
-            message = f"setup.py makes different wheels for {names}, which cannot be one: {told} differs"
+            difference = changed[0] if changed else "the version"
+            message = f"setup.py makes different wheels for {names}, which cannot be one: {difference} differs"
             raise error(Code.UNSUPPORTED, message, help=_ALONE)
     files |= {path: b"".join(line + b"\n" for line in sorted(lines)) for path, lines in tops.items() if lines}
     for_torch(files[f"{base.stem}{INFO}/{METADATA}"], "", *_torches([record for record, _ in parts]))

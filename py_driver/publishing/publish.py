@@ -214,8 +214,8 @@ def _no_card(hub: Hub, heads: Mapping[str, str], branch: str, own: str) -> str:
     if main := heads.get(_MAIN):
         with tempfile.TemporaryDirectory() as folder:
             hub.download(main, [CARD], Path(folder))
-            there = Path(folder, CARD)
-            if there.is_file() and MADE not in there.read_text(encoding="utf-8", errors="replace"):
+            card = Path(folder, CARD)
+            if card.is_file() and MADE not in card.read_text(encoding="utf-8", errors="replace"):
                 return f"{CARD} of {_MAIN} stays as it is: the driver did not write it; delete it to get a new one"
     return ""
 
@@ -331,12 +331,12 @@ def _described(
     hub: Hub, heads: Mapping[str, str], branch: str, built: Sequence[BuiltVariant]
 ) -> dict[str, Mapping[str, Any]]:
     """The metadata of all variants that a branch has or will have, by identifier."""
-    here = {variant.name: variant.metadata for variant in built}
+    metadata = {variant.name: variant.metadata for variant in built}
     head = heads.get(branch, "")
     found = (re.fullmatch(_VARIANT, file.path) for file in hub.files(head))
-    others = {match[1] for match in found if match} - set(here)
+    others = {match[1] for match in found if match} - set(metadata)
     if not others:
-        return here
+        return metadata
     with tempfile.TemporaryDirectory() as folder:
         hub.download(head, [f"{BUILD}/{name}/{METADATA}" for name in sorted(others)], Path(folder))
-        return {name: read_metadata(Path(folder, BUILD, name)) or {} for name in others} | here
+        return {name: read_metadata(Path(folder, BUILD, name)) or {} for name in others} | metadata

@@ -178,12 +178,12 @@ def _send(
         sent += 1
         if not dry_run:
             registry.send_blob(blob)
-    there = registry.document(tag) == manifest.file.content
-    found = [there, *(registry.has(document) for _, document in more)]
+    is_current = registry.document(tag) == manifest.file.content
+    found = [is_current, *(registry.has(document) for _, document in more)]
     sent, same = sent + found.count(False), same + found.count(True)
     if dry_run:
         return sent, same
-    if not there:
+    if not is_current:
         registry.send(manifest, tag)
     # Documents are sent even if present: the answer reports whether the registry itself lists them.
     listed = [registry.send(document) for _, document in more]

@@ -185,11 +185,11 @@ def verify(tasks: Iterable[Task], releases: Releases, output: Output, options: V
 def _compared(task: Task, variant: str, fresh: Path, lock: Lock, options: VerifyOptions) -> Verified:
     """Compare a rebuilt variant with the existing one."""
     [planned] = [planned for planned in task.chosen if planned.name == variant]
-    there, shown = task.place.find(planned), task.place.shown(planned)
+    existing, shown = task.place.find(planned), task.place.shown(planned)
     with true_names(fresh, task.plan) as named:
         if not task.place.name:
-            remove_bytecode(there)  # published variants must have none
-        found = differences(named, there)
+            remove_bytecode(existing)  # published variants must have none
+        found = differences(named, existing)
         if not found:
             metadata = read_metadata(named) or {}
             archives = made_from(task.plan, planned, metadata, lock)
@@ -198,8 +198,8 @@ def _compared(task: Task, variant: str, fresh: Path, lock: Lock, options: Verify
             stated = task.about if not planned.slice else None
             same = Same(stated, variant, str(metadata["id"]), digests, archives) if stated else None
             return Verified(variant=variant, place=shown, differences=(), same=same)
-        hint = _hint(there.parents[1] / statement_path(planned.identifier), task.here)
-        report = diffoscope(named, there) if options.diffoscope else ""
+        hint = _hint(existing.parents[1] / statement_path(planned.identifier), task.here)
+        report = diffoscope(named, existing) if options.diffoscope else ""
     return Verified(variant=variant, place=shown, differences=found, hint=hint, report=report)
 
 

@@ -109,8 +109,8 @@ def unpack_wheel(path: Path, scratch: Path) -> KernelWheel:
     names = tuple(dict.fromkeys(name.removeprefix(prefix).partition("/")[0] for name in members))
     if not names or not all(map(is_identifier, names)):
         raise wrong
-    there = scratch / "unpacked" / path.name / prefix
-    stated = [read_metadata(there / name) or {} for name in names]
+    variants = scratch / "unpacked" / path.name / prefix
+    stated = [read_metadata(variants / name) or {} for name in names]
     part, *others = dict.fromkeys(str(metadata.get(SLICE, "")) for metadata in stated)
     if others or not re.fullmatch(r"[a-z0-9]*", part):
         raise wrong
@@ -123,7 +123,7 @@ def unpack_wheel(path: Path, scratch: Path) -> KernelWheel:
             message = f"{path} has the variant {name}, which another of the wheels has"
             raise error(Code.USAGE, message, help="verify them one after the other")
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(there / name, target)
+        shutil.move(variants / name, target)
     return wheel
 
 
@@ -187,10 +187,10 @@ def _task(  # noqa: PLR0913  (the wheels, their sources, and the options)
     chosen = [variant for variant in plan.variants if variant.name in names]
     if versions:
         pythons = find(versions)
-        there = {wheel.directory(name) for wheel in wheels for name in wheel.names}
+        directories = {wheel.directory(name) for wheel in wheels for name in wheel.names}
 
         def fitting(configuration: Configuration) -> tuple[Python, ...]:
-            return tuple(python for python in pythons if f"{spell(configuration)}-{python.tag}" in there)
+            return tuple(python for python in pythons if f"{spell(configuration)}-{python.tag}" in directories)
 
         plan = for_pythons(plan, chosen, releases.matrix, fitting)
         chosen = [*plan.variants]

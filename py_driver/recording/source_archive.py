@@ -127,8 +127,8 @@ def _looked_up(wanted: Wanted, pins: dict[Version, Entry], fetcher: Fetcher, out
     try:
         candidate = find(wanted, fetcher)
     except DriverError as failure:
-        there = [pins[version] for version in _fitting(wanted, pins) if _allows(wanted, pins[version])]
-        entry = next((entry for entry in there if fetcher.store.has(entry)), None)
+        pinned = [pins[version] for version in _fitting(wanted, pins) if _allows(wanted, pins[version])]
+        entry = next((entry for entry in pinned if fetcher.store.has(entry)), None)
         if failure.diagnostics[0].code is not Code.NO_NETWORK or entry is None:
             raise
         output.warn(f"{failure.diagnostics[0].message}; {entry.label} is used, which was fetched before")

@@ -102,13 +102,13 @@ def turn(queue: Path, waiting: Callable[[Sequence[Ticket]], None], *, places: in
         _write(path, None)
     with ticket:
         try:
-            told, shown = 0.0, None
+            notified, shown = 0.0, None
             before, found = _look(queue, number, places)
             while found is None:
                 now = [(earlier.process, earlier.place) for earlier in before]
-                if now != shown or time.monotonic() - told >= _AGAIN_SECONDS:
+                if now != shown or time.monotonic() - notified >= _AGAIN_SECONDS:
                     waiting(before)
-                    told, shown = time.monotonic(), now
+                    notified, shown = time.monotonic(), now
                 time.sleep(_POLL_SECONDS)
                 before, found = _look(queue, number, places)
             yield found
