@@ -184,14 +184,14 @@ def _check_machine(chosen: Iterable[Variant], lock: Lock) -> None:
 
 
 def other_openmp(plan: Plan, chosen: Iterable[Variant]) -> dict[str, str]:
-    """The torch releases whose OpenMP runtime has another name than the one that a kernel with OpenMP needs.
+    """The torch releases whose OpenMP runtime has another name than kernels with OpenMP need.
 
     Args:
         plan: the plan of the project.
         chosen: the variants.
 
     Returns:
-        The name of the runtime there, by `key_of`; empty if unknown.
+        The name of the runtime in each release, by `key_of`; empty if unknown.
     """
     using = [variant for variant in chosen if any(group.openmp for group in _linked(plan, [variant]))]
     recorded = read_file(openmp_file()) if using else {}

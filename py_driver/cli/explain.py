@@ -69,7 +69,7 @@ def find(text: str) -> Code:
     """Find an error by number or name, in any case.
 
     Raises:
-        DriverError: USAGE if there is none.
+        DriverError: USAGE if no error has that number or name.
     """
     wanted = text.lower().replace("_", "-")
     known = {word: code for code in Code for word in (code.number.lower(), spell(code))}
