@@ -1,1 +1,1 @@
-"""A project with a setup.py written anew as a kernel with a build.toml, for the Hub."""
+"""Conversion of a project with a setup.py into a kernel with a build.toml, for the Hub."""

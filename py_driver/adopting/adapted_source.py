@@ -1,4 +1,4 @@
-"""A source of a setup.py project for a kernel: registrations of ops where it bound functions, no header of Python's."""
+"""A source of a setup.py project for a kernel: registrations of ops instead of bindings, no Python headers."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _IMPL: Final = "TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, CompositeImplici
 
 
 class Adapted(NamedTuple):
-    """A source for a kernel.
+    """An adapted source.
 
     Attributes:
-        text: of it.
-        ops: what it implements, in order.
-        functions: those of them that are functions of a Python module.
+        text: the adapted text.
+        ops: the ops that it implements, in order.
+        functions: the ops that are functions of a Python module.
         values: other names of the module, with their C++ values.
-        doc: of the module.
-        namespaces: of ops, which are now in the kernel's own.
+        doc: the documentation of the module.
+        namespaces: former namespaces of ops that are now in the kernel's own.
         libraries: the number of TORCH_LIBRARY and TORCH_LIBRARY_FRAGMENT in it.
-        registers: whether it registers something in the kernel's namespace.
-        losses: what is not carried over.
+        registers: whether it registers ops in the kernel's namespace.
+        losses: the parts that are not carried over.
     """
 
     text: str
@@ -58,14 +58,14 @@ class Adapted(NamedTuple):
 
 
 def adapt(path: str, text: str, others: Sequence[str], op_name: Callable[[Bound], str], *, first: bool) -> Adapted:
-    """A source or header for a kernel; its text stays what it is but for what binds it to Python.
+    """Adapt a source or header for a kernel; only its binding to Python changes.
 
     Args:
-        path: of it, for losses.
-        text: of it.
+        path: its path, for losses.
+        text: its text.
         others: the texts that it includes.
-        op_name: what an op of a bound function is called.
-        first: whether its TORCH_LIBRARY may be the kernel's one.
+        op_name: returns the op's name for a bound function.
+        first: whether its TORCH_LIBRARY may be the kernel's single one.
     """
     source = Code(text)
     blocks = blocks_of(source, path)
@@ -86,7 +86,7 @@ def adapt(path: str, text: str, others: Sequence[str], op_name: Callable[[Bound]
                 if twin.schema == op.schema and _chosen_by_if(source, block):
                     implemented[function.start] = op
                     continue
-                advice = "give it a name of its own; the Python module can choose between the two"
+                advice = "give it a unique name; the Python module can choose between the two"
                 reason = f"the function `{function.name}` is bound more than once; the first is taken"
                 losses.append(Loss(path, line_of(text, function.start), reason, advice))
             else:
@@ -127,7 +127,7 @@ def _chosen_by_if(source: Code, block: Block) -> bool:
 
 
 def _registered(source: Code, block: Block, implemented: dict[int, Op]) -> str:
-    """What takes the place of a block: the registrations, between the directives and comments that it has."""
+    """The replacement of a block: registrations, between the block's directives and comments."""
     if not implemented and not block.functions:
         return ""
     lines = [implemented[bound.start].implementation for bound in block.functions if bound.start in implemented]
@@ -149,7 +149,7 @@ def _registered(source: Code, block: Block, implemented: dict[int, Op]) -> str:
 
 
 def _without_python(source: Code, blocks: Sequence[Block]) -> list[tuple[int, int, str]]:
-    """The edits that leave out headers of Python's and pybind11's."""
+    """The edits that remove headers of Python and pybind11."""
     edits = [
         (match.start(), match.end(), f"{match['before']}<torch/all.h>") for match in _EXTENSION.finditer(source.plain)
     ]
@@ -158,7 +158,7 @@ def _without_python(source: Code, blocks: Sequence[Block]) -> list[tuple[int, in
 
 
 def _libraries(source: Code, path: str, *, first: bool) -> tuple[list[tuple[int, int, str]], list[str], list[Loss]]:
-    """The edits that put ops of TORCH_LIBRARY into the kernel's own namespace, the namespaces, and losses."""
+    """The edits that move ops of TORCH_LIBRARY into the kernel's own namespace, the namespaces, and losses."""
     edits, names, losses = [], [], []
     for match in _LIBRARY.finditer(source.code):
         kind = match["kind"]
@@ -179,7 +179,7 @@ def _libraries(source: Code, path: str, *, first: bool) -> tuple[list[tuple[int,
 
 
 def _left(path: str, source: Code, edits: Sequence[tuple[int, int, str]]) -> list[Loss]:
-    """Uses of pybind11 and of torch's headers for it that stay."""
+    """The remaining uses of pybind11."""
     aliases = {"pybind11", "py", *(match["name"] for match in _ALIAS.finditer(source.code))}
     uses = re.compile(rf"\b(?:{'|'.join(sorted(aliases))})\s*::|\bPYBIND11_\w+\s*\(")
     found = []
@@ -199,7 +199,7 @@ def _edited(text: str, edits: Sequence[tuple[int, int, str]]) -> str:
 
 
 def _with_includes(text: str, lines: str) -> str:
-    """A text with further includes, after its last one that no condition hides."""
+    """Insert includes after a text's last unconditional include."""
     if not lines:
         return text
     plain = Code(text).plain

@@ -1,4 +1,4 @@
-"""A project with a setup.py as the project of a kernel: all its files, and what is not carried over."""
+"""A project with a setup.py as the project of a kernel: all its files, and the parts that are not carried over."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 BINDING: Final = f"{ROOT}/torch_binding.cpp"
 _HEADER: Final = f"{ROOT}/{CONVERSIONS}.h"
 _OF_NAMESPACES: Final = ("name",)
-"""What `torch.ops.NAMESPACE` has itself, so that no op of the name can be called."""
+"""Attributes of `torch.ops.NAMESPACE` itself, so that an op of that name could not be called."""
 
 _CUTLASS: Final = re.compile(
     r"#define CUTLASS_MAJOR (?P<major>\d+)\s[\s\S]*?#define CUTLASS_MINOR (?P<minor>\d+)\s", re.ASCII
@@ -39,16 +39,16 @@ _CUTLASS: Final = re.compile(
 
 
 class Input(NamedTuple):
-    """What a project is adopted from.
+    """The project to adopt.
 
     Attributes:
-        records: of its configurations, by the name of the backend's family; the first of each decides.
-        plans: of its modules.
-        read: the bytes of a file of the project, or of one that setup.py has created.
-        installed: the files that it installs, without libraries.
+        records: the records of its configurations, by the backend's family; the first of each family decides.
+        plans: the plans of its modules.
+        read: returns the bytes of a file of the project, or of a file that setup.py created.
+        installed: its installed files, without libraries.
         metadata: the fields of its metadata, in order.
-        extras: further files of the project to take along: licence, readme, tests; by path.
-        origin: what it is, for people: `causal-conv1d 1.7.0`.
+        extras: further files to copy, by path: licence, readme, tests.
+        origin: its name and version: `causal-conv1d 1.7.0`.
     """
 
     records: Mapping[str, Sequence[Record]]
@@ -61,13 +61,13 @@ class Input(NamedTuple):
 
 
 class Adoption(NamedTuple):
-    """The project of a kernel.
+    """The adopted project of a kernel.
 
     Attributes:
-        name: of the kernel.
-        files: contents by path.
+        name: the name of the kernel.
+        files: the contents, by path.
         ops: the schemas of its ops.
-        losses: what is not carried over.
+        losses: the parts that are not carried over.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Adoption(NamedTuple):
 
 
 def adopt(project: Input) -> Adoption:
-    """The project of a kernel that is compiled as a project with a setup.py is."""
+    """Convert a project with a setup.py to the project of a kernel that is compiled in the same way."""
     texts = _Texts(project.read)
     sections: list[Section] = []
     losses: list[Loss] = []
@@ -93,7 +93,7 @@ def adopt(project: Input) -> Adoption:
         modules |= {module.name: module for module in kept if module.name not in modules}
         if len(kept) > 1:
             reason = f"{', '.join(module.name for module in kept)} are one library for {family}"
-            advice = "functions of one name in two modules would be one: rename those that the linker reports"
+            advice = "functions of the same name in two modules would clash: rename those that the linker reports"
             losses.append(Loss(kept[0].script, kept[0].line, reason, advice, missing=False))
     adapted = _adapted(sections, list(modules.values()), texts)
     losses += [loss for source in adapted.values() for loss in source.losses]
@@ -149,12 +149,12 @@ class _Texts:
         return self._known[path]
 
     def mentions(self, path: str, word: str) -> bool:
-        """Whether a file has a word."""
+        """Whether a file contains a word."""
         return re.search(rf"\b{word}\b", self.text(path)) is not None
 
 
 def _give_names(sections: list[Section]) -> None:
-    """Number sections of different backends that have one name."""
+    """Number sections of different backends that have the same name."""
     seen: dict[str, int] = {}
     for at, section in enumerate(sections):
         seen[section.name] = seen.get(section.name, 0) + 1
@@ -163,7 +163,7 @@ def _give_names(sections: list[Section]) -> None:
 
 
 def _adapted(sections: Sequence[Section], modules: Sequence[Module], texts: _Texts) -> dict[str, Adapted]:
-    """All files that are compiled or included, as the kernel has them."""
+    """All files that are compiled or included, adapted for the kernel."""
     reached: dict[str, dict[str, None]] = {}
     for section in sections:
         for path in (*section.sources, *section.headers):
@@ -194,14 +194,14 @@ def _may_bind(text: str) -> bool:
 
 
 def _owner(path: str, modules: Sequence[Module]) -> str:
-    """The last part of the name of the module that a source is of; empty if it is of none."""
+    """The last part of the name of the module that a source belongs to; empty if it belongs to none."""
     return next((module.name.rpartition(".")[2] for module in modules if path in module.sources), "")
 
 
 def _parted(section: Section, adapted: Mapping[str, Adapted]) -> list[Section]:
-    """A section, with the sources that register ops in one of their own.
+    """Split a section: sources that register ops get a section of their own.
 
-    Those see the unique id of the kernel, which changes with each edit; all others are compiled without it.
+    They see the unique id of the kernel, which changes with each edit; all others are compiled without it.
     """
     registering = [path for path in section.sources if adapted[path].registers]
     others = tuple(path for path in section.sources if path not in registering)
@@ -213,7 +213,7 @@ def _parted(section: Section, adapted: Mapping[str, Adapted]) -> list[Section]:
 
 
 def _files_of(module: Module, sections: Sequence[Section]) -> list[str]:
-    """The files of a module: its sources, and the headers of their sections that no other module reaches first."""
+    """The files of a module: its sources, and the headers of their sections."""
     own = [section for section in sections if not set(section.sources).isdisjoint(module.sources)]
     return list(dict.fromkeys([*module.sources, *(header for section in own for header in section.headers)]))
 
@@ -237,17 +237,17 @@ def _bound(module: Module, adapted: Mapping[str, Adapted], sections: Sequence[Se
 
 
 def _silent(adapted: Mapping[str, Adapted]) -> list[Loss]:
-    """Ops that write to something, as they return nothing, and whose schema does not say to what."""
+    """Ops that return nothing, and whose schema marks no argument as written."""
     names = [f"`{op.name}`" for source in adapted.values() for op in source.ops if op.silent and "Tensor" in op.schema]
     if not names:
         return []
     reason = f"{', '.join(names)} return{'s' if len(names) == 1 else ''} nothing, and no argument is marked as written"
-    advice = "mark what is written in the schema, as `Tensor(a!) out`: torch.compile reads it"
+    advice = "mark written arguments in the schema, as `Tensor(a!) out`, for torch.compile"
     return [Loss(BINDING, 0, reason, advice, missing=False)]
 
 
 def _binding(ops: Iterable[Op], *, libraries: int) -> str:
-    """The source that defines the ops, whose implementations are registered where the functions are."""
+    """The source that defines the ops; the sources of the functions register their implementations."""
     kind = "TORCH_LIBRARY_FRAGMENT_EXPAND" if libraries else "TORCH_LIBRARY_EXPAND"
     lines = [
         "// The ops of this kernel. The sources of the functions register their implementations.",
@@ -266,14 +266,14 @@ def _escaped(text: str) -> str:
 
 
 def _package_name(project: Input) -> str:
-    """The name of the kernel's package: that of the project."""
+    """The name of the kernel's package, from the project's name."""
     record = next(iter(project.records.values()))[0]
     name = re.sub(r"[^a-z0-9]+", "_", record.name.lower()).strip("_")
     return name if name[:1].isalpha() and len(name) > 1 else f"kernel_{name}"
 
 
 def _version(project: Input) -> int:
-    """The version of the kernel's interface: the project's major one, and 1 before that."""
+    """The version of the kernel's interface: the project's major version, but at least 1."""
     record = next(iter(project.records.values()))[0]
     match = re.match(r"(?:\d+!)?(\d+)", record.version)
     return max(int(match[1]) if match else 1, 1)
@@ -281,11 +281,11 @@ def _version(project: Input) -> int:
 
 _CLASSIFIER: Final = re.compile(r"License :: (?:OSI Approved :: )?(?P<name>.+)")
 _LONGEST: Final = 30
-"""The longest text of a licence field that is a name, and not the licence itself."""
+"""The longest text of a licence field that counts as a name, and not as the licence itself."""
 
 
 def _license(metadata: Iterable[tuple[str, str]]) -> str:
-    """The Hub's identifier of the licence; `unknown` if the metadata does not say."""
+    """The Hub's identifier of the licence; `unknown` if the metadata names none."""
     fields = list(metadata)
     stated = [
         value for name, value in fields if name in {"license-expression", "license"} and 0 < len(value) < _LONGEST
@@ -299,7 +299,7 @@ def _license(metadata: Iterable[tuple[str, str]]) -> str:
 
 
 def _of_metadata(project: Input) -> list[Loss]:
-    """What the metadata asks for that a kernel does not: other packages, and a licence if it names none."""
+    """Losses of metadata: requirements on other packages, and a missing licence."""
     losses = []
     required = [value for name, value in project.metadata if name == "requires-dist" and "extra" not in value]
     required = [f"`{value}`" for value in required if not re.match(r"torch(?![\w.-])", value, re.IGNORECASE)]
@@ -312,14 +312,14 @@ def _of_metadata(project: Input) -> list[Loss]:
 
 
 def _included(sections: Iterable[Section]) -> list[Loss]:
-    """Sources that others include: build.toml has one list of files, of which all sources are compiled."""
+    """Sources that others include: build.toml has a single list of files, and all sources in it are compiled."""
     files = dict.fromkeys(header for section in sections for header in section.headers if header.endswith(SOURCES))
     advice = "give it the extension .cuh or .inc, in the kernel and where it is included"
-    return [Loss(file, 0, "it is included by another source, and is compiled by itself too", advice) for file in files]
+    return [Loss(file, 0, "it is included by another source, and is also compiled by itself", advice) for file in files]
 
 
 def _cutlass(sections: Sequence[Section], texts: _Texts) -> list[Loss]:
-    """A note on CUTLASS that the project brings: it stays, as only equal bytes could be another's."""
+    """A note on a copy of CUTLASS in the project: it stays, since only an identical copy could be replaced."""
     headers = dict.fromkeys(header for section in sections for header in section.headers)
     for header in headers:
         if header.endswith("cutlass/version.h") and (found := _CUTLASS.search(texts.text(header))):

@@ -1,6 +1,6 @@
-"""Types of C++ functions as torch's ops have them: their spelling in a schema, and what is converted.
+"""Types of C++ functions as types of torch's ops: their spelling in a schema, and conversions.
 
-Source of what an op takes: aten/src/ATen/core/op_registration and c10's IValue (torch 2.4 to 2.15).
+Source for the types of ops: aten/src/ATen/core/op_registration and c10's IValue (torch 2.4 to 2.15).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PLAIN: Final = {
     "TensorList": ("Tensor[]", "at::TensorList", True),
     "IntArrayRef": ("int[]", "at::IntArrayRef", True),
 }
-"""For each name, without its namespace: the type in a schema, the one that an op takes, and whether they are equal."""
+"""For each name without its namespace: the type in a schema, the C++ type of an op, and whether that is the same."""
 
 _SCOPES: Final = re.compile(r"\b(?:at|torch|c10|std|autograd)\s*::\s*|^::\s*")
 _TEMPLATE: Final = re.compile(r"(?P<name>\w+)\s*<(?P<inner>.*)>", re.DOTALL)
@@ -42,12 +42,12 @@ _QUALIFIERS: Final = re.compile(r"\b(?:const|constexpr|struct|typename)\b")
 
 
 class ArgumentType(NamedTuple):
-    """A type as an op has it.
+    """A C++ type and its type in an op.
 
     Attributes:
-        schema: in a schema.
-        cpp: that the op takes or returns.
-        own: that the function has, without `const` and `&`.
+        schema: the type in a schema.
+        cpp: the C++ type that the op accepts or returns.
+        own: the C++ type of the function, without `const` and `&`.
         same: whether both are the same.
         written: whether the function may write to it: a reference without `const`.
     """
@@ -60,11 +60,11 @@ class ArgumentType(NamedTuple):
 
 
 def read_type(text: str, resolve: Callable[[str], str]) -> ArgumentType | None:
-    """A type as an op has it; None if no op has one like it.
+    """The type of an op's argument for a C++ type; None if there is no such type.
 
     Args:
-        text: of the type in C++.
-        resolve: what an alias of the project stands for; empty if it is none.
+        text: the type in C++.
+        resolve: returns the type behind an alias of the project; empty if it is not an alias.
     """
     reference = text.rstrip().endswith("&")
     written = reference and not _QUALIFIERS.search(text.partition("<")[0]) and not text.rstrip().endswith("&&")
@@ -100,10 +100,10 @@ def _of_template(name: str, inner: str, own: str, resolve: Callable[[str], str])
 
 
 def read_result(text: str, resolve: Callable[[str], str]) -> ArgumentType | None:
-    """The type of a result as an op has it; None if no op has one like it.
+    """The type of an op's result for a C++ type; None if there is no such type.
 
     Args:
-        text: of the type in C++.
+        text: the type in C++.
         resolve: see `read_type`.
     """
     own = " ".join(_QUALIFIERS.sub(" ", text.replace("&", " ")).split())
@@ -124,7 +124,7 @@ def read_result(text: str, resolve: Callable[[str], str]) -> ArgumentType | None
 
 
 def split_types(text: str) -> list[str]:
-    """Types that are separated by commas outside of `<>`."""
+    """Split types at commas outside of `<>`."""
     parts, depth = [""], 0
     for sign in text:
         depth += (sign in "<(") - (sign in ">)")

@@ -1,4 +1,4 @@
-"""Functions that a source binds: those of PYBIND11_MODULE and of torch::RegisterOperators."""
+"""Functions that a source binds with PYBIND11_MODULE or torch::RegisterOperators."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _OP: Final = re.compile(r"(?P<namespace>\w+)::(?P<name>\w+)")
 
 
 class Argument(NamedTuple):
-    """An argument that a binding names.
+    """An argument named in a binding.
 
     Attributes:
-        name: of it.
-        default: in C++; None if it has none.
-        keyword: whether it is passed by its name only.
+        name: its name.
+        default: the default in C++; None if it has none.
+        keyword: whether it is keyword-only.
     """
 
     name: str
@@ -45,13 +45,13 @@ class Bound(NamedTuple):
     """A bound function.
 
     Attributes:
-        name: in Python.
+        name: the name in Python.
         function: the C++ expression.
-        start: where that begins in the text.
-        end: where it ends.
-        arguments: those that the binding names; none if it names none.
+        start: the start of that expression in the text.
+        end: its end.
+        arguments: the arguments named in the binding; empty if it names none.
         doc: its documentation.
-        namespace: that of its op before; empty for functions of a module.
+        namespace: the former namespace of its op; empty for functions of a module.
     """
 
     name: str
@@ -64,16 +64,16 @@ class Bound(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A part of a source that binds functions, and that registrations of ops take the place of.
+    """A part of a source that binds functions, to be replaced by registrations of ops.
 
     Attributes:
-        start: where it begins in the text.
-        end: where it ends.
-        functions: each with its position, in order.
+        start: its start in the text.
+        end: its end.
+        functions: its functions, in order.
         values: other names of the module, with their C++ values.
-        doc: of the module.
+        doc: the documentation of the module.
         losses: statements that are not understood.
-        statements: where each statement begins and ends, in order; none for registrations.
+        statements: start and end of each statement, in order; empty for registrations.
         module: whether it is a PYBIND11_MODULE.
     """
 
@@ -91,8 +91,8 @@ def blocks_of(source: Code, path: str) -> list[Block]:
     """The parts of a source that bind functions.
 
     Args:
-        source: its text.
-        path: of it, for losses.
+        source: the source.
+        path: its path, for losses.
     """
     found = [_module_block(source, path, match) for match in _MODULE.finditer(source.code)]
     for match in _REGISTRY.finditer(source.code):
@@ -143,7 +143,7 @@ def _not_understood(source: Code, path: str, start: int, text: str) -> Loss:
     shown = shown if len(shown) <= 60 else f"{shown[:57]}..."  # noqa: PLR2004  (a line of a terminal)
     advice = "write it as an op in torch-ext/torch_binding.cpp, or in the Python module"
     return Loss(
-        path, line_of(source.text, start), f"`{shown}` in PYBIND11_MODULE is no function of torch's types", advice
+        path, line_of(source.text, start), f"`{shown}` in PYBIND11_MODULE is not a function with torch's types", advice
     )
 
 
@@ -152,7 +152,7 @@ def _text(source: Code, span: tuple[int, int]) -> str:
 
 
 def _defined(source: Code, inside: list[tuple[int, int]]) -> Bound | None:
-    """The function of a call of `def`; None if it is not understood."""
+    """The function in a call of `def`; None if the call is not understood."""
     if len(inside) < 2:  # noqa: PLR2004  (a name and a function)
         return None
     name = string_of(_text(source, inside[0]))
@@ -197,7 +197,7 @@ def _registry_block(source: Code, path: str, match: re.Match[str], end: int) -> 
 
 
 def namespaces(blocks: list[Block]) -> Iterator[str]:
-    """The namespaces of ops that some blocks register, each once."""
+    """The namespaces of ops that blocks register, without duplicates."""
     yield from dict.fromkeys(
         function.namespace for block in blocks for function in block.functions if function.namespace
     )

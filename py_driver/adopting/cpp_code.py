@@ -1,4 +1,4 @@
-"""C++ text cut into statements, arguments and brackets, without a compiler."""
+"""Splits C++ text into statements, arguments and brackets, without a compiler."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _STRING: Final = re.compile(
 
 
 class Code:
-    """A C++ text, with its code alone beside it.
+    """A C++ text, and the same text without comments and strings.
 
     Attributes:
-        text: as it is.
-        code: with blanks for comments and strings; each character stays where it is.
-        plain: with blanks for comments.
+        text: the text.
+        code: the text with blanks for comments and strings; all positions stay the same.
+        plain: the text with blanks for comments.
     """
 
     def __init__(self, text: str) -> None:
@@ -31,26 +31,26 @@ class Code:
         self.plain = blanked(text, "comment")
 
     def end(self, start: int) -> int:
-        """Where a bracket closes.
+        """The end of a bracketed part.
 
         Args:
-            start: of the opening bracket.
+            start: the position of the opening bracket.
 
         Returns:
-            The position behind the closing one; -1 if there is none.
+            The position behind the closing bracket; -1 if there is none.
         """
         close = closing(self.code, start)
         return -1 if close is None else close + 1
 
     def parts(self, start: int, end: int) -> list[tuple[int, int]]:
-        """A part of the text cut at commas that stand outside of brackets, also of templates.
+        """Split a part of the text at commas outside of brackets, including `<>`.
 
         Args:
-            start: of the part.
-            end: of it.
+            start: the start of the part.
+            end: its end.
 
         Returns:
-            Where each begins and ends, without blanks around it; none for a part of blanks.
+            Start and end of each, without blanks around it; empty for a part of blanks.
         """
         found = []
         depth = 0
@@ -68,7 +68,7 @@ class Code:
         return [span for span in (stripped(self.plain, *part) for part in found) if span[0] < span[1]]
 
     def statements(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """The statements of a block, without directives: where each begins, and where its `;` stands."""
+        """The statements of a block, without directives: the start of each, and the position of its `;`."""
         blank = re.compile(r"^[ \t]*#(?:[^\n\\]|\\[\s\S])*", re.MULTILINE)
         code = blank.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), self.code[start:end])
         depth, first = 0, 0
@@ -81,7 +81,7 @@ class Code:
 
 
 def string_of(text: str) -> str | None:
-    """The value of a string literal, or of several beside each other; None if a text is something else."""
+    """The value of a string literal, or of several adjacent ones; None for any other text."""
     value, at = "", 0
     while found := _STRING.match(text, at):
         try:

@@ -1,4 +1,4 @@
-"""What of a project is not carried over to its kernel, each with its place and what to do about it."""
+"""Parts of a project that are not carried over to its kernel, each with its place and advice."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 
 class Loss(NamedTuple):
-    """Something that is not carried over, or that its author should look at.
+    """A part that is not carried over, or that the author should check.
 
     Attributes:
-        file: relative to the project; empty if it is of no file.
-        line: 1-based; 0 if it is of no line.
-        reason: what it is, in one line.
-        advice: what to do.
-        missing: whether the kernel lacks something that the module has; else it only may.
+        file: the file, relative to the project; empty without one.
+        line: the line, 1-based; 0 without one.
+        reason: a description in one line.
+        advice: the advice for the author.
+        missing: whether the kernel certainly lacks a feature of the module; False if it only may.
     """
 
     file: str
@@ -24,7 +24,7 @@ class Loss(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The place, for people."""
+        """The location, for people."""
         return f"{self.file}:{self.line}" if self.line else self.file
 
     def as_json(self) -> dict[str, str | int | bool]:
@@ -33,5 +33,5 @@ class Loss(NamedTuple):
 
 
 def line_of(text: str, start: int) -> int:
-    """The line of a position in a text."""
+    """The line number of a position in a text."""
     return text.count("\n", 0, start) + 1

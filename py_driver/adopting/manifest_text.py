@@ -14,16 +14,16 @@ _WIDTH = 118
 
 
 class Head(NamedTuple):
-    """What a build.toml says of the project.
+    """The general facts in a build.toml.
 
     Attributes:
-        name: of the kernel.
-        version: of its interface.
+        name: the name of the kernel.
+        version: the version of its interface.
         license: the Hub's identifier.
         backends: `cpu`, `cuda`.
-        origin: what it was adopted from.
-        binding: files of the binding.
-        extensions: of the files of the package; none for the default.
+        origin: the project that it was adopted from.
+        binding: the files of the binding.
+        extensions: extensions of the package's files; empty for the default.
     """
 
     name: str
@@ -39,7 +39,7 @@ def manifest_text(head: Head, sections: Sequence[Section]) -> str:
     """The text of a build.toml.
 
     Args:
-        head: what it says of the project.
+        head: the general facts.
         sections: its kernel sections.
     """
     lines = [
@@ -72,7 +72,7 @@ def manifest_text(head: Head, sections: Sequence[Section]) -> str:
 
 
 def _value(value: str | Sequence[str]) -> str:
-    """A string or a list of strings in TOML; a long list has a line for each."""
+    """A string or a list of strings in TOML; a long list has an item on each line."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     items = [_value(item) for item in value]

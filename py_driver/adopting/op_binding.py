@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from py_driver.adopting.signatures import Signature
 
 CONVERSIONS: Final = "torch_binding"
-"""The namespace, and the header, of what converts arguments and results."""
+"""The namespace and the header of the conversions of arguments and results."""
 
 _NAME: Final = re.compile(r"&?\s*(?:::\s*)?(?P<scope>(?:\w+\s*::\s*)*)(?P<name>\w+)")
 _NONE: Final = re.compile(r"(?:(?:\w+\s*::\s*)*(?:none\s*\(\s*\)|nullopt)|\{\s*\}|nullptr)")
@@ -29,20 +29,20 @@ _FLOAT: Final = re.compile(r"(?P<value>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?
 _BOOLEANS: Final = {"true": "True", "false": "False"}
 _WIDTH: Final = 118
 _TAKEN: Final = ("ops", "function", CONVERSIONS)
-"""What parameters in C++ must not hide."""
+"""Names that parameters in C++ must not shadow."""
 
 
 class Op(NamedTuple):
     """A bound function as an op.
 
     Attributes:
-        name: of the op.
-        function: of the function in Python.
-        schema: of the op.
+        name: the name of the op.
+        function: the name of the function in Python.
+        schema: the schema of the op.
         implementation: C++ statements that register it with `ops`.
         python: the definition in Python, which calls `_ops`.
         converts: whether the implementation needs the header `CONVERSIONS`.
-        silent: whether it returns nothing, and nothing in its schema is written to.
+        silent: whether it returns nothing, and its schema marks no argument as written.
     """
 
     name: str
@@ -58,12 +58,12 @@ class Parameter(NamedTuple):
     """A parameter of an op.
 
     Attributes:
-        name: in the schema.
-        variable: in C++.
-        type: of it.
-        default: in the schema; empty if it has none.
+        name: the name in the schema.
+        variable: the name in C++.
+        type: its type.
+        default: the default in the schema; empty if it has none.
         value: the default in Python; empty if it has none.
-        keyword: whether it is passed by its name only.
+        keyword: whether it is keyword-only.
     """
 
     name: str
@@ -75,13 +75,13 @@ class Parameter(NamedTuple):
 
 
 def make_op(bound: Bound, name: str, source: Code, others: Sequence[Code]) -> Op | str:
-    """A bound function as an op; why it is none, in words, if it cannot be one.
+    """Convert a bound function to an op; returns the reason as a text if that is not possible.
 
     Args:
         bound: the function.
-        name: of the op.
-        source: the text that binds it.
-        others: the texts that this includes.
+        name: the name of the op.
+        source: the text with the binding.
+        others: the texts that it includes.
     """
     signature = _signature(bound, source, others)
     if isinstance(signature, str):
@@ -92,7 +92,7 @@ def make_op(bound: Bound, name: str, source: Code, others: Sequence[Code]) -> Op
 
     result = read_result(signature.result, resolve)
     if result is None:
-        return f"its result `{signature.result or 'auto'}` is no type of an op"
+        return f"its result `{signature.result or 'auto'}` is not a type of an op"
     parameters = _parameters(bound, signature, resolve)
     if isinstance(parameters, str):
         return parameters
@@ -122,7 +122,7 @@ def _signature(bound: Bound, source: Code, others: Sequence[Code]) -> Signature 
         return found or "its lambda is not understood"
     match = _NAME.fullmatch(bound.function)
     if match is None:
-        return f"`{' '.join(bound.function.split())}` is no name of a function"
+        return f"`{' '.join(bound.function.split())}` is not the name of a function"
     signatures = find_signatures(match["name"], (source, *others))
     if not signatures:
         return f"no declaration of `{match['name']}` was found in the project"
@@ -132,7 +132,7 @@ def _signature(bound: Bound, source: Code, others: Sequence[Code]) -> Signature 
 
 
 def _meaning(alias: str, sources: Sequence[Code]) -> str:
-    """What an alias of the project stands for; empty if there is none of the name, or several."""
+    """The type behind an alias of the project; empty if there is no such alias, or several."""
     pattern = re.compile(
         rf"\busing\s+{alias}\s*=\s*(?P<using>[^;]+);|\btypedef\s+(?P<typedef>[^;]+?)\s*\b{alias}\s*;"
         rf"|^[ \t]*#[ \t]*define[ \t]+{alias}[ \t]+(?P<define>[\w:<>, ]+)",
@@ -145,7 +145,7 @@ def _meaning(alias: str, sources: Sequence[Code]) -> str:
 
 
 def _parameters(bound: Bound, signature: Signature, resolve: Callable[[str], str]) -> list[Parameter] | str:
-    """The parameters of an op; why there are none, in words."""
+    """The parameters of an op; the reason as a text if that is not possible."""
     named = bound.arguments
     if named and len(named) != len(signature.parameters):
         return f"it has {len(signature.parameters)} parameters, and the binding names {len(named)}"
@@ -153,7 +153,7 @@ def _parameters(bound: Bound, signature: Signature, resolve: Callable[[str], str
     for at, declared in enumerate(signature.parameters):
         kind = read_type(declared.type, resolve)
         if kind is None:
-            return f"its parameter `{declared.type}` is no type of an op"
+            return f"its parameter `{declared.type}` is not a type of an op"
         name = _free(named[at].name if named else declared.name or f"arg{at}", {parameter.name for parameter in found})
         variable = declared.name or f"arg{at}"
         hidden = _TAKEN if bound.function.startswith("[") else (*_TAKEN, *re.findall(r"\w+", bound.function))
@@ -163,26 +163,26 @@ def _parameters(bound: Bound, signature: Signature, resolve: Callable[[str], str
         if named and named[at].default is not None:
             values = _default(named[at], kind)
             if values is None:
-                return f"the default `{named[at].default}` of `{name}` is no value in a schema"
+                return f"the default `{named[at].default}` of `{name}` is not a value in a schema"
             parameter = parameter._replace(default=values[0], value=values[1])
         found.append(parameter)
     return found
 
 
 def _first_keyword(parameters: Sequence[Parameter]) -> int | None:
-    """The position of the first parameter that is passed by its name only; None if there is none."""
+    """The position of the first keyword-only parameter; None if there is none."""
     return next((at for at, parameter in enumerate(parameters) if parameter.keyword), None)
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """A name that Python and schemas take, and that is not taken."""
+    """A name that is valid in Python and schemas, and not taken."""
     while keyword.iskeyword(name) or name in taken or name == "_ops":
         name += "_"
     return name
 
 
 def _default(argument: Argument, kind: ArgumentType) -> tuple[str, str] | None:
-    """A default in a schema and in Python; None if it is not understood."""
+    """The default in a schema and in Python; None if it is not understood."""
     text = (argument.default or "").strip()
     plain = kind.schema.removesuffix("?")
     if _NONE.fullmatch(text):
@@ -211,7 +211,7 @@ def _declared(parameter: Parameter, letters: Iterator[str]) -> str:
 
 
 def _is_direct(kind: ArgumentType) -> bool:
-    """Whether torch calls a function with such a parameter itself."""
+    """Whether torch itself can call a function with such a parameter."""
     return kind.same and (not kind.written or kind.schema == "Tensor")
 
 
@@ -241,7 +241,7 @@ def _wrapper(bound: Bound, name: str, parameters: Sequence[Parameter], result: A
 
 
 def _is_plain(result: ArgumentType) -> bool:
-    """Whether a result is the type of the op but for a reference."""
+    """Whether a result is the op's type apart from a reference."""
     return result.cpp in {"at::Tensor", "int64_t", "double", "bool", "std::string"} and result.own.rpartition("::")[
         2
     ] in {
@@ -254,7 +254,7 @@ def _is_plain(result: ArgumentType) -> bool:
 
 
 def _python(bound: Bound, name: str, parameters: Sequence[Parameter]) -> str:
-    """The function in Python. As with pybind, what the binding does not name is passed by its position only."""
+    """The function in Python. As with pybind, unnamed arguments are positional-only."""
     words = [f"{parameter.name}={parameter.value}" if parameter.value else parameter.name for parameter in parameters]
     if words and not bound.arguments:
         words.append("/")
@@ -271,5 +271,5 @@ def _python(bound: Bound, name: str, parameters: Sequence[Parameter]) -> str:
 
 
 def quoted(doc: str) -> str:
-    """A docstring."""
+    """A text as a docstring literal."""
     return '"""' + doc.replace("\\", "\\\\").replace('"', '\\"') + '"""'

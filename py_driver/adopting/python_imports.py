@@ -1,6 +1,6 @@
-"""Imports of a project's Python files, rewritten for a package that is loaded under a name of its own.
+"""Rewrites imports of a project's Python files for a package that is loaded under another name.
 
-The `kernels` client imports a package under the id of its build, so a module of it finds the others only relatively.
+The `kernels` client imports a package under its build's id, so its modules find each other only by relative imports.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 OPS: Final = "_kernel_ops"
-"""What a rewritten file calls the ops of the kernel."""
+"""The name of the kernel's ops in a rewritten file."""
 
 _PREFIX: Final = "_add_op_namespace_prefix"
 _DEFINE: Final = frozenset(("custom_op", "triton_op", "define"))
@@ -26,13 +26,13 @@ _OPS: Final = ("torch", "ops")
 
 
 class Names(NamedTuple):
-    """Where the modules of a project are in the kernel's package.
+    """The places of a project's modules in the kernel's package.
 
     Attributes:
         package: the kernel's package.
-        primary: the project's package whose modules are those of the kernel's package itself; empty if there is none.
-        others: other packages and modules at the top of the project, which are below the kernel's package.
-        namespaces: those of ops that are the kernel's own now.
+        primary: the project's package whose modules move into the kernel's package itself; empty if there is none.
+        others: other top-level packages and modules of the project, which move below the kernel's package.
+        namespaces: former namespaces of ops that are now in the kernel's own.
     """
 
     package: str
@@ -41,7 +41,7 @@ class Names(NamedTuple):
     namespaces: frozenset[str] = frozenset()
 
     def moved(self, module: str) -> str | None:
-        """Where a module is, below the kernel's package; None if it is none of the project."""
+        """The path of a module below the kernel's package; None if it is not the project's."""
         top, _, rest = module.partition(".")
         if top == self.primary:
             return rest
@@ -49,11 +49,11 @@ class Names(NamedTuple):
 
 
 class Rewritten(NamedTuple):
-    """A file of the kernel.
+    """A rewritten file.
 
     Attributes:
-        content: of it.
-        losses: what is not carried over.
+        content: its content.
+        losses: the parts that are not carried over.
     """
 
     content: bytes
@@ -61,13 +61,13 @@ class Rewritten(NamedTuple):
 
 
 def rewrite(path: str, content: bytes, names: Names, depth: int | None) -> Rewritten:
-    """A file with imports of the kernel's package, if it is one of Python; else as it is.
+    """Rewrite the imports in a Python file; other files stay unchanged.
 
     Args:
-        path: of it.
-        content: of it.
-        names: where modules are.
-        depth: the number of directories below the kernel's package that it is in; None if it is outside.
+        path: its path.
+        content: its content.
+        names: the places of modules.
+        depth: the depth of its directory below the kernel's package; None if it is outside.
     """
     if not path.endswith((".py", ".pyi")):
         return Rewritten(content)
@@ -77,7 +77,7 @@ def rewrite(path: str, content: bytes, names: Names, depth: int | None) -> Rewri
     except (SyntaxError, ValueError, RecursionError) as problem:
         line = getattr(problem, "lineno", 0) or 0
         advice = "correct it, and import the modules of the project relatively"
-        return Rewritten(content, (Loss(path, line, "this is no Python that can be read", advice),))
+        return Rewritten(content, (Loss(path, line, "this cannot be parsed as Python", advice),))
     return _Rewriter(path, text, tree, names, depth).result()
 
 
@@ -116,7 +116,7 @@ class _Rewriter:
         return Rewritten(self._with_needs(content.decode()).encode(), tuple(self._losses))
 
     def _span(self, node: ast.stmt | ast.expr) -> tuple[int, int]:
-        """Where a node is, in bytes."""
+        """The position of a node, in bytes."""
         starts = [0]
         for line in self._text.encode().splitlines(keepends=True):
             starts.append(starts[-1] + len(line))
@@ -145,7 +145,7 @@ class _Rewriter:
         self._replace(node, "; ".join(statements))
 
     def _inside(self, alias: ast.alias, moved: str) -> Iterator[str]:
-        """The imports in place of one in the package: `from . import ops`."""
+        """The imports that replace an import in the package: `from . import ops`."""
         folder, _, last = moved.rpartition(".")
         top = alias.name.partition(".")[0]
         if not moved:
@@ -162,13 +162,13 @@ class _Rewriter:
             yield f"from {self._dots}{folder} import {last} as _{last}"
 
     def _root(self, name: str) -> str:
-        """A statement by which a name means the kernel's package itself."""
+        """A statement that binds a name to the kernel's package itself."""
         depth = self._depth or 0
         package = f"__package__.rsplit('.', {depth})[0]" if depth else "__package__"
         return f"{name} = __import__('sys').modules[{package}]"
 
     def _outside(self, alias: ast.alias, moved: str) -> str:
-        """The import in place of one in a test: `import package.ops`."""
+        """The import that replaces an import in a test: `import package.ops`."""
         package = self._names.package
         name = f"{package}.{moved}" if moved else package
         top = alias.name.partition(".")[0]
@@ -184,7 +184,7 @@ class _Rewriter:
         return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(self._tree))
 
     def _is_free(self, name: str) -> bool:
-        """Whether a file means nothing else by a name."""
+        """Whether a file does not use a name otherwise."""
         bound = {node.id for node in ast.walk(self._tree) if isinstance(node, ast.Name)}
         bound |= {
             node.name
@@ -201,7 +201,7 @@ class _Rewriter:
             module = f"{self._names.package}.{moved}" if moved else self._names.package
         else:
             module = f"{self._dots}{moved}"
-        # The names behind `import` stay as they are written.
+        # The names behind `import` stay unchanged.
         start, end = self._span(node)
         text = self._text.encode()[start:end].decode()
         written = re.match(r"from\s+[\w.\s]+?\s+import\b", text)
@@ -209,7 +209,7 @@ class _Rewriter:
             self._edits.append((start, start + len(written[0].encode()), f"from {module} import"))
 
     def _drop_loading(self) -> list[ast.stmt]:
-        """The statements of a module that load libraries by their paths, which the kernel's `_ops` does."""
+        """Comment out statements that load libraries by path, which the kernel's `_ops` does; returns them."""
         found = []
         for statement in self._tree.body:
             calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
@@ -221,13 +221,13 @@ class _Rewriter:
             text = "\n".join(f"# {line}".rstrip() for line in self._text.encode()[start:end].decode().split("\n"))
             self._edits.append((start, end, text))
             self._needs.add(OPS)
-            advice = "look whether something else of the statement is needed"
-            reason = "a statement that loads libraries is a comment now: _ops loads the kernel's"
+            advice = "check whether another part of the statement is needed"
+            reason = "a statement that loads libraries is commented out: _ops loads the kernel's"
             self._lose(statement, reason, advice, missing=False)
         return found
 
     def _namespace(self, node: ast.Attribute) -> None:
-        """`torch.ops.NAMESPACE`, as the kernel's ops."""
+        """Replace `torch.ops.NAMESPACE` by the kernel's ops."""
         value = node.value
         if (
             node.attr in self._names.namespaces
@@ -250,7 +250,7 @@ class _Rewriter:
             self._op_name(first, defines=function in _DEFINE)
 
     def _op_name(self, first: ast.expr, *, defines: bool) -> None:
-        """The name of an op that the file registers, in the kernel's namespace."""
+        """Move the name of an op that the file registers into the kernel's namespace."""
         last = first.values[-1] if isinstance(first, ast.JoinedStr) and first.values else first
         text = last.value if isinstance(last, ast.Constant) and isinstance(last.value, str) else ""
         namespace, separator, name = text.partition("::")
@@ -262,7 +262,7 @@ class _Rewriter:
         self._needs.add(_PREFIX)
 
     def _with_needs(self, text: str) -> str:
-        """A text with the imports that its changes need, behind its docstring and imports of the future."""
+        """Insert the imports that the changes need, after the docstring and imports from `__future__`."""
         if not self._needs:
             return text
         imports = {OPS: f"ops as {OPS}", _PREFIX: f"add_op_namespace_prefix as {_PREFIX}"}
@@ -280,14 +280,14 @@ class _Rewriter:
 
 
 def _lines(content: bytes) -> list[bytes]:
-    """The lines of a file, as Python counts them."""
+    """The lines of a file, split as Python does."""
     return re.findall(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z", content)
 
 
 def tops(paths: Collection[str]) -> frozenset[str]:
-    """The packages and modules at the top of some files.
+    """The top-level packages and modules among files.
 
     Args:
-        paths: of Python files.
+        paths: the paths of Python files.
     """
     return frozenset(path.partition("/")[0].removesuffix(".py") for path in paths)

@@ -24,7 +24,7 @@ ROOT: Final = "torch-ext"
 _INIT: Final = "__init__.py"
 _PYTHON: Final = (".py", ".pyi")
 _GENERATED: Final = ("_ops.py", "metadata.json")
-"""What the build writes into each variant."""
+"""Files that the build writes into each variant."""
 
 _NUMBER: Final = re.compile(r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 
@@ -36,7 +36,7 @@ class BoundModule(NamedTuple):
         name: its dotted name.
         script: the file that creates it.
         line: the line there.
-        ops: of its functions.
+        ops: the ops of its functions.
         values: its other names, with their C++ values.
         doc: its documentation.
     """
@@ -53,10 +53,10 @@ class Package(NamedTuple):
     """The Python package of a kernel.
 
     Attributes:
-        files: contents by path in the project.
-        extensions: of its files, if there are others than Python's; else none.
-        names: where modules of the project are.
-        losses: what is not carried over.
+        files: the contents, by path in the project.
+        extensions: extensions of its files if they include others than Python's; else empty.
+        names: the places of the project's modules.
+        losses: the parts that are not carried over.
     """
 
     files: Mapping[str, bytes]
@@ -68,13 +68,13 @@ class Package(NamedTuple):
 def make_package(
     package: str, installed: Mapping[str, bytes], modules: Sequence[BoundModule], namespaces: Iterable[str]
 ) -> Package:
-    """The package of a kernel.
+    """Make the package of a kernel.
 
     Args:
         package: its name.
-        installed: the files that the project installs, without libraries.
+        installed: the project's installed files, without libraries.
         modules: its extension modules.
-        namespaces: of ops that are in the kernel's own now.
+        namespaces: former namespaces of ops that are now in the kernel's own.
     """
     names = _names(package, installed, modules, frozenset(namespaces))
     files: dict[str, bytes] = {}
@@ -115,7 +115,7 @@ def make_package(
 
 
 def _is_source(path: str) -> bool:
-    """Whether a file is one that a compiler reads: an installed package does not need it."""
+    """Whether a compiler reads a file, so that an installed package does not need it."""
     backends = facts("backends")
     known = (*backends["CXX_EXTENSIONS"], *backends["OTHER_LANGUAGES"], *backends["BACKENDS"]["cuda"]["languages"])
     headers = ("h", "hh", "hpp", "hxx", "cuh", "inl", "inc")
@@ -132,7 +132,7 @@ def _names(package: str, installed: Iterable[str], modules: Sequence[BoundModule
 
 
 def _place(path: str, names: Names) -> str:
-    """Where a file of the project is in the kernel's package."""
+    """The path of a project's file in the kernel's package."""
     top, separator, rest = path.partition("/")
     return rest if separator and top == names.primary else path
 
@@ -160,7 +160,7 @@ def _module_text(module: BoundModule, depth: int) -> tuple[str, list[Loss]]:
 
 
 def _literal(value: str) -> str | None:
-    """A C++ literal in Python; None if it is something else."""
+    """A C++ literal in Python; None for any other expression."""
     if (string := string_of(value)) is not None:
         return repr(string)
     if value in {"true", "false"}:
@@ -169,7 +169,7 @@ def _literal(value: str) -> str | None:
 
 
 def _init_text(package: str, modules: Sequence[BoundModule], names: Names) -> str:
-    """The package of a project that has none."""
+    """The `__init__.py` for a project without one."""
     lines = [f'"""{package}: see the modules of this package."""', ""]
     exported: list[str] = []
     if len(modules) == 1 and names.others == {modules[0].name} and modules[0].ops:

@@ -29,25 +29,25 @@ _TEXTS: Final = ("README", "LICENSE", "LICENCE", "COPYING", "NOTICE", "AUTHORS",
 _INFO: Final = ".dist-info"
 _DATA: Final = ".data"
 _LARGEST: Final = 4 << 20
-"""The largest file of tests that is taken along: larger ones are models and data."""
+"""The largest test file that is copied: larger files are models and data."""
 
 
 def adopted(directory: Path, releases: Releases, output: Output, shown: str) -> Adoption:
-    """The kernel of a project with a setup.py.
+    """Adopt a project with a setup.py.
 
     Args:
-        directory: of the project.
-        releases: to record it for: the default variants.
+        directory: the directory of the project.
+        releases: the releases to record it for: the default variants.
         output: where progress is shown.
-        shown: what messages call the project.
+        shown: the name of the project in messages.
 
     Raises:
         DriverError: UNSUPPORTED if it is a kernel already, or has no extension module; what `plan_extension` raises.
     """
     if is_file(directory / MANIFEST):
         message = f"{directory} has a {MANIFEST}: it is the project of a kernel already"
-        raise error(Code.UNSUPPORTED, message, help=f"to see what setup.py gives, move {MANIFEST} away")
-    # A kernel is for every Python, so what is bound by pybind11 elsewhere is planned without, and is a loss.
+        raise error(Code.UNSUPPORTED, message, help=f"to adopt its setup.py, move {MANIFEST} away")
+    # A kernel is for every Python, so modules that otherwise are bound by pybind11 are planned without it, with a loss.
     bindings = Bindings(LIBRARY, lambda _: ())
     extension = plan_extension(directory, (), releases, output, Options(), bindings, shown=shown)
     records: dict[str, list[Record]] = {}
@@ -79,13 +79,13 @@ def adopted(directory: Path, releases: Releases, output: Output, shown: str) -> 
 
 
 def _path(extension: Extension, name: str) -> Path:
-    """Where a file of a project is."""
+    """The path of a project's file."""
     created = (plan.generated[name] for plan in extension.plans if name in plan.generated)
     return next(created, extension.directory / name)
 
 
 def _installed(extension: Extension, record: Record) -> tuple[dict[str, bytes], list[tuple[str, str]]]:
-    """The files that a project installs, without its libraries, and the fields of its metadata."""
+    """The installed files of a project, without its libraries, and the fields of its metadata."""
     [recording] = [configured.recording for configured in extension.configured if configured.recording.record is record]
     libraries = {module.file for module in record.modules}
     files: dict[str, bytes] = {}
@@ -102,7 +102,7 @@ def _installed(extension: Extension, record: Record) -> tuple[dict[str, bytes], 
 
 
 def _extras(directory: Path) -> Iterator[tuple[str, bytes]]:
-    """The texts about a project, and its tests."""
+    """The texts about a project, and its tests, by path in the kernel."""
     for path in sorted(directory.iterdir()):
         if path.name.upper().startswith(_TEXTS) and is_file(path):
             yield path.name, path.read_bytes()

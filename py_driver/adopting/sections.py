@@ -1,4 +1,4 @@
-"""The kernel sections of a project: what setup.py compiles alike, with the flags that it passes."""
+"""The kernel sections of a project: sources that setup.py compiles alike, with its flags."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from py_driver.recording.record import Module
 
 _ASSERTING: Final = ("assert", "NDEBUG")
-"""The words of a file for which it matters whether NDEBUG is defined."""
+"""Words of a file that show whether a definition of NDEBUG matters."""
 
 _OWN: Final = ("-DTORCH_API_INCLUDE_EXTENSION_H", "-DTORCH_EXTENSION_NAME=")
-"""Macros that setup.py gets from torch, and a kernel from the rules or not at all."""
+"""Macros that torch defines for a setup.py; for a kernel, the rules define them if needed."""
 
 
 class Section(NamedTuple):
@@ -31,13 +31,13 @@ class Section(NamedTuple):
     Attributes:
         name: its label.
         backend: `cpu` or `cuda`.
-        sources: to compile.
-        headers: that they include.
-        include: directories.
-        cxx_flags: for C++.
-        cuda_flags: for nvcc.
+        sources: the sources to compile.
+        headers: the headers that they include.
+        include: the include directories.
+        cxx_flags: the flags for C++.
+        cuda_flags: the flags for nvcc.
         depends: `torch` if they include its headers.
-        capabilities: the CUDA architectures that setup.py names; None for the default ones.
+        capabilities: the CUDA architectures in setup.py's flags; None for the default ones.
     """
 
     name: str
@@ -52,11 +52,11 @@ class Section(NamedTuple):
 
 
 def chosen_modules(modules: Sequence[Module], backend: str) -> tuple[list[Module], list[Loss]]:
-    """The modules that one library can hold, and those that compile the same sources in another way.
+    """Choose modules for a single library; modules that compile the same sources in another way are losses.
 
     Args:
-        modules: of a configuration.
-        backend: of it.
+        modules: the modules of a configuration.
+        backend: its backend.
     """
     kept: list[Module] = []
     losses = []
@@ -74,13 +74,13 @@ def chosen_modules(modules: Sequence[Module], backend: str) -> tuple[list[Module
 def sections_of(
     plans: Sequence[Plan], variants: Sequence[Variant], modules: Sequence[Module], mentions: Callable[[str, str], bool]
 ) -> tuple[list[Section], list[Loss]]:
-    """The sections of some modules for a backend.
+    """The sections of modules for a backend.
 
     Args:
-        plans: of the project.
-        variants: those of the modules for that backend, of all configurations; those of the first decide.
-        modules: that the kernel has.
-        mentions: whether a file, by its path, has a word.
+        plans: the plans of the project.
+        variants: the modules' variants for that backend, of all configurations; the first configuration decides.
+        modules: the modules of the kernel.
+        mentions: whether a file, given by path, contains a word.
     """
     groups = {group.name: group for plan in plans for group in plan.groups}
     sections: list[Section] = []
@@ -103,15 +103,15 @@ def sections_of(
             if linked and group.link_flags != link_flags(section.cuda_flags):
                 reason = f"{module.name} links device code with other flags than it compiles with"
                 flags = " ".join(f"`{flag}`" for flag in group.link_flags) or "none"
-                advice = f"a kernel links it with those of `cuda-flags`; setup.py links it with {flags}"
+                advice = f"a kernel links it with the flags in `cuda-flags`; setup.py links it with {flags}"
                 losses.append(Loss(module.script, module.line, reason, advice))
     return _with_archs(sections), losses
 
 
 def _with_archs(sections: Sequence[Section]) -> list[Section]:
-    """Sections, of which those without device code name the architectures of the others.
+    """Give sections without device code the architectures of the others.
 
-    A kernel section that names none is for the default ones, and metadata.json would declare these.
+    A kernel section without architectures is for the default ones, and metadata.json would declare these.
     """
     device = [section.capabilities for section in sections if section.cuda_flags]
     if not device or None in device:
@@ -123,7 +123,7 @@ def _with_archs(sections: Sequence[Section]) -> list[Section]:
 
 
 def _add(sections: list[Section], section: Section) -> None:
-    """Add a section, to one that compiles other sources of the module alike if there is one."""
+    """Add a section; merge it with a section that compiles other sources of the module alike."""
     for at, other in enumerate(sections):
         if section._replace(sources=(), headers=()) == other._replace(sources=(), headers=()):
             sections[at] = other._replace(
@@ -139,7 +139,7 @@ def _compiled(group: Group) -> tuple[object, ...]:
 
 
 def _capabilities(module: Module, groups: Iterable[Group]) -> tuple[str, ...] | None:
-    """The architectures that the flags of a module name, in all configurations; None if they name none."""
+    """The architectures in the flags of a module, in all configurations; None if there are none."""
     if not any(re.search(r"-gencode|-arch|--gpu-architecture|--generate-code", flag) for flag in module.nvcc_flags):
         return None
     asked = {arch for group in groups for archs in group.archs.values() for arch in archs.requested}
@@ -153,7 +153,7 @@ def _section(
     files = (*group.sources, *group.headers)
     backend = facts("backends")["BACKENDS"][group.backend]
     defined = [macro.partition("=")[0] for macro in (backend["macro"], *backend["defines"])]
-    # Macros of the rules that setup.py does not define: undefined where a file asks for them.
+    # Macros that the rules define and setup.py does not: undefined if a file tests them.
     kept = {f"-U{macro}" for macro in defined if any(mentions(file, macro) for file in files)}
     dropped = {f"-U{macro}" for macro in defined} - kept
     if not any(mentions(file, word) for file in files for word in _ASSERTING):

@@ -1,4 +1,4 @@
-"""The signatures of C++ functions, read out of the text that declares them."""
+"""The signatures of C++ functions, from the text of their declarations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Parameter(NamedTuple):
 
     Attributes:
         name: empty if it has none.
-        type: as written.
+        type: the type, as written.
     """
 
     name: str
@@ -43,8 +43,8 @@ class Signature(NamedTuple):
     """The signature of a function.
 
     Attributes:
-        result: the type of its result, as written; empty if it is not stated.
-        parameters: in their order.
+        result: the type of its result, as written; empty if unknown.
+        parameters: the parameters, in order.
     """
 
     result: str
@@ -52,11 +52,11 @@ class Signature(NamedTuple):
 
 
 def find_signatures(name: str, sources: Sequence[Code]) -> list[Signature]:
-    """The different signatures of the functions of a name.
+    """The different signatures of functions with a name.
 
     Args:
-        name: without its namespace.
-        sources: where to look: those of the first file that has one.
+        name: the name without its namespace.
+        sources: the texts to search; the first text with a declaration decides.
     """
     for source in sources:
         found = []
@@ -72,12 +72,12 @@ def find_signatures(name: str, sources: Sequence[Code]) -> list[Signature]:
 
 
 def _types(signature: Signature) -> tuple[str, ...]:
-    """What tells overloads apart."""
+    """The types that distinguish overloads."""
     return tuple("".join(parameter.type.split()) for parameter in signature.parameters)
 
 
 def _signature(source: Code, code: str, match: re.Match[str]) -> Signature | None:
-    """The signature of a function at the place of its name; None if it is a call."""
+    """The signature of a function at its name's position; None if it is a call."""
     end = source.end(match.end() - 1)
     after = _AFTER.match(code, end) if end > 0 else None
     if after is None:
@@ -97,8 +97,8 @@ def read_parameters(source: Code, start: int, end: int) -> tuple[Parameter, ...]
 
     Args:
         source: the text.
-        start: behind the opening bracket.
-        end: at the closing one.
+        start: the position behind the opening bracket.
+        end: the position of the closing bracket.
     """
     texts = [source.code[first:last].partition("=")[0].strip() for first, last in source.parts(start, end)]
     return tuple(_parameter(" ".join(text.split())) for text in texts if text != "void")
@@ -112,16 +112,16 @@ def _parameter(text: str) -> Parameter:
 
 
 def read_lambda(source: Code, start: int, end: int, others: Sequence[Code]) -> Signature | None:
-    """The signature of a lambda; its result, if not stated, is that of the one function that it calls.
+    """The signature of a lambda; an unstated result is taken from the single function that it calls.
 
     Args:
         source: the text.
-        start: of the lambda.
-        end: of it.
-        others: further texts that may declare what it calls.
+        start: the start of the lambda.
+        end: its end.
+        others: further texts that may declare the called function.
 
     Returns:
-        None if there is no lambda.
+        The signature; None if there is no lambda.
     """
     match = _LAMBDA.match(source.code, start, end)
     if match is None:

@@ -1,4 +1,4 @@
-"""The project of a kernel on disk: checked, and written beside what is there."""
+"""Writes the project of a kernel to disk, after checking it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 def check_target(directory: Path, target: Path, *, force: bool) -> None:
-    """See that a kernel may be written to a directory.
+    """Check that a kernel may be written to a directory.
 
     Args:
-        directory: of the project.
-        target: of the kernel.
+        directory: the directory of the project.
+        target: the directory of the kernel.
         force: whether files there may be overwritten.
 
     Raises:
-        DriverError: FOREIGN_FILE if something is there; PATH_ESCAPES if it is the project's own directory.
+        DriverError: FOREIGN_FILE if it has files; PATH_ESCAPES if it is the project's own directory.
     """
     if target.resolve() == directory.resolve():
         message = f"{target} is the project itself, whose files stay as they are"
@@ -48,10 +48,10 @@ def write_adoption(adoption: Adoption, target: Path, releases: Releases) -> list
     Args:
         adoption: the kernel.
         target: its directory.
-        releases: to check it with.
+        releases: the releases to check it with.
 
     Returns:
-        What is wrong with it.
+        The errors of the check, as losses.
 
     Raises:
         DriverError: FOREIGN_FILE if a link leads out of the directory; NO_SPACE or PERMISSION.

@@ -1,4 +1,4 @@
-"""Checks libraries with the program that the build checks them with: rules/private/tools/abi_check/check.zig."""
+"""Checks libraries with the program of the build's own ABI check: rules/private/tools/abi_check/check.zig."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _POLICY = {
 _MODULE = ".abi3.so"
 _OF_ONE_PYTHON = re.compile(r"(?P<module>[^.]+)\.cpython-3(?P<minor>\d+)(?P<threads>t?)-[\w-]+\.so")
 PYTHON = "--python"
-"""The option for the one Python that a library is for, `3.13`; `check` makes others of it, which name files."""
+"""The option for the single Python of a library, `3.13`; `check` replaces it by options that name files."""
 _TORCH_PYTHON = "libtorch_python.so"
 _FRAMEWORK = "--framework"
 _ARCH = re.compile(ARCH)
@@ -55,19 +55,19 @@ _LIBRARY = "name a shared library for Linux, for x86_64 or aarch64"
 _ELF_MAGIC = b"\x7fELF"
 _ELF_MACHINE = slice(18, 20)
 _CPUS = {62: "x86_64", 183: "aarch64"}
-"""What the header of an ELF file calls the CPUs."""
+"""The CPUs in the header of an ELF file."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Checked:
-    """What the check says of a library.
+    """The check of a library.
 
     Attributes:
-        path: of the library.
-        findings: what is wrong, each with `rule`, `subject`, `message` and `help`.
-        gpu_code: what GPU code it has, as nvcc spells it: `sm_90a`, `compute_120`.
-        notes: what could not be found out, and is no finding.
-        failure: why it could not be judged; empty if it could.
+        path: the path of the library.
+        findings: the findings, each with `rule`, `subject`, `message` and `help`.
+        gpu_code: its GPU code in nvcc's spelling: `sm_90a`, `compute_120`.
+        notes: facts that could not be determined, and are not findings.
+        failure: why the library could not be checked; empty if it was.
     """
 
     path: Path
@@ -77,7 +77,7 @@ class Checked:
     failure: str = ""
 
     def diagnostic(self) -> Diagnostic | None:
-        """The error that this is, if it is one."""
+        """The error for a library that fails or cannot be checked; None if it passes."""
         if self.failure:
             return Diagnostic(code=Code.FILE_KIND, message=self.failure, help=_LIBRARY)
         if not self.findings:
@@ -89,10 +89,11 @@ class Checked:
 
 
 def find_libraries(paths: Iterable[Path]) -> list[Path]:
-    """The libraries that paths mean: a file is one, whatever its name; of a directory every `.so` below it.
+    """The libraries at paths: a file, whatever its name, or every `.so` below a directory.
 
     Raises:
-        DriverError: FILE_MISSING for each path that is not there or holds none; FILE_KIND for no library.
+        DriverError: FILE_MISSING for each path that does not exist or has no library; FILE_KIND for a file that is not
+            a library.
     """
     found: list[Path] = []
     missing = []
@@ -111,10 +112,10 @@ def find_libraries(paths: Iterable[Path]) -> list[Path]:
 
 
 def expectations(library: Path) -> dict[str, str]:
-    """What a library is to be, from the directory of the variant that it lies in, as options of the check.
+    """The expectations for a library from its variant's directory, as options of the check.
 
     Raises:
-        DriverError: FILE_KIND if the metadata.json there is no JSON object.
+        DriverError: FILE_KIND if the metadata.json there is not a JSON object.
     """
     wanted = {}
     directory = library.absolute().parent
@@ -139,7 +140,7 @@ def expectations(library: Path) -> dict[str, str]:
 
 
 def _of_configuration(configuration: Configuration) -> dict[str, str]:
-    """What the libraries of a variant are to be."""
+    """The expectations for the libraries of a variant."""
     wanted = {
         "--cxx-abi": configuration.abi,
         "--torch": configuration.torch,
@@ -152,15 +153,15 @@ def _of_configuration(configuration: Configuration) -> dict[str, str]:
 
 
 def _metadata(directory: Path) -> dict[str, Any]:
-    """What metadata.json says; nothing if there is none."""
+    """The content of metadata.json; empty if there is none."""
     metadata = read_metadata(directory)
     if metadata is None and (path := directory / METADATA).is_file():
-        raise error(Code.FILE_KIND, f"{path} is not a JSON object", help="build the variant anew")
+        raise error(Code.FILE_KIND, f"{path} is not a JSON object", help="build the variant again")
     return metadata or {}
 
 
 def _is_elf(path: Path) -> bool:
-    """Whether a file begins as ELF files do, or cannot be read: then the program says why."""
+    """Whether a file has the magic number of ELF; also if it cannot be read, which the program reports."""
     try:
         with path.open("rb") as file:
             return file.read(len(_ELF_MAGIC)) == _ELF_MAGIC
@@ -169,21 +170,21 @@ def _is_elf(path: Path) -> bool:
 
 
 def _cpu_of(library: Path) -> str:
-    """The CPU that a library is for; empty if it is none of ours."""
+    """The CPU of a library; empty if it is not a supported one."""
     try:
         with library.open("rb") as file:
             header = file.read(_ELF_MACHINE.stop)
     except OSError:
-        return ""  # the program says why
+        return ""  # the program reports it
     return _CPUS.get(int.from_bytes(header[_ELF_MACHINE], "little"), "")
 
 
 @cache
 def build_program(output: Output) -> Path:
-    """The program, built by Bazel if it is not there; Bazel is asked once in a run of the driver.
+    """The program, built by Bazel unless it exists; Bazel is called once per run of the driver.
 
     Raises:
-        DriverError: there is no Bazel, or it fails.
+        DriverError: Bazel is missing or fails.
     """
     workspace = common_workspace()
     with session(find_bazel(workspace, output), workspace, output) as bazel:
@@ -196,8 +197,8 @@ def check(program: Path, library: Path, options: Mapping[str, str], releases: Re
     Args:
         program: see `build_program`.
         library: the file.
-        options: of the program, besides the policy.
-        releases: whose libraries it may need.
+        options: further options of the program, besides the policy.
+        releases: the releases whose libraries it may need.
     """
     policy = module_root() / "rules" / "private" / "policy"
     flags = {flag: str(policy / name) for flag, name in _POLICY.items()}
@@ -206,13 +207,13 @@ def check(program: Path, library: Path, options: Mapping[str, str], releases: Re
     symbols = _symbols_of_python(python, releases) if python else None
     if symbols is not None:
         flags |= {"--python-symbols": str(symbols), "--torch-python": str(python_exports_file())}
-    # The libraries of a torch for Arm and for x86_64 do not define the same.
+    # Torch's libraries for Arm define other symbols than those for x86_64.
     if torch := options.get("--torch"):
         wheel = releases.lock.torch_wheel(torch, options.get("--cpu") or _cpu_of(library))
         flags |= {"--torch-wheel": wheel} if wheel else {}
     command = [str(program), str(library.resolve()), "--json"]
     command += [word for pair in flags.items() for word in pair]
-    # Of a library that is in no variant's directory the backend is not known; the names of what it needs say the rest.
+    # For a library outside of a variant's directory the backend is unknown; the names of its needed libraries suffice.
     known, backend = releases.symbols_files(), options.get("--backend")
     names = list(known) if backend is None else [backend, *([TVM_FFI_PART] if _FRAMEWORK in options else [])]
     tables = [known[name] for name in names if name in known]
@@ -229,13 +230,13 @@ def check(program: Path, library: Path, options: Mapping[str, str], releases: Re
         findings = tuple(finding for finding in findings if not _is_of_python(finding))
         notes = (
             *notes,
-            f"what Python {python} defines is not recorded, so what the library takes from it is unchecked",
+            f"the symbols of Python {python} are not recorded, so the library's use of them is unchecked",
         )
     return Checked(path=library, findings=findings, gpu_code=tuple(result["gpu-code"]), notes=notes)
 
 
 def _symbols_of_python(version: str, releases: Releases) -> Path | None:
-    """The file with what a Python defines: of the lock, or of an installed one that modules were built for."""
+    """The file with the symbols of a Python: of the lock, or of an installed Python that modules were built for."""
     if version in releases.matrix.cpython:
         return releases.symbols_file(CPYTHON_PART, version)
     kept = (Path(path) for key, path in kept_pythons().items() if key.startswith(f"{version}-"))
@@ -243,5 +244,5 @@ def _symbols_of_python(version: str, releases: Releases) -> Path | None:
 
 
 def _is_of_python(finding: Mapping[str, str]) -> bool:
-    """Whether a finding is about what a library for one Python may take from that."""
+    """Whether a finding is about symbols that a library for one Python may use."""
     return finding["rule"] == "python-abi" or finding["subject"] == _TORCH_PYTHON or "THP" in finding["subject"]

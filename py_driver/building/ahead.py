@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 
 _FIRST_TOOLCHAIN: Final = "torch_kernels_cc"
-"""The end of the name of the repository that every build needs."""
+"""The end of the name of a repository that every build needs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ahead:
-    """What is expected of the build of a project.
+    """The expectations for the build of a project.
 
     Attributes:
         actions: its compile actions.
-        history: what its earlier builds did.
-        estimate: what this one will do.
+        history: the results of its earlier builds.
+        estimate: the estimate for this build.
     """
 
     actions: Sequence[ExpectedAction]
@@ -45,7 +45,7 @@ class Ahead:
 
 
 def say_untested(chosen: Sequence[Variant], releases: Releases, output: Output, choices: Choices) -> None:
-    """Say which nvccs compile monolithically although the others do not."""
+    """Report nvcc releases that compile monolithically although the others do not."""
     untested = unsplit(chosen, releases.matrix) if choices.split else ()
     if untested:
         output.say(
@@ -54,26 +54,26 @@ def say_untested(chosen: Sequence[Variant], releases: Releases, output: Output, 
 
 
 def say_openmp(plan: Plan, chosen: Sequence[Variant], output: Output) -> None:
-    """Say which torch releases may get a second OpenMP runtime by variants of a plan."""
+    """Report torch releases that may load a second OpenMP runtime because of a plan's variants."""
     for version, name in other_openmp(plan, chosen).items():
-        what = f"calls its OpenMP runtime `{name}`" if name else "has an OpenMP runtime that is not in the lock"
+        fact = f"calls its OpenMP runtime `{name}`" if name else "has an OpenMP runtime that is not in the lock"
         second = "the kernel may load a second OpenMP runtime with its own thread pool"
-        output.say(f"note: torch {version} {what}; {second}")
+        output.say(f"note: torch {version} {fact}; {second}")
 
 
 def say_plan(ahead: Estimate, variants: int, jobs: int, memory: int | None, output: Output) -> None:
-    """Say what is expected of a build of some variants, and whether the machine may have too little memory for it."""
+    """Print the estimate for a build of variants, and warn if the machine may have too little memory."""
     output.say(describe(ahead, variants, jobs))
     if note := doubt(ahead, jobs, memory):
         output.say(note)
 
 
 def say_preparation(base: Path | None, output: Output) -> None:
-    """Say what the first build does that no estimate counts.
+    """Report the work of the first build that no estimate includes.
 
     Args:
-        base: where Bazel keeps what it unpacks and builds; None if that is unknown.
-        output: where it is printed.
+        base: the directory of Bazel's unpacked archives and outputs; None if unknown.
+        output: where to print.
     """
     if base is None or not any((base / "external").glob(f"*{_FIRST_TOOLCHAIN}")):
         compiled = "" if _has_programs() else " and the rules' programs compiled"
@@ -81,7 +81,7 @@ def say_preparation(base: Path | None, output: Output) -> None:
 
 
 def _has_programs() -> bool:
-    """Whether the module has the rules' own programs compiled for this machine, as a release has them."""
+    """Whether the module contains the rules' programs compiled for this machine, as a release does."""
     programs = facts("programs")
     compiled = module_root() / "rules" / "private" / "tools" / programs["PREBUILT"] / machine_cpu()
     return all((compiled / name).is_file() for name in programs["MAIN"])
@@ -90,16 +90,16 @@ def _has_programs() -> bool:
 def look_ahead(  # noqa: PLR0913  (what, for whom and how)
     directory: Path, plan: Plan, chosen: Sequence[Variant], releases: Releases, choices: Choices, memory: int | None
 ) -> Ahead:
-    """What is expected of a build.
+    """The expectations for a build.
 
     Args:
-        directory: of the project.
-        plan: of it.
+        directory: the directory of the project.
+        plan: the plan of the project.
         chosen: the variants to build.
-        releases: to build for.
-        releases: to build for.
-        choices: how.
-        memory: what its actions may take together, in megabytes; None if that is not known.
+        releases: the releases to build for.
+        releases: the releases to build for.
+        choices: how to build.
+        memory: the memory for all its actions together, in megabytes; None if unknown.
     """
     actions = _expected(directory, plan, chosen, releases, choices)
     history = known_history(plan.module) if kept_results().is_dir() else {}

@@ -1,4 +1,4 @@
-"""Projects that can be built at once, each in its workspace, with nobody else building it."""
+"""Projects that can be built together, each in its workspace, with no other run building it."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 
 class _Planned(Protocol):
-    """What is planned of a project."""
+    """A planned project."""
 
     @property
     def directory(self) -> Path:
-        """Where it is."""
+        """Its directory."""
 
     @property
     def plan(self) -> Plan:
-        """The plan of it."""
+        """Its plan."""
 
     @property
     def chosen(self) -> Sequence[Variant]:
@@ -51,11 +51,11 @@ class Placed(NamedTuple, Generic[P]):
     """A project in its workspace.
 
     Attributes:
-        task: what is to be done with it.
-        project: as it is built.
-        bazel: that builds it.
-        bytes_fetched: of archives, and for the first project of Bazel, from the network.
-        start: since when no other run builds it, in seconds of `time.monotonic`.
+        task: the project's task.
+        project: the project as built.
+        bazel: the Bazel that builds it.
+        bytes_fetched: bytes from the network for archives, and for the first project also for Bazel.
+        start: when other runs stopped building it, in seconds of `time.monotonic`.
     """
 
     task: P
@@ -66,7 +66,7 @@ class Placed(NamedTuple, Generic[P]):
 
 
 def batches(projects: Iterable[P]) -> Iterator[list[P]]:
-    """Projects that can be built at once: in a workspace a project has its name alone, so no two of the same name."""
+    """Split projects into batches with unique names: a workspace identifies a project by its name alone."""
     left = list(projects)
     while left:
         now = {project.plan.module: project for project in reversed(left)}
@@ -76,7 +76,7 @@ def batches(projects: Iterable[P]) -> Iterator[list[P]]:
 
 
 def free_first(batch: Sequence[P]) -> Iterator[list[P]]:
-    """Parts of a batch: what nobody else builds now, and then each project that must be waited for, alone."""
+    """Split a batch: first the projects that no other run is building, then each project to wait for, alone."""
     busy = [is_busy(project.directory, project.plan) for project in batch]
     if free := [project for project, waits in zip(batch, busy, strict=True) if not waits]:
         yield free
@@ -92,26 +92,26 @@ def placed(
     gcc: Callable[[P], bool],
     apart: Callable[[P], Hashable] = lambda _: None,
 ) -> Iterator[tuple[list[list[Placed[P]]], dict[Path, DriverError]]]:
-    """Projects in their workspaces, with the archives they need, by workspace; no other run builds them meanwhile.
+    """Put projects into their workspaces, with the archives they need; no other run builds them meanwhile.
 
     Args:
         batch: projects of different names.
-        releases: to build for.
+        releases: the releases to build for.
         output: where progress is shown.
         gcc: whether gcc compiles all C++ of a project.
-        apart: equal for projects that one call of Bazel can build, if they have the same workspace.
+        apart: returns equal values for projects that one call of Bazel can build if they share a workspace.
 
     Returns:
-        The projects that one call of Bazel can build, in lists, and why others cannot be built.
+        Lists of projects that one call of Bazel can build, and the errors of projects that cannot be built.
 
     Raises:
-        DriverError: there is no Bazel; INTERRUPTED.
+        DriverError: Bazel is missing; INTERRUPTED.
     """
     failures: dict[Path, DriverError] = {}
     groups: dict[Hashable, list[Placed[P]]] = {}
     found: dict[Path, Bazel] = {}
     with ExitStack() as stack:
-        # In the order of their names, so that no two runs wait for each other.
+        # In the order of their names, so that two runs cannot wait for each other.
         copies = {
             task.directory: stack.enter_context(one_at_a_time(task.directory, task.plan, output))
             for task in sorted(batch, key=lambda task: task.plan.module)

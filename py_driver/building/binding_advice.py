@@ -1,4 +1,4 @@
-"""What to do where a module cannot be compiled on torch::Library, and nobody could know that before."""
+"""Advice for modules that turn out not to compile on torch::Library, which nothing before the build can show."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from py_driver.building.extension import Extension
 
 _OF_BINDING: Final = re.compile(r"without Python|\bpybind11\b|\bpy::|\bPy[A-Z]\w*_")
-"""Words in what a compiler or a check says of code that wants a Python."""
+"""Words in errors of a compiler or a check about code that needs one Python."""
 
 
 @contextmanager
 def advising_pybind(extension: Extension) -> Iterator[None]:
-    """Add to an error of a compiler or a check how to bind modules by pybind11, if that may help.
+    """Add advice to bind modules by pybind11 to an error of a compiler or a check, if it may help.
 
     Args:
-        extension: the project that is built.
+        extension: the project being built.
 
     Raises:
-        DriverError: what is raised within, with one more diagnostic.
+        DriverError: the error of the body, with one more diagnostic.
     """
     try:
         yield

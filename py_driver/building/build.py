@@ -50,21 +50,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
-    """What to build, and how.
+    """The selection of variants, and the settings of a build.
 
     Attributes:
-        strict_archs: whether every arch that is asked for must be built.
+        strict_archs: whether an architecture that is requested and not built is an error.
         words: torch releases and backends of the variants.
-        archs: GPU architectures to build for; none means all that the project asks for.
-        report: page to write, with the same as JSON beside it; None writes neither.
-        local: whether it is for use on this machine alone; then it does not go into `build/`, see `dev_directory`.
-        into: a directory beside the others for use on this machine, where it goes instead of one for its id.
-        slices: whether to build slices besides, see `py_driver.plan.slices`.
-        pythons: those of a configuration, if projects are bound by pybind11; see `py_driver.plan.for_pythons`.
-        destination: the directory that variants go into, if it is none of the project's.
-        change: what to make of the plan, if it is not to be built as it is; see `py_driver.plan.overrides`.
-        checked: the server that has looked whether files of toolchains have changed, in a build just before this one.
-        choices: how.
+        archs: GPU architectures to build for; empty for all of the project.
+        report: the page to write, with the same data as JSON beside it; None for no report.
+        local: whether the build is only for this machine; then it goes into `dev_directory` instead of `build/`.
+        into: the name of a directory for such a build, instead of its id.
+        slices: whether to build slices, too; see `py_driver.plan.slices`.
+        pythons: the Pythons of a configuration, if projects are bound by pybind11; see `py_driver.plan.for_pythons`.
+        destination: the directory for the variants instead of the project's own.
+        change: a change of the plan before the build; see `py_driver.plan.overrides`.
+        checked: the server that checked the files of toolchains for changes, in a build just before this one.
+        choices: further choices.
     """
 
     strict_archs: bool = False
@@ -83,13 +83,13 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Built:
-    """A variant that was built.
+    """A built variant.
 
     Attributes:
-        variant: what was planned.
-        path: where it is: `PROJECT/build/VARIANT`, `PROJECT/build-slices/CAPABILITY/VARIANT`, or in `dev_directory`.
-        size: of its files, in bytes.
-        actions: what its compile actions did.
+        variant: the planned variant.
+        path: its directory: `PROJECT/build/VARIANT`, `PROJECT/build-slices/CAPABILITY/VARIANT`, or in `dev_directory`.
+        size: the size of its files, in bytes.
+        actions: its compile actions.
     """
 
     variant: Variant
@@ -100,17 +100,17 @@ class Built:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Build:
-    """A build that ended well.
+    """A successful build.
 
     Attributes:
-        directory: of the project.
-        plan: of it.
-        variants: what was built, in the plan's order.
-        estimate: what it was expected to do.
-        bytes_fetched: of archives and of Bazel, from the network.
-        seconds: from beginning to end.
-        server: of Bazel, that built it.
-        unnarrowed: as `Prepared.unnarrowed`.
+        directory: the directory of the project.
+        plan: the plan of the project.
+        variants: the built variants, in the plan's order.
+        estimate: the estimate before the build.
+        bytes_fetched: bytes from the network for archives and Bazel.
+        seconds: the duration.
+        server: the name of the Bazel server.
+        unnarrowed: see `Prepared.unnarrowed`.
     """
 
     directory: Path
@@ -125,17 +125,17 @@ class Build:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prepared:
-    """A project that can be built.
+    """A project that is ready to be built.
 
     Attributes:
-        directory: of the project.
-        plan: of it.
+        directory: the directory of the project.
+        plan: the plan of the project.
         chosen: the variants to build.
-        report: page to write, as `Options.report`.
-        local: as `Options.local`.
-        into: as `Options.into`.
-        destination: the directory that its variants go into, if it is none of the project's.
-        unnarrowed: the plan of all of its variants as the manifest has them; none if such a one was not made.
+        report: see `Options.report`.
+        local: see `Options.local`.
+        into: see `Options.into`.
+        destination: the directory for its variants instead of the project's own.
+        unnarrowed: the plan of all variants in the manifest; empty if no such plan was made.
     """
 
     directory: Path
@@ -148,11 +148,11 @@ class Prepared:
     unnarrowed: tuple[Plan, ...] = ()
 
     def place_of(self, variant: Variant, built: Path) -> Path:
-        """The directory that a variant goes into.
+        """The parent directory of a variant.
 
         Args:
-            variant: which.
-            built: its directory, as Bazel has it.
+            variant: the variant.
+            built: its directory, in Bazel's output tree.
         """
         if variant.slice:
             return self.directory / SLICES / variant.slice.name
@@ -166,7 +166,7 @@ class Prepared:
 
 
 Result = Build | DriverError
-"""What came of a project."""
+"""The build of a project, or its error."""
 
 
 def build(
@@ -175,14 +175,14 @@ def build(
     """Build variants of a project into its `build/`.
 
     Args:
-        directory: of the project.
-        patterns: globs of identifiers; none means the default variants.
-        releases: to build for.
+        directory: the directory of the project.
+        patterns: globs of identifiers; empty for the default variants.
+        releases: the releases to build for.
         output: where progress is shown.
-        options: how; as by default if None.
+        options: how to build; the defaults if None.
 
     Raises:
-        DriverError: whatever is wrong with the project, the machine or the sources; FOREIGN_FILE or PERMISSION if the
+        DriverError: an error of the project, the machine or the sources; FOREIGN_FILE or PERMISSION if the
             report cannot be written.
     """
     options = options or Options()
@@ -198,19 +198,19 @@ def build_prepared(prepared: Prepared, releases: Releases, output: Output, optio
 
 
 def build_all(projects: Sequence[Prepared], releases: Releases, output: Output, options: Options) -> dict[Path, Result]:
-    """Build projects into the `build/` of each; Bazel is called once for all that can be built at once.
+    """Build projects into the `build/` of each, with one call of Bazel for all that can be built together.
 
     Args:
-        projects: each in a directory of its own.
-        releases: to build for.
+        projects: the projects, each in its own directory.
+        releases: the releases to build for.
         output: where progress is shown.
-        options: how; which reports are written, the projects say.
+        options: how to build; each project names its own report.
 
     Returns:
-        What came of each, by its directory.
+        The result of each project, by its directory.
 
     Raises:
-        DriverError: what is wrong for all of them: there is no Bazel, say; see `check_compression`; INTERRUPTED.
+        DriverError: an error that concerns all, such as a missing Bazel; see `check_compression`; INTERRUPTED.
     """
     results: dict[Path, Result] = {}
     chosen = [variant for project in projects for variant in project.chosen]
@@ -225,7 +225,7 @@ def build_all(projects: Sequence[Prepared], releases: Releases, output: Output, 
 
 
 def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output: Output, options: Options) -> Prepared:
-    """Plan what is to be built of a project, and see whether there is a place for it; see `build`."""
+    """Plan the build of a project, and check that its outputs have a place; see `build`."""
     if options.report is not None:
         check_page(options.report)
     check_user_lock(releases)
@@ -280,7 +280,7 @@ def _build(
         modules = [entry.project.plan.module for entry in group]
         works = [Work(module, own.actions, own.history) for module, own in zip(modules, ahead, strict=True)]
         expected = ahead[0].estimate if len(works) == 1 else together(works, jobs=jobs, memory=memory)
-        if not options.local:  # a build for daily work takes seconds, and says what it did
+        if not options.local:  # a development build takes seconds, and reports afterwards
             say_plan(expected, sum(len(entry.project.chosen) for entry in group), jobs, memory, output)
             say_preparation(bazel.base, output)
         beginnings = [
@@ -315,7 +315,7 @@ def _build(
 
 
 def _collected(entry: Placed[Prepared], lock: Lock, ahead: Ahead, batch: Batch, outcome: Outcome) -> Build:
-    """Bring what was built of a project into its place, remember what that took, and write its report."""
+    """Copy the built variants of a project to their place, record the durations, and write the report."""
     prepared = entry.task
     variants = _collect_all(prepared, lock, batch.root, outcome.counts)
     actions = places_of(outcome.counts, outcome.actions)
@@ -333,12 +333,12 @@ def _collected(entry: Placed[Prepared], lock: Lock, ahead: Ahead, batch: Batch, 
 
 
 def _collect_all(prepared: Prepared, lock: Lock, root: Path, counted: Sequence[VariantActions]) -> tuple[Built, ...]:
-    """Bring what was built of a project into its `build/`, or into the directory of builds for this machine alone.
+    """Copy the built variants of a project into its `build/`, or into the directory of development builds.
 
     Args:
-        prepared: what was built.
-        lock: what it was made from.
-        root: of Bazel's outputs.
+        prepared: the project.
+        lock: the archives that it was built from.
+        root: the root of Bazel's outputs.
         counted: the actions of each variant.
 
     Raises:
@@ -353,14 +353,14 @@ def _collect_all(prepared: Prepared, lock: Lock, root: Path, counted: Sequence[V
 
 
 def _put(prepared: Prepared, lock: Lock, variant: Variant, directory: Path) -> tuple[Path, int]:
-    """Bring one variant into its place: its directory there, and its size in bytes."""
+    """Copy one variant to its place; returns its directory there, and its size in bytes."""
     with true_names(directory, prepared.plan) as named:
         remember(named, made_from(prepared.plan, variant, read_metadata(named) or {}, lock))
         return collect(named, prepared.place_of(variant, named), variant.identifier)
 
 
 def _put_early(prepared: Prepared, lock: Lock, directories: Mapping[str, Path], output: Output) -> None:
-    """Bring a project into its place while Bazel builds others; what fails then is told at the end."""
+    """Copy a project to its place while Bazel builds others; errors are reported at the end."""
     with suppress(DriverError, OSError):
         for variant in prepared.chosen:
             _put(prepared, lock, variant, directories[variant.name])
@@ -368,12 +368,12 @@ def _put_early(prepared: Prepared, lock: Lock, directories: Mapping[str, Path], 
 
 
 def _learn(prepared: Prepared, ahead: Ahead, placed: Sequence[tuple[Place, VariantAction]]) -> None:
-    """Remember what a build did, for the estimates of later ones.
+    """Record the actions of a build, for the estimates of later builds.
 
     Args:
-        prepared: what was built.
-        ahead: what was expected of it.
-        placed: its actions, each with what it compiled.
+        prepared: the project.
+        ahead: the expectations before the build.
+        placed: its actions, each with the compiled source and variant.
     """
     known = learned(ahead.history, ahead.actions, placed, compiled_sources(prepared.plan))
     if known != ahead.history:
@@ -383,13 +383,13 @@ def _learn(prepared: Prepared, ahead: Ahead, placed: Sequence[tuple[Place, Varia
 def _report(
     prepared: Prepared, counted: Sequence[VariantActions], placed: Sequence[tuple[Place, VariantAction]], output: Output
 ) -> None:
-    """Write the report of a project that was built, if it is to have one.
+    """Write the report of a built project, if one was requested.
 
     Args:
-        prepared: what was built.
+        prepared: the project.
         counted: the actions of each variant.
-        placed: each action with what it compiled.
-        output: where the paths are said.
+        placed: each action with the compiled source and variant.
+        output: where to print the paths.
 
     Raises:
         DriverError: see `write_report`; NO_SPACE or PERMISSION if the cache cannot be written.

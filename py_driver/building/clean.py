@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class Outputs(NamedTuple):
-    """What is in the places where builds of a project write.
+    """The contents of the places where builds of a project write.
 
     Attributes:
         written: variants in `build/`, slices in `build-slices/`, leftovers of builds that were killed, and `.dev/`.
         foreign: other files and directories in these; they stay.
-        places: the directories of variants and slices, which go when they are empty, in this order.
+        places: the directories of variants and slices, in the order in which they are removed when empty.
     """
 
     written: tuple[Path, ...]
@@ -32,10 +32,10 @@ class Outputs(NamedTuple):
 def outputs_of(directory: Path) -> Outputs:
     """The outputs of a project.
 
-    A link in the place of a directory is the user's own, and is foreign.
+    A link instead of a directory is the user's own, and counts as foreign.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
     """
     build, dev, slices = directory / BUILD, directory / DEV, directory / SLICES
     places = [build, *(path for path in _entries(slices) if _is_own(path) and not _is_made(path)), slices]
@@ -48,12 +48,12 @@ def outputs_of(directory: Path) -> Outputs:
 
 
 def _entries(directory: Path) -> list[Path]:
-    """What a directory has; nothing of a link."""
+    """The entries of a directory; empty for a link."""
     return sorted(directory.iterdir()) if _is_own(directory) else []
 
 
 def _is_own(path: Path) -> bool:
-    """Whether there is a directory, and no link in its place."""
+    """Whether a path is a directory, and not a link."""
     return is_directory(path) and not path.is_symlink()
 
 
@@ -62,10 +62,10 @@ def _is_made(path: Path) -> bool:
 
 
 def remove_all(found: Iterable[Outputs]) -> None:
-    """Remove outputs, and directories of variants that are then empty.
+    """Remove outputs, and directories of variants that are empty afterwards.
 
     Raises:
-        DriverError: PERMISSION if something cannot be removed.
+        DriverError: PERMISSION if a path cannot be removed.
     """
     for outputs in found:
         for path in outputs.written:

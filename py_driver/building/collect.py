@@ -1,4 +1,4 @@
-"""Copies built variants out of Bazel's output tree, so that a reader sees each as it was or as it is, never half."""
+"""Copies built variants out of Bazel's output tree, so that readers see the old or the new variant, never a mixture."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _RENAME_EXCHANGE = 2
 
 
 def collect(source: Path, build: Path, variant: str) -> tuple[Path, int]:
-    """Copy a variant to a directory of variants; nothing is done if it is there already, byte for byte.
+    """Copy a variant to a directory of variants, unless it is there already, byte for byte.
 
     Args:
         source: the directory that Bazel built.
-        build: where it goes, under its name: `PROJECT/build`, or that of a build for this machine alone.
+        build: the parent directory of the copy: `PROJECT/build`, or that of a development build.
         variant: the variant's identifier.
 
     Returns:
@@ -67,27 +67,27 @@ def collect(source: Path, build: Path, variant: str) -> tuple[Path, int]:
 
 
 def _put_back(work: Path) -> None:
-    """Put back a variant that had been moved away and not yet replaced."""
+    """Restore a variant that was moved away and not yet replaced."""
     for old in (work / _OLD).glob("*"):
         if not (work.parent / old.name).exists():
             old.rename(work.parent / old.name)
 
 
 def check_place(build: Path) -> None:
-    """Refuse a place that cannot hold variants, before anything is built.
+    """Refuse a path that cannot hold variants, before anything is built.
 
     Args:
-        build: the directory that is to hold them.
+        build: the directory for variants.
 
     Raises:
-        DriverError: FOREIGN_FILE if it is something else than a directory.
+        DriverError: FOREIGN_FILE if the path exists and is not a directory.
     """
     if (build.is_symlink() or build.exists()) and not build.is_dir():
         raise error(Code.FOREIGN_FILE, f"{build} is not a directory", help="move it away; the variants go there")
 
 
 def _exchange(path: Path, other: Path) -> bool:
-    """Swap two directories in one step, so that both names are there all the time; False where that is impossible."""
+    """Swap two directories atomically, so that both names exist all the time; False if the system cannot."""
     try:
         renameat2 = ctypes.CDLL(None).renameat2
     except AttributeError:

@@ -1,4 +1,4 @@
-"""What a build would do, without a turn and without Bazel."""
+"""The plan of a build, without waiting for other builds and without Bazel."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class Planned(NamedTuple):
-    """What a build would do of a project.
+    """The planned build of a project.
 
     Attributes:
-        directory: of the project.
-        variants: that it would build, each with what is expected of it.
+        directory: the directory of the project.
+        variants: the variants that it would build, each with its estimate.
     """
 
     directory: Path
@@ -33,16 +33,16 @@ class Planned(NamedTuple):
 def dry_run(
     projects: Sequence[Prepared], releases: Releases, output: Output, options: Options
 ) -> tuple[Estimate, list[Planned]]:
-    """Say what a build would do, as it would itself if no other ran.
+    """Estimate a build as it would run without any other build.
 
     Args:
-        projects: what would be built.
-        releases: to build for.
-        output: where the plan is said.
-        options: how.
+        projects: the projects to build.
+        releases: the releases to build for.
+        output: where to print the estimate.
+        options: how to build.
 
     Returns:
-        What is expected of all together, and of each project.
+        The estimate for all together, and the plan of each project.
 
     Raises:
         DriverError: see `check_compression`.

@@ -1,4 +1,4 @@
-"""Extension modules of a setup.py, built: recorded for each configuration, planned, and built like kernels."""
+"""Built extension modules of a setup.py: recorded for each configuration, planned, and built like kernels."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ FAMILIES: Final = ("cpu", "cuda", "rocm")
 """The backends that a setup.py is recorded for."""
 
 _ON_REQUEST: Final = ("rocm",)
-"""Those of them that are built only where they are named: most projects were written for CUDA alone."""
+"""Backends that are built only on request: most projects were written only for CUDA."""
 
 _SKIPPED: Final = ("build", "dist", "__pycache__")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Configured:
-    """A configuration of a project with extension modules, recorded.
+    """A recorded configuration of a project with extension modules.
 
     Attributes:
-        variant: without a module: its configuration, and whether it is a default one.
-        recording: what setup.py builds for it.
+        variant: a variant without a module: the configuration, and whether it is a default one.
+        recording: the recorded build of setup.py for it.
     """
 
     variant: Variant
@@ -67,12 +67,12 @@ class Configured:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Extension:
-    """A project with extension modules that can be built.
+    """A planned project with extension modules.
 
     Attributes:
-        directory: of the project.
+        directory: the directory of the project.
         configured: the configurations to build, default ones first.
-        plans: of the modules; one for all configurations whose generated files are equal.
+        plans: the plans of the modules; one for all configurations with equal generated files.
     """
 
     directory: Path
@@ -81,7 +81,7 @@ class Extension:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What is worth knowing and no error, each once."""
+        """Facts that are worth knowing and not errors, without duplicates."""
         asked = [line for part in self.configured for line in part.recording.record.asked]
         modules = any(part.recording.record.modules for part in self.configured)
         found = filter(
@@ -92,13 +92,13 @@ class Extension:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuiltExtension:
-    """A configuration that was built.
+    """A built configuration.
 
     Attributes:
-        directory: of the project.
-        configured: which.
-        parts: what was built of each module, with the plan that it was part of.
-        python: the one that it is for; None for every Python.
+        directory: the directory of the project.
+        configured: the configuration.
+        parts: each built module, with its plan.
+        python: its Python; None for every Python.
     """
 
     directory: Path
@@ -108,18 +108,18 @@ class BuiltExtension:
 
     @property
     def name(self) -> str:
-        """The identifier of the variant, with the Python if it is for one: `torch213-cxx11-cpu-x86_64-linux-cp313`."""
+        """The identifier of the variant, with its Python if there is one: `torch213-cxx11-cpu-x86_64-linux-cp313`."""
         name = self.configured.variant.name
         return f"{name}-{self.python.tag}" if self.python else name
 
     @property
     def record(self) -> Record:
-        """What setup.py builds for it."""
+        """The record of setup.py for it."""
         return self.configured.recording.record
 
     @property
     def modules(self) -> list[Built]:
-        """Its modules."""
+        """Its built modules."""
         return [built for _, built in self.parts]
 
     @property
@@ -129,7 +129,7 @@ class BuiltExtension:
         return " ".join(sorted(archs, key=arch_order)) or "-"
 
     def files(self, module: str) -> dict[str, Path]:
-        """The files of a module, by their paths where it is installed.
+        """The files of a module, by their installed paths.
 
         Args:
             module: its dotted name.
@@ -142,7 +142,7 @@ class BuiltExtension:
         }
 
 
-def plan_extension(  # noqa: PLR0913  (whose, which, and how)
+def plan_extension(  # noqa: PLR0913  (the project, the selection, and how to build)
     directory: Path,
     patterns: Sequence[str],
     releases: Releases,
@@ -152,16 +152,16 @@ def plan_extension(  # noqa: PLR0913  (whose, which, and how)
     *,
     shown: str = "",
 ) -> Extension:
-    """Record a project for the configurations that are meant, and plan its modules.
+    """Record a project for the selected configurations, and plan its modules.
 
     Args:
-        directory: of the project.
-        patterns: globs of identifiers; none means the default configurations.
-        releases: to build for.
+        directory: the directory of the project.
+        patterns: globs of identifiers; empty for the default configurations.
+        releases: the releases to build for.
         output: where progress is shown.
-        options: how.
+        options: how to build.
         bindings: how modules are to be bound.
-        shown: what messages call the directory, if it is one of the cache.
+        shown: the name of the directory in messages, if it is in the cache.
 
     Raises:
         DriverError: NO_SUCH_VARIANT; what `record_project` and `plan_extensions` raise.
@@ -196,7 +196,7 @@ def plan_extension(  # noqa: PLR0913  (whose, which, and how)
 
 
 def all_of(failures: Iterable[tuple[bool, DriverError]]) -> DriverError:
-    """What is wrong with configurations of a project, each once; that of the CPU is last, which many have nothing for.
+    """The errors of several configurations without duplicates; those of the CPU, which many projects lack, come last.
 
     Args:
         failures: each with whether its configuration is for the CPU.
@@ -210,7 +210,7 @@ def all_of(failures: Iterable[tuple[bool, DriverError]]) -> DriverError:
 
 
 def prepare_extension(extension: Extension, options: Options) -> list[Prepared]:
-    """What is built of a project, each part by one call of Bazel."""
+    """The builds of a project, one for each call of Bazel."""
     return [
         Prepared(
             directory=extension.directory,
@@ -225,7 +225,7 @@ def prepare_extension(extension: Extension, options: Options) -> list[Prepared]:
 
 
 def build_extension(extension: Extension, releases: Releases, output: Output, options: Options) -> list[BuiltExtension]:
-    """Build the modules of a project into the cache; each configuration in its order.
+    """Build the modules of a project into the cache; returns the configurations in order.
 
     Raises:
         DriverError: USAGE for slices; what the builds raise.
@@ -250,11 +250,11 @@ def build_extension(extension: Extension, releases: Releases, output: Output, op
 
 
 def assemble(extension: Extension, modules: Sequence[tuple[Plan, Built]]) -> list[BuiltExtension]:
-    """What was built of a project, each configuration in its order.
+    """Assemble the built modules of a project, configuration by configuration.
 
     Args:
         extension: the project.
-        modules: all that was built, with the plan that it was part of.
+        modules: all built modules, each with its plan.
     """
     return [built for configured in extension.configured for built in _for_each_python(extension, configured, modules)]
 
@@ -262,7 +262,7 @@ def assemble(extension: Extension, modules: Sequence[tuple[Plan, Built]]) -> lis
 def _for_each_python(
     extension: Extension, configured: Configured, modules: Sequence[tuple[Plan, Built]]
 ) -> list[BuiltExtension]:
-    """What was built of a configuration: once for each Python if some of its modules are for one, with all others."""
+    """The builds of a configuration: one for each Python that a module is built for, each with all other modules."""
     configuration = configured.variant.configuration
     parts = [(plan, built) for plan, built in modules if built.variant.configuration == configuration]
     pythons = dict.fromkeys(built.variant.python for _, built in parts if built.variant.python)
@@ -278,10 +278,10 @@ def _for_each_python(
 
 
 def candidates(directory: Path, matrix: Matrix, named: Sequence[str] = ()) -> Plan:
-    """A plan with a variant for each configuration that a setup.py can be recorded for, and nothing in them.
+    """A plan with an empty variant for each configuration that a setup.py can be recorded for.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         matrix: the releases to build for.
         named: backends of the command line, such as `rocm`, `cu130`.
     """
@@ -325,7 +325,7 @@ def _arch_list(configuration: Configuration, matrix: Matrix, archs: Sequence[str
 
 
 _Created = tuple[tuple[str, bytes], ...]
-"""Files that a setup.py has created, with their contents; one Bazel package holds configurations with equal ones."""
+"""The files that a setup.py created, with their contents; configurations with equal files share a Bazel package."""
 
 
 def _created(recording: Recorded) -> _Created:
@@ -333,13 +333,13 @@ def _created(recording: Recorded) -> _Created:
 
 
 class _Planner:
-    """Plans configurations of a project, whose files are read once for all that have the same.
+    """Plans configurations of a project; equal sets of files are read only once.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         matrix: the releases to build for.
         bindings: how modules are to be bound.
-        shown: what messages call the directory, if it is one of the cache.
+        shown: the name of the directory in messages, if it is in the cache.
     """
 
     def __init__(self, directory: Path, matrix: Matrix, bindings: Bindings, shown: str) -> None:
@@ -368,7 +368,7 @@ class _Planner:
         return plan._replace(generated=in_use, shown=self._shown)
 
     def _tree(self, generated: dict[str, Path]) -> tuple[ProjectTree, dict[str, Path]]:
-        """The files of the project with those that setup.py has created, and where the latter are."""
+        """The files of the project with those created by setup.py, and the paths of the latter."""
         directory = self._directory
 
         def path_of(name: str) -> Path:
@@ -384,7 +384,7 @@ class _Planner:
 
 
 def _spans(directory: Path, records: Iterable[ConfigurationRecord], shown: str) -> dict[str, Span]:
-    """The call in a file of the project that created each module; under "" the beginning of the first script."""
+    """The call in the project that created each module; the key "" has the beginning of the first script."""
     script = next((name for name in SCRIPTS if is_file(directory / name)), SCRIPTS[0])
     spans = {"": _span(directory, script, 1, shown)}
     for recorded in records:

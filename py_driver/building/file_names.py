@@ -1,4 +1,4 @@
-"""Gives the files of a built variant the names back that Bazel could not have them under."""
+"""Restores file names of a built variant that Bazel does not allow."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _PLACE = "names"
 
 @contextmanager
 def true_names(variant: Path, plan: Plan) -> Iterator[Path]:
-    """A variant with the names that its files have in the project, as long as this lasts.
+    """The directory of a variant with the project's file names, during the context.
 
     Args:
         variant: the directory that Bazel built.
-        plan: of the project.
+        plan: the plan of the project.
 
     Yields:
-        That directory if Bazel has all files under their own names; else a copy.
+        That directory if Bazel used the project's file names; else a copy.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
@@ -49,7 +49,7 @@ def true_names(variant: Path, plan: Plan) -> Iterator[Path]:
 
 
 def _copy(variant: Path, copy: Path, names: Mapping[str, str]) -> None:
-    """Copy a variant, with other names for some of its files."""
+    """Copy a variant, renaming some of its files."""
     for path in (path for path in variant.rglob("*") if path.is_file()):
         name = path.relative_to(variant).as_posix()
         to = copy / names.get(name, name)
@@ -61,7 +61,7 @@ def _copy(variant: Path, copy: Path, names: Mapping[str, str]) -> None:
 
 
 def _renamed(text: str, names: Mapping[str, str]) -> str:
-    """A metadata.json with other names of files; its form is that of rules/private/tools/assemble/directory.zig."""
+    """A metadata.json with renamed files; its form is that of rules/private/tools/assemble/directory.zig."""
     metadata = json.loads(text)
     record = metadata["digest"]
     record["files"] = dict(sorted((names.get(name, name), digest) for name, digest in record["files"].items()))

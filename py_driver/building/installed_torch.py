@@ -1,4 +1,4 @@
-"""The torch that is installed on this machine, and Python environments in which a built variant can be loaded."""
+"""The torch that is installed on this machine, and Python environments that can load a built variant."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ facts = {}
 exec(pathlib.Path(found.origin).with_name("version.py").read_text(), facts)
 print("\\ntorch is", json.dumps([facts["__version__"], *(facts.get(name) for name in sys.argv[1:])]))
 """
-"""torch/version.py says what torch.version says; importing torch takes seconds."""
+"""Reads torch/version.py, which has the values of torch.version; importing torch takes seconds."""
 
 _MARK: Final = "torch is "
 _PATIENCE: Final = 60
-"""How many seconds an interpreter may take to say what torch it has."""
+"""The longest time, in seconds, for an interpreter to report its torch."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,29 +54,29 @@ class Torch:
 
 
 def importable_torch(named: str = "") -> Torch | None:
-    """The torch of the first python3 on PATH or of the driver's own Python, if one has any.
+    """The torch of the first python3 on PATH or of the driver's own Python; None if neither has one.
 
     Args:
-        named: the only Python to ask, instead of these.
+        named: the only interpreter to ask, instead of these.
     """
     for python in dict.fromkeys(filter(None, (named,) if named else (shutil.which("python3"), sys.executable))):
-        told = _probed(python)
-        if told is None:
+        versions = _probed(python)
+        if versions is None:
             continue
-        version, *toolkits = map(_minor, told)
+        version, *toolkits = map(_minor, versions)
         built = (backend.name_of(toolkit) for backend, toolkit in zip(TOOLKITS, toolkits, strict=True) if toolkit)
         return Torch(python=python, version=version, backend=next(built, "cpu"))
     return None
 
 
 def _probed(python: str) -> list[str | None] | None:
-    """The version of an interpreter's torch, and of each toolkit if it was built with that; None if it has none."""
+    """The version of an interpreter's torch, and its version of each toolkit, if any; None without torch."""
     command = [python, "-c", _PROBE, *(backend.torch_attribute for backend in TOOLKITS)]
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, cwd="/", timeout=_PATIENCE
         )
-        # What sets up the interpreter may print, too.
+        # Startup code of the interpreter may print, too.
         told = next(line for line in reversed(done.stdout.splitlines()) if line.startswith(_MARK))
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError, StopIteration):
         return None
@@ -90,9 +90,9 @@ def _minor(version: str | None) -> str:
 
 
 def fits(torch: Torch, configuration: Configuration) -> bool:
-    """Whether a torch on a machine that builds can load a variant, by the client's rules.
+    """Whether a torch on this machine can load a variant, by the client's rules.
 
-    The release is the same, or not older where the variant is for the stable ABI; of the backend see `runs_with`.
+    The release must be the same, or not older for the stable ABI; for the backend see `runs_with`.
     """
     if (
         configuration.cpu != machine_cpu()
@@ -113,25 +113,25 @@ def python_for(
     started: Callable[[subprocess.Popen[str]], None] | None = None,
     more: Sequence[str] = (),
 ) -> str:
-    """An interpreter with the `kernels` client and a torch for which something was built.
+    """An interpreter with the `kernels` client and a torch that can load a configuration.
 
     Args:
-        configurations: what was built; a torch that is installed is of the first release among them, or of the usual
-            one.
-        releases: with the lock, which says what release a version of torch is.
+        configurations: the built configurations; a torch that has to be installed is of the first release among them,
+            or of the default release.
+        releases: the releases with the lock, which has the exact version of each torch release.
         output: where progress is shown.
-        started: as `ensure_venv`.
-        more: requirements besides.
+        started: see `ensure_venv`.
+        more: further requirements.
 
     Returns:
-        The interpreter: of an environment on top of a torch that is there and fits, or with a torch of its own.
+        The interpreter of an environment on top of an installed torch that fits, or with its own torch.
 
     Raises:
-        DriverError: the environment cannot be made; see `ensure_venv`.
+        DriverError: the environment cannot be created; see `ensure_venv`.
     """
-    there = importable_torch()
-    if there and any(fits(there, configuration) for configuration in configurations):
-        return python_on(there, configurations, releases, output, started, more)
+    installed = importable_torch()
+    if installed and any(fits(installed, configuration) for configuration in configurations):
+        return python_on(installed, configurations, releases, output, started, more)
     version = next(
         (configuration.torch for configuration in configurations if configuration.torch and not configuration.stable),
         _facts()["torch"],
@@ -147,7 +147,7 @@ def python_on(  # noqa: PLR0913  (as `python_for`)
     started: Callable[[subprocess.Popen[str]], None] | None = None,
     more: Sequence[str] = (),
 ) -> str:
-    """An interpreter with the `kernels` client on top of a torch that is there; see `python_for`."""
+    """An interpreter with the `kernels` client on top of an installed torch; see `python_for`."""
     requirements = [*_requirements(configurations, releases), *more]
     return str(ensure_venv("load", requirements, output, python=torch.python, inherit=True, started=started))
 
@@ -160,15 +160,15 @@ def python_with(  # noqa: PLR0913  (as `python_for`)
     started: Callable[[subprocess.Popen[str]], None] | None = None,
     more: Sequence[str] = (),
 ) -> str:
-    """An interpreter with the `kernels` client and a torch of its own.
+    """An interpreter with the `kernels` client and its own torch.
 
     Args:
-        version: of torch, e.g. `2.13`.
-        configurations: as `python_for`.
-        releases: likewise.
-        output: likewise.
-        started: likewise.
-        more: likewise.
+        version: the release of torch, e.g. `2.13`.
+        configurations: see `python_for`.
+        releases: see `python_for`.
+        output: see `python_for`.
+        started: see `python_for`.
+        more: see `python_for`.
 
     Raises:
         DriverError: see `python_for`.
@@ -183,7 +183,7 @@ def _facts() -> dict[str, Any]:
 
 
 def _requirements(configurations: Sequence[Configuration], releases: Releases) -> list[str]:
-    """What a variant is loaded with, besides torch."""
+    """The requirements for loading variants, besides torch."""
     facts = _facts()
     bound = sorted(
         {

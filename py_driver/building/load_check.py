@@ -1,7 +1,7 @@
-"""Loads each variant that was just built, where a torch is there that can: what registers wrongly fails only then.
+"""Loads each new variant if an installed torch can: wrong registrations fail only then.
 
-No torch is installed for it. What has been loaded once is not loaded again. Of a project with a setup.py, each
-extension module is loaded by itself, and without the packages that it lies in: their `__init__.py` may need a GPU.
+No torch is installed for it. A variant that was loaded before is not loaded again. Each extension module of a setup.py
+is loaded by itself, without the packages around it: their `__init__.py` may need a GPU.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _FREE_THREADED: Final = "t"
 
 
 def torches_here() -> list[Torch]:
-    """The torches of this machine: that of the user's Python, then those of the environments that the driver has made.
+    """The torches of this machine: the user's, then those of the environments that the driver created.
 
-    Each is asked in a process of its own.
+    Each is asked in its own process.
     """
     return [*_torches(["", *map(str, made("load"))])]
 
@@ -53,14 +53,15 @@ def check_loads(
     """Load variants.
 
     Args:
-        variants: what was built: packages, or the extension modules of a setup.py.
-        output: where it is told what was loaded, and what could not be.
-        torches: finds those that may load them; it is called if something was not loaded before.
-        interpreters: further ones that may have a torch, which are asked first.
-        help: of the error: what became of the build; if empty, where the variant stays.
+        variants: the built packages, or the extension modules of a setup.py.
+        output: where to report what was loaded, and what could not be.
+        torches: finds torches to load with; called only if a variant was not loaded before.
+        interpreters: further interpreters that may have a torch, which are asked first.
+        help: the help of the error; if empty, the place of the variant.
 
     Raises:
-        DriverError: LOAD_FAILED for the first that fails; NO_SPACE or PERMISSION if the cache cannot be written.
+        DriverError: LOAD_FAILED for the first variant that fails; NO_SPACE or PERMISSION if the cache cannot be
+            written.
     """
     new = [
         (built, extension, mark) for built in variants for extension, mark in _extensions(built) if not mark.is_file()
@@ -104,9 +105,9 @@ def _wait(built: Built, torch: Torch, results: Iterator[Loaded], output: Output,
 
 
 def _extensions(built: Built) -> Iterator[tuple[Path, Path]]:
-    """The file of a variant that Python imports, if it has one, and the file that says that it was loaded.
+    """The files of a variant that Python imports, each with the file that marks it as loaded.
 
-    Bytes that are equal in two releases of torch can be loaded in one and not in the other: the name counts too.
+    Equal bytes can load in one release of torch and fail in another, so the mark depends on the variant's name, too.
     """
     files = sorted(path for path in built.path.rglob("*") if path.is_file() and path != built.path / METADATA)
     for extension in _imported(built, files):
@@ -118,7 +119,7 @@ def _extensions(built: Built) -> Iterator[tuple[Path, Path]]:
 
 
 def _imported(built: Built, files: Sequence[Path]) -> list[Path]:
-    """Which files of a variant Python imports: the library of a package; a module, or the library that it is."""
+    """The files of a variant that Python imports: the library of a package; a module's file."""
     suffix = built.variant.library_suffix
     if module := built.variant.module:
         return [path for path in files if path.name == f"{module.rpartition('.')[2]}{suffix or _SOURCE}"]
@@ -126,22 +127,22 @@ def _imported(built: Built, files: Sequence[Path]) -> list[Path]:
 
 
 def _torches(interpreters: Iterable[str]) -> Iterator[Torch]:
-    """Those of interpreters; of the user's Python for an empty name."""
+    """The torches of interpreters; an empty name means the user's Python."""
     for named in interpreters:
         if (torch := importable_torch(named)) is not None:
             yield torch
 
 
 def _of_versions(pythons: Iterable[Python]) -> list[str]:
-    """The interpreters that are installed for some Pythons."""
+    """The installed interpreters of versions of Python."""
     found = [find_interpreter(python.version) for python in pythons]
     return [str(interpreter) for interpreter in found if interpreter]
 
 
 def _fits(torch: Torch, built: Built) -> bool:
-    """Whether a torch can load a variant; one that was built for GPUs loads what is for the CPU, too.
+    """Whether a torch can load a variant; a torch for GPUs can also load variants for the CPU.
 
-    A free-threaded Python has no limited API, which a module that is a library may call.
+    A free-threaded Python has no limited API, which a module's library may call.
     """
     python, configuration = built.variant.python, built.variant.configuration
     if python and version_of(Path(torch.python)) != python.version:
@@ -155,7 +156,7 @@ def _fits(torch: Torch, built: Built) -> bool:
 def _arguments(built: Built, extension: Path) -> list[str]:
     """How `resources/load.py` loads a variant: a module; or its library, and the Python package if it is for the CPU.
 
-    A package that depends on other kernels is imported by the `kernels` client alone.
+    Only the `kernels` client can import a package that depends on other kernels.
     """
     configuration = built.variant.configuration
     alone = configuration.family == _CPU and not built.variant.metadata.get("kernel-depends")

@@ -101,7 +101,7 @@ def _judged(code: int, text: str) -> Loaded:
     if code in {_LACKS, _OTHER_ABI}:
         return Loaded(lacks=lines[-1] if lines else "not loaded")
     if code > 0 and lines and _NO_DRIVER in lines[-1]:
-        return Loaded(lacks=f"it needs {DRIVER} of NVIDIA's driver, which is not there")
+        return Loaded(lacks=f"it needs {DRIVER} of NVIDIA's driver, which is missing")
     if code < 0:
         died = f"the process died with {signal.Signals(-code).name}"
         return Loaded(wrong="; ".join([died, *_thrown(lines)]))

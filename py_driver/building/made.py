@@ -1,7 +1,8 @@
-"""Which variants were made here: the SHA-256 of each metadata.json, which has those of all files, and of the archives.
+"""Records of the variants built here: the SHA-256 of each metadata.json, and of the archives.
 
-It lies outside of `build/`: whoever changes a file there can change its digest in metadata.json too. The archives of a
-lock that was changed since are others than those of the build, and what says how it was made names the lock's.
+A metadata.json has the digests of all files. The records lie outside of `build/`: whoever changes a file there can also
+change its digest in metadata.json. They include the archives because statements name the archives of the lock, which
+may have changed since the build.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _NAME: Final = "made"
 
 
 def remember(variant: Path, archives: Iterable[Entry]) -> None:
-    """Keep what a build made.
+    """Record a built variant.
 
     Args:
-        variant: the directory of a variant as Bazel has made it, or that was found to be the same.
-        archives: all that it was made from.
+        variant: the directory of a variant that Bazel built, or that was found to be identical.
+        archives: all archives that it was built from.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
@@ -45,22 +46,22 @@ def remember(variant: Path, archives: Iterable[Entry]) -> None:
 
 
 def was_made(sha256: str, archives: Iterable[Entry]) -> bool:
-    """Whether a build here made a metadata.json from some archives.
+    """Whether a build here produced a metadata.json from archives.
 
     Args:
-        sha256: of it, in hexadecimal.
-        archives: all that it was made from.
+        sha256: its SHA-256 in hexadecimal.
+        archives: all archives that it was built from.
     """
     return _line(sha256, archives) in _known()
 
 
 def was_made_from_others(sha256: str) -> bool:
-    """Whether a build here made a metadata.json, whatever it was made from."""
+    """Whether a build here produced a metadata.json, from whatever archives."""
     return any(line.startswith(sha256) for line in _known())
 
 
 def digest_of(archives: Iterable[Entry]) -> str:
-    """The SHA-256, in hexadecimal, of the SHA-256 of all archives, sorted, a line each."""
+    """The hexadecimal SHA-256 of a text with the SHA-256 of each archive on a line, sorted."""
     pins = "".join(sorted({f"{archive.sha256}\n" for archive in archives}))
     return hashlib.sha256(pins.encode()).hexdigest()
 
@@ -76,5 +77,5 @@ def _known() -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def _lines(path: Path, _status: stat_result) -> frozenset[str]:
-    """The lines of a file, which is read once for each status that it has."""
+    """The lines of a file, which is read again when its status changes."""
     return frozenset(path.read_text(encoding="ascii", errors="replace").splitlines())

@@ -1,4 +1,4 @@
-"""Which variants of a plan are meant, and what these need."""
+"""The selection of a plan's variants, and the archives that they need."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 def choose(plan: Plan, patterns: Sequence[str], words: Words = ANY) -> list[Variant]:
-    """The variants of a plan that patterns and words mean; without either those that are built by default.
+    """The variants of a plan that patterns and words select; without either the default variants.
 
     Args:
-        plan: of the project.
+        plan: the plan of the project.
         patterns: globs of identifiers.
-        words: torch releases, backends and CPUs; patterns look among their variants only.
+        words: torch releases, backends and CPUs; patterns match only variants that the words select.
 
     Raises:
         DriverError: NO_SUCH_VARIANT for a pattern or a word that matches nothing.
@@ -45,7 +45,7 @@ def choose(plan: Plan, patterns: Sequence[str], words: Words = ANY) -> list[Vari
     if not near and not (patterns and far):
         message = f"no variant is for the CPU `{cpus[0]}`"
         raise error(Code.NO_SUCH_VARIANT, message, help="`driver variants --explain` shows why")
-    # On another CPU those are the default that are it on one of these.
+    # On another CPU, a variant is a default one if it is on one of these.
     usual = {configuration._replace(cpu=None) for configuration in default}
     default |= {configuration for configuration in configurations if configuration._replace(cpu=None) in usual}
     is_default, others = (
@@ -67,22 +67,22 @@ def choose(plan: Plan, patterns: Sequence[str], words: Words = ANY) -> list[Vari
 
 
 def unsplit(chosen: Iterable[Variant], matrix: Matrix) -> tuple[str, ...]:
-    """The CUDA releases of variants that are untested: nobody has looked at the phases of their nvcc."""
+    """The untested CUDA releases of variants: the phases of their nvcc are unknown."""
     asked = {variant.needs.backend for variant in chosen}
     untested = (toolkit for toolkit in matrix.toolkits if toolkit.backend in asked and not toolkit.tested)
     return tuple(toolkit.version for toolkit in untested if BUILT[toolkit.family].in_phases)
 
 
 def check_split(chosen: Sequence[Variant], matrix: Matrix, choices: Choices) -> None:
-    """See that the device code of variants can be sliced: host and device code are then compiled each for itself.
+    """Check that the device code of variants can be sliced, for which host and device code must be compiled separately.
 
     Args:
         chosen: the variants.
         matrix: the releases to build for.
-        choices: how they are built.
+        choices: the choices of the build.
 
     Raises:
-        DriverError: USAGE if one cannot be; NO_SUCH_VARIANT if none has device code.
+        DriverError: USAGE if a variant cannot be sliced; NO_SUCH_VARIANT if no variant has device code.
     """
     if not any(variant.groups and variant.archs for variant in chosen):
         message = "none of the chosen variants has device code to slice"
@@ -97,15 +97,15 @@ def check_split(chosen: Sequence[Variant], matrix: Matrix, choices: Choices) -> 
 
 
 def check_compression(chosen: Iterable[Variant], releases: Releases, compression: str) -> None:
-    """See that fatbinary of each CUDA release that is built for can compress as somebody chose.
+    """Check that fatbinary of each CUDA release to build for supports the chosen compression.
 
     Args:
         chosen: the variants.
-        releases: to build for.
-        compression: a value of `Compress`; empty if nobody chose.
+        releases: the releases to build for.
+        compression: a value of `Compress`; empty for the default.
 
     Raises:
-        DriverError: USAGE if one cannot.
+        DriverError: USAGE if a release does not.
     """
     if not compression:
         return
@@ -125,14 +125,14 @@ def archives(
     """The archives that building variants needs.
 
     Args:
-        plan: of the project.
+        plan: the plan of the project.
         chosen: the variants.
-        lock: what is pinned.
-        gcc: whether gcc compiles all C++, and not only what asks for OpenMP.
-        read: whether only those count that the variants are made from; see `Lock.entries_for`.
+        lock: the pinned archives.
+        gcc: whether gcc compiles all C++, and not only sections with OpenMP.
+        read: whether to return only archives whose contents enter the variants; see `Lock.entries_for`.
 
     Raises:
-        DriverError: PLATFORM if no compiler runs on this machine; UNSUPPORTED if none for some of the variants does.
+        DriverError: PLATFORM if no compiler runs on this machine; UNSUPPORTED if no compiler for a variant does.
     """
     linked = _linked(plan, chosen)
     if not read:
@@ -148,19 +148,19 @@ def archives(
 
 
 def made_from(plan: Plan, variant: Variant, metadata: Mapping[str, Any], lock: Lock) -> list[Entry]:
-    """The archives that a built variant was made from, if the lock is that of the build.
+    """The archives that a built variant was made from, if the lock is unchanged since the build.
 
     Args:
-        plan: of the project.
-        variant: of it.
-        metadata: what the metadata.json of the variant says.
-        lock: what is pinned.
+        plan: the plan of the project.
+        variant: a variant of the plan.
+        metadata: the metadata.json of the variant.
+        lock: the pinned archives.
     """
     return archives(plan, [variant], lock, gcc=CXX in metadata, read=True)
 
 
 def _check_machine(chosen: Iterable[Variant], lock: Lock) -> None:
-    """See that compilers for some variants run on this machine.
+    """Check that compilers for variants run on this machine.
 
     Raises:
         DriverError: see `archives`.
@@ -184,14 +184,14 @@ def _check_machine(chosen: Iterable[Variant], lock: Lock) -> None:
 
 
 def other_openmp(plan: Plan, chosen: Iterable[Variant]) -> dict[str, str]:
-    """The torch releases whose OpenMP runtime a kernel that uses OpenMP does not find by its name.
+    """The torch releases whose OpenMP runtime has another name than kernels with OpenMP need.
 
     Args:
-        plan: of the project.
+        plan: the plan of the project.
         chosen: the variants.
 
     Returns:
-        What the runtime is called there, by `key_of`; empty where nobody has looked.
+        The name of the runtime in each release, by `key_of`; empty if unknown.
     """
     using = [variant for variant in chosen if any(group.openmp for group in _linked(plan, [variant]))]
     recorded = read_file(openmp_file()) if using else {}
@@ -201,6 +201,6 @@ def other_openmp(plan: Plan, chosen: Iterable[Variant]) -> dict[str, str]:
 
 
 def _linked(plan: Plan, chosen: Iterable[Variant]) -> list[Group]:
-    """What is compiled for variants."""
+    """The sections that are compiled for variants."""
     names = {name for variant in chosen for name in variant.groups}
     return [group for group in plan.groups if group.name in names]

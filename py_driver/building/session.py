@@ -1,4 +1,4 @@
-"""One call of Bazel for all variants of some projects: which server does it, how, and what came of each variant."""
+"""One call of Bazel for all variants of several projects: the server, the options, and the outcome of each variant."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 class Outcome(NamedTuple):
-    """What came of a project.
+    """The outcome of a project.
 
     Attributes:
-        project: which.
-        counts: of the actions of each variant that was built.
-        actions: of these variants, one by one.
-        failure: why the project was not built; None if all of its variants were.
+        project: the project.
+        counts: the counts of actions of each built variant.
+        actions: the actions of these variants.
+        failure: the error of the build; None if all variants were built.
     """
 
     project: BuiltProject
@@ -47,16 +47,16 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """What a call of Bazel built.
+    """The results of a call of Bazel.
 
     Attributes:
-        projects: that it built.
-        completed: what Bazel reported.
-        root: of its outputs.
-        records: what each variant that was built is made of, by label.
-        spawns: processes that ran, or whose results a cache had; none without an execution log.
-        interruption: why Bazel stopped early, if it was told to; None if it was not.
-        messages: of its errors.
+        projects: the projects to build.
+        completed: Bazel's report.
+        root: the root of Bazel's outputs.
+        records: the record of actions of each built variant, by label.
+        spawns: processes that ran, or whose results came from a cache; empty without an execution log.
+        interruption: the interruption that stopped Bazel early; None if there was none.
+        messages: the messages of its errors.
     """
 
     projects: Sequence[BuiltProject]
@@ -68,11 +68,11 @@ class Batch:
     messages: Messages
 
     def outcomes(self) -> list[Outcome]:
-        """What came of each project, in their order."""
+        """The outcome of each project, in order."""
         records = [
             [self.records[label] for label in project.variants if label in self.records] for project in self.projects
         ]
-        # An action that two projects share is counted for the first of them. The actions come in the records' order.
+        # An action that two projects share counts for the first of them. The actions come in the records' order.
         flat = [record for own in records for record in own]
         traced = iter(trace_actions(flat, self.completed.events.completed, self.spawns))
         found = []
@@ -82,36 +82,36 @@ class Batch:
         return found
 
     def raise_interruption(self) -> None:
-        """Go on with Ctrl-C, once what was finished is in its place.
+        """Raise the interruption, once the finished variants are in their place.
 
         Raises:
-            KeyboardInterrupt: this process was told to stop.
-            DriverError: INTERRUPTED; Bazel was.
+            KeyboardInterrupt: this process was interrupted.
+            DriverError: INTERRUPTED; Bazel was interrupted.
         """
         if self.interruption is not None:
             raise self.interruption
 
     def failed(self, project: BuiltProject) -> dict[str, str]:
-        """The variants of a project that were not built: their labels, by name."""
+        """The labels of a project's variants that were not built, by name."""
         failed = {label.lstrip("@") for label in self.completed.events.failed}
         return {name: label for label, name in project.variants.items() if label in failed or label not in self.records}
 
     def variant_failure(self, project: BuiltProject, label: str) -> DriverError | None:
-        """Why one variant was not built: the errors of its actions; None if there are none.
+        """The errors of a variant's actions; None if there are none.
 
         Args:
-            project: of the variant.
-            label: of it.
+            project: the project of the variant.
+            label: the variant's label.
         """
         errors = self.messages.failure_of(project, label, self.completed.events)
         return DriverError(errors) if errors else None
 
     def _failure(self, project: BuiltProject) -> DriverError | None:
-        """Why a project was not built; None if it was. An error of another project is not its own."""
+        """The error of a project; None if it was built. Errors of other projects are left out."""
         failure, wrong = self.completed.failure, self.failed(project)
         if failure is None and wrong:
             advice = "its outputs must be on this machine: a .bazelrc must not set --remote_download_outputs=minimal"
-            return error(Code.BUILD_FAILED, f"Bazel does not say what it made of {', '.join(wrong)}", help=advice)
+            return error(Code.BUILD_FAILED, f"Bazel does not report the outputs of {', '.join(wrong)}", help=advice)
         if failure is None or len(self.projects) == 1:
             return failure
         if not wrong:
@@ -134,14 +134,14 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
-    """A Bazel that does nothing else meanwhile.
+    """A Bazel that runs nothing else meanwhile.
 
     Attributes:
-        bazel: which.
-        root: of the workspace.
-        running: how many builds run, this one included.
+        bazel: the Bazel.
+        root: the root of the workspace.
+        running: the number of running builds, this one included.
         output: where progress and errors are shown.
-        server: of that Bazel; None if it keeps nothing and takes nothing from a cache.
+        server: its server; None if it keeps nothing and uses no cache.
     """
 
     bazel: Bazel
@@ -152,20 +152,20 @@ class Session:
 
     @property
     def name(self) -> str:
-        """What tells its server from others, also in later sessions."""
+        """The name of its server, the same in later sessions."""
         return self.server.name if self.server else ""
 
     @property
     def base(self) -> Path | None:
-        """Where Bazel keeps what it builds; None if that is unknown."""
+        """The directory of Bazel's outputs; None if unknown."""
         return output_base(self.bazel, self.root)
 
     def tool(self, label: str, title: str) -> Path:
         """Build a program of the rules.
 
         Args:
-            label: of its target.
-            title: what the work is called.
+            label: the label of its target.
+            title: the title of the work.
 
         Raises:
             DriverError: Bazel failed; see `py_driver.bazel.run`.
@@ -173,7 +173,7 @@ class Session:
         done = build_targets(self.bazel, self.root, [label], self.output, title=title)
         return next(file for files in done.events.outputs.values() for file in files)
 
-    def build(  # noqa: PLR0913  (what, how, and what is kept of it)
+    def build(  # noqa: PLR0913  (the projects, the choices, and what to keep)
         self,
         projects: Sequence[BuiltProject],
         choices: Choices,
@@ -186,22 +186,22 @@ class Session:
         finished: Callable[[BuiltProject, Mapping[str, Path]], None] | None = None,
         quiet: bool = False,
     ) -> Batch:
-        """Build all variants of projects; of several, one that fails does not stop the others.
+        """Build all variants of projects; among several, a project that fails does not stop the others.
 
         Args:
-            projects: in this workspace.
-            choices: how.
-            title: what the work is called.
-            log: where Bazel writes its execution log; a place of its own if None.
-            calls: whether to keep how each process was called.
-            planned: seconds that the actions are expected to take; 0 if that is not known.
-            checked: name of the session that looked just before this one whether files of toolchains have changed.
-            finished: is called with each project whose variants are all built while Bazel goes on with others, and
-                with the directories of these variants, by name.
-            quiet: whether warnings of compilers are neither shown nor counted nor kept for later builds.
+            projects: projects of this workspace.
+            choices: how to build.
+            title: the title of the work.
+            log: the file for Bazel's execution log; a temporary one if None.
+            calls: whether to record the command line of each process.
+            planned: the estimated seconds of the actions; 0 if unknown.
+            checked: the name of the session that has just checked the files of toolchains for changes.
+            finished: called with each project whose variants are all built while Bazel builds others, and with the
+                directories of these variants, by name.
+            quiet: whether compiler warnings are neither shown nor counted nor recorded for later builds.
 
         Raises:
-            DriverError: Bazel could not be started; what fails later is in the result.
+            DriverError: Bazel could not be started; later errors are in the result.
         """
         choices = replace(choices, keep_going=choices.keep_going or len(projects) > 1)
         messages = Messages(projects=projects, choices=choices, output=self.output)
@@ -253,9 +253,9 @@ class _Finished:
     """Finds projects whose variants are all built.
 
     Attributes:
-        left: those of which some variant is not.
-        root: of the workspace.
-        tell: is called with each that is found, once.
+        left: the projects with variants that are not built yet.
+        root: the root of the workspace.
+        tell: called once with each finished project.
     """
 
     left: Sequence[BuiltProject]
@@ -263,7 +263,7 @@ class _Finished:
     tell: Callable[[BuiltProject, Mapping[str, Path]], None]
 
     def __call__(self, events: Events) -> None:
-        """Look at what is built so far."""
+        """Process the variants that are built so far."""
         records = read_records(events.groups.get("steps", ()))
         root = events.exec_root or self.root
         built = records.keys() - {label.lstrip("@") for label in events.failed}
@@ -275,11 +275,11 @@ class _Finished:
 
 @contextmanager
 def session(bazel: Bazel, root: Path, output: Output) -> Iterator[Session]:
-    """A Bazel of a workspace, which takes results from caches, and that no other build has as long as this lasts.
+    """A Bazel of a workspace that uses caches, and that no other build uses during the context.
 
     Args:
-        bazel: which.
-        root: of the workspace.
+        bazel: the Bazel.
+        root: the root of the workspace.
         output: where progress and errors are shown.
 
     Raises:
@@ -291,11 +291,11 @@ def session(bazel: Bazel, root: Path, output: Output) -> Iterator[Session]:
 
 @contextmanager
 def session_without_results(bazel: Bazel, root: Path, output: Output) -> Iterator[Session]:
-    """The same for a Bazel that has built nothing and takes no result from anywhere.
+    """A session of a Bazel that has no results and uses no cache.
 
     Args:
         bazel: see `py_driver.bazel.invocation.apart`.
-        root: of the workspace.
+        root: the root of the workspace.
         output: where progress and errors are shown.
 
     Raises:

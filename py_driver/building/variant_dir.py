@@ -1,4 +1,4 @@
-"""The directory of a built variant, `PROJECT/build/VARIANT`: which files it has, and what its metadata.json says."""
+"""The directory of a built variant, `PROJECT/build/VARIANT`: its files and its metadata.json."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ if TYPE_CHECKING:
     from py_driver.plan.plan import Plan, Variant
 
 BUILD: Final = "build"
-"""The directory, in a project, in which the `kernels` client looks for variants."""
+"""The directory of a project in which the `kernels` client looks for variants."""
 
 SLICES: Final = "build-slices"
-"""The directory, in a project, for slices: one for each GPU capability, with variants in it as `build/` has them."""
+"""The directory of a project for slices: it has a directory for each GPU capability, with variants as in `build/`."""
 
 DEV: Final = ".dev"
-"""The directory, in a project, for variants that are built for use on this machine alone."""
+"""The directory of a project for variants that are built only for this machine."""
 
 SIGNATURE: Final = f"{METADATA}.sigstore"
-"""The sigstore bundle of metadata.json; whoever signs puts it there, and a build does not make it."""
+"""The sigstore bundle of metadata.json; the signer adds it, not the build."""
 
 BYTECODE: Final = "__pycache__"
-"""What Python leaves where it loads a variant, and runs in the place of the source; it is no part of a variant."""
+"""Python's bytecode from loading a variant, which runs instead of the source; it is not part of a variant."""
 
 
 def present(
     directory: Path, plan: Plan, patterns: Sequence[str], name: str = "", *, words: Words = ANY
 ) -> list[Variant]:
-    """Variants that are in `build/`.
+    """The existing variants in `build/`.
 
     Args:
-        directory: of the project, or a copy of what is published of it.
-        plan: of the project.
-        patterns: globs of identifiers; none means all that are there.
-        name: what messages call `build/`; empty for its path.
-        words: torch releases, backends and CPUs; see `choose`. CPUs alone mean what is there for them.
+        directory: the directory of the project, or with a copy of its published files.
+        plan: the plan of the project.
+        patterns: globs of identifiers; empty for all existing variants.
+        name: the name of `build/` in messages; empty for its path.
+        words: torch releases, backends and CPUs; see `choose`. CPUs alone select the existing variants for them.
 
     Raises:
-        DriverError: FILE_MISSING if there is none, or not one that is named; FOREIGN_FILE if `build/` has what is no
-            variant of the project and nothing is named; CHANGED_BUILD, one diagnostic for each that was built with
+        DriverError: FILE_MISSING if no variant exists, or a selected one does not; FOREIGN_FILE if `build/` has other
+            entries and nothing is selected; CHANGED_BUILD, with a diagnostic for each variant that was built with
             `--archs`.
     """
     build = directory / BUILD
@@ -62,16 +62,18 @@ def present(
         if missing := [variant.name for variant in chosen if not is_directory(build / variant.name)]:
             raise error(Code.FILE_MISSING, f"{shown}/{missing[0]} does not exist", help=advice)
         return _whole(chosen, build, shown)
-    there = {path.name for path in build.iterdir() if not path.name.startswith(".")} if is_directory(build) else set()
-    if foreign := sorted(there - {variant.name for variant in plan.variants}):
+    existing = (
+        {path.name for path in build.iterdir() if not path.name.startswith(".")} if is_directory(build) else set()
+    )
+    if foreign := sorted(existing - {variant.name for variant in plan.variants}):
         choice = "remove it, or select variants with --variant"
         raise error(Code.FOREIGN_FILE, f"{shown}/{foreign[0]} is not a variant of {plan.name}", help=choice)
-    if not there:
+    if not existing:
         raise error(Code.FILE_MISSING, f"{shown} has no variant of {plan.name}", help=advice)
     found = [
         variant
         for variant in plan.variants
-        if variant.name in there and variant.configuration.cpu in (None, *(words.cpus or CPUS))
+        if variant.name in existing and variant.configuration.cpu in (None, *(words.cpus or CPUS))
     ]
     if not found:
         raise error(Code.FILE_MISSING, f"{shown} has no variant for {words.cpus[0]}", help=advice)
@@ -79,12 +81,12 @@ def present(
 
 
 def _whole(chosen: list[Variant], build: Path, shown: str) -> list[Variant]:
-    """Variants, unless one has device code for some of its GPU architectures only.
+    """Variants, after checking that each has device code for all its GPU architectures.
 
     Args:
         chosen: the variants.
-        build: the directory that has them.
-        shown: what messages call that.
+        build: the directory with the variants.
+        shown: its name in messages.
     """
     wrong = []
     for variant in chosen:
@@ -98,11 +100,11 @@ def _whole(chosen: list[Variant], build: Path, shown: str) -> list[Variant]:
 
 
 def directory_of(directory: Path, variant: Variant) -> Path:
-    """Where a variant is that a build has made to be shipped.
+    """The directory of a variant that is built to be shipped.
 
     Args:
-        directory: of the project.
-        variant: which; a slice is beside `build/`.
+        directory: the directory of the project.
+        variant: the variant; a slice is in `build-slices/`.
     """
     if variant.slice:
         return directory / SLICES / variant.slice.name / variant.identifier
@@ -110,35 +112,35 @@ def directory_of(directory: Path, variant: Variant) -> Path:
 
 
 def dev_directory(directory: Path, variant: Path) -> Path:
-    """Where a variant goes that is for use on this machine alone: a directory for each id.
+    """The parent directory of a development build: one for each id.
 
-    The `kernels` client remembers what it has loaded by its path, so another version must have another one.
+    The `kernels` client identifies loaded variants by path, so another version needs another path.
 
     Args:
-        directory: of the project.
-        variant: what was built.
+        directory: the directory of the project.
+        variant: the directory of the built variant.
     """
     return directory / DEV / str((read_metadata(variant) or {})["id"])
 
 
 def files_of(directory: Path) -> dict[str, Path]:
-    """What a variant has, by path within it: files, and links to anything."""
+    """The files of a variant, by path within it: regular files, and links to anything."""
     found = (path for path in directory.rglob("*") if path.is_symlink() or not path.is_dir())
     return {path.relative_to(directory).as_posix(): path for path in found}
 
 
 def remove_bytecode(directory: Path) -> None:
-    """Remove what Python has left in a variant: it says by itself whether it is of the sources there.
+    """Remove Python's bytecode from a variant: Python would run it without comparing it with the sources.
 
     Args:
         directory: the directory of the variant, on this machine.
 
     Raises:
-        DriverError: PERMISSION if it cannot be removed.
+        DriverError: PERMISSION if a directory cannot be removed.
     """
     for cache in sorted(directory.rglob(BYTECODE)):
         if cache.is_symlink() or not cache.is_dir():
-            continue  # Python has not made it, and it is told as any other file
+            continue  # Python did not write it: it is reported like any other file
         try:
             shutil.rmtree(cache)
         except OSError as problem:
@@ -147,11 +149,11 @@ def remove_bytecode(directory: Path) -> None:
 
 
 def differences(source: Path, target: Path) -> tuple[str, ...]:
-    """What is not the same in two directories of a variant, a file each, e.g. `metadata.json has other bytes`.
+    """The differences between two directories of a variant, one for each file, e.g. `metadata.json has other bytes`.
 
     Args:
-        source: what was built.
-        target: what is compared with it; a signature does not count.
+        source: the built variant.
+        target: the directory to compare with it; a signature does not count.
     """
     built, there = ({*files_of(path)} - {SIGNATURE} for path in (source, target))
     found = [f"{name} is missing" for name in built - there] + [f"{name} was not built" for name in there - built]
@@ -164,7 +166,7 @@ def differences(source: Path, target: Path) -> tuple[str, ...]:
 
 
 def read_metadata(variant: Path) -> dict[str, Any] | None:
-    """What the metadata.json of a variant says; None if none can be read, or it is no object."""
+    """The metadata.json of a variant; None if it cannot be read, or is not an object."""
     try:
         return as_object((variant / METADATA).read_bytes())
     except OSError:
@@ -172,10 +174,10 @@ def read_metadata(variant: Path) -> dict[str, Any] | None:
 
 
 def as_object(text: bytes) -> dict[str, Any] | None:
-    """The object that a text of JSON is; None if it is none.
+    """Parse a JSON object; None if the text is not one.
 
     Args:
-        text: in UTF-8.
+        text: the text in UTF-8.
     """
     try:
         value = json.loads(text.decode())
@@ -185,11 +187,11 @@ def as_object(text: bytes) -> dict[str, Any] | None:
 
 
 def changed(variant: Path, metadata: Mapping[str, Any], digests: Mapping[str, str]) -> Iterator[str]:
-    """What of a variant is not as its metadata.json says.
+    """The differences between a variant and its metadata.json.
 
     Args:
         variant: its directory.
-        metadata: what that says.
+        metadata: the content of metadata.json.
         digests: SHA-256 of its regular files in hexadecimal, by path within it.
     """
     yield from (f"{path.relative_to(variant)} is a link" for path in sorted(variant.rglob("*")) if path.is_symlink())
@@ -210,7 +212,7 @@ def changed(variant: Path, metadata: Mapping[str, Any], digests: Mapping[str, st
 
 
 def _signs(bundle: Path, sha256: str) -> bool:
-    """Whether a sigstore bundle (v0.3, of a message) says that it is of some bytes; who signed is not looked at."""
+    """Whether a sigstore bundle (v0.3, of a message) is for these bytes; the signer is not checked."""
     try:
         digest = json.loads(bundle.read_bytes())["messageSignature"]["messageDigest"]
         return bool(digest == {"algorithm": "SHA2_256", "digest": _base64(sha256)})

@@ -1,4 +1,4 @@
-"""What lies in the driver's cache: how large it is, what nothing needs any more, and what a build makes again."""
+"""The contents of the driver's cache: sizes, unused parts, and parts that a build can restore."""
 
 from __future__ import annotations
 
@@ -29,41 +29,41 @@ if TYPE_CHECKING:
     from py_driver.matrix.lock import Lock
 
 UNUSED_DAYS: Final = 30
-"""After how many days a Python environment that no command used is one that nothing needs."""
+"""The age in days at which an unused Python environment counts as spare."""
 
 _STOP_SECONDS: Final = 30.0
 _AGAIN: Final = "run this again after it"
 _BLOCK: Final = 512
 _DAY: Final = 86400
 _RECORDING: Final = re.compile("[0-9a-f]{16}|[0-9a-f]{24}")
-"""How the driver calls directories of `_RECORDED`."""
+"""The names of directories in `_RECORDED`."""
 
 _PLACE: Final = "DO_NOT_BUILD_HERE"
-"""Where Bazel writes in an output base of which workspace it is."""
+"""The file in an output base in which Bazel writes the workspace."""
 
 _SECOND: Final = re.compile("[0-9a-f]{12}-[0-9]+")
-"""An output base that is only for builds at the same time, where the user wants Bazel's outputs elsewhere."""
+"""The name of an output base for concurrent builds, if the user wants Bazel's outputs elsewhere."""
 
 _RULES: Final = re.compile(r'^module\(name = "kernel_projects"\)\n(?:.*\n)*?    path = "(.*)",$', re.MULTILINE)
-"""What the driver writes into the module of a workspace; nothing else there is the driver's."""
+"""The driver's text in the module of a workspace; any other workspace is not the driver's."""
 
 _MADE: Final = re.compile("[0-9a-f]{12}|[0-9][0-9.]*-[0-9a-f]{12}|bazelisk-[0-9][0-9.]*")
-"""How the driver calls directories with a setting of the sandbox, and with a Bazel."""
+"""The names of directories with a setting of the sandbox, or with a Bazel."""
 
 _TREE: Final = re.compile("[0-9a-f]{24}")
-"""How a directory with headers is called."""
+"""The name of a directory with headers."""
 
 _MODULE: Final = re.compile(r"[^\W\d]\w*-[0-9a-f]{24}", re.ASCII)
-"""How `cpp_extension` calls a directory with a module."""
+"""The name of a directory with a module of `cpp_extension`."""
 
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
-"""How an unpacked source archive is called."""
+"""The name of an unpacked source archive."""
 
 _RECORDED: Final = ("recordings", "build-requirements")
-"""Directories of recorded builds, and of the packages that these needed."""
+"""Directories of recorded builds, and of the packages that they needed."""
 
 _SCRATCH: Final = ("bazel", "names", "verify", "sandbox", *_RECORDED, f"{SOURCES}/{UNPACKED}", HEADERS)
-"""Directories of the cache in which runs put something together."""
+"""Directories of the cache with scratch directories of runs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,10 +72,10 @@ class Part:
 
     Attributes:
         name: one word, as `driver cache info` shows it.
-        what: what it is, in a few words.
+        what: a short description.
         size: bytes on disk.
-        spare: what of it nothing needs any more, as far as the driver that looks knows.
-        made: what of it a build makes again without the network, if `spare` has gone.
+        spare: paths that nothing needs any more, as far as this driver knows.
+        made: paths that a build can restore without the network after `spare` was removed.
     """
 
     name: str
@@ -89,7 +89,7 @@ def contents(root: Path, lock: Lock) -> list[Part]:
     """The parts of a cache.
 
     Args:
-        root: of the cache; it may not exist.
+        root: the directory of the cache, which may not exist.
         lock: the archives that are pinned now, with those of the user's matrix.
     """
     workspaces, left = _workspaces(root)
@@ -137,12 +137,12 @@ def contents(root: Path, lock: Lock) -> list[Part]:
 
 
 def _called(directory: Path, names: re.Pattern[str]) -> list[Path]:
-    """What a directory has with the driver's names: what put it there makes it again."""
+    """The entries of a directory with the driver's names, which the driver can restore."""
     return [path for path in _children(directory) if names.fullmatch(path.name)]
 
 
 def _unrecorded(root: Path) -> list[Path]:
-    """The recorded builds that no command has used for a while."""
+    """The recorded builds that no command has used recently."""
     oldest = time.time() - UNUSED_DAYS * _DAY
     markers = {path: path / "record.json" for path in _children(root / _RECORDED[0])}
     markers |= {path: path.with_name(f"{path.name}.lock") for path in _children(root / _RECORDED[1])}
@@ -154,7 +154,7 @@ def _unrecorded(root: Path) -> list[Path]:
 
 
 def _changed(path: Path) -> float:
-    """When a file was changed; now if it is not there."""
+    """The time of a file's last change; now if it does not exist."""
     try:
         return path.stat().st_mtime
     except OSError:
@@ -162,17 +162,18 @@ def _changed(path: Path) -> float:
 
 
 def free(root: Path, paths: Sequence[Path]) -> int:
-    """Remove parts of a cache while no build runs; builds that come meanwhile wait.
+    """Remove parts of a cache while no build runs; new builds wait.
 
     Args:
-        root: of the cache.
-        paths: what to remove, `spare` or `made` of some parts.
+        root: the directory of the cache.
+        paths: the paths to remove, from `spare` or `made` of parts.
 
     Returns:
-        How many bytes that freed.
+        The number of freed bytes.
 
     Raises:
-        DriverError: CACHE_BUSY if a build runs or a server of Bazel does not end; PERMISSION if something cannot go.
+        DriverError: CACHE_BUSY if a build runs or a server of Bazel does not end; PERMISSION if a path cannot be
+            removed.
     """
     if not paths:
         return 0
@@ -190,13 +191,13 @@ def free(root: Path, paths: Sequence[Path]) -> int:
 
 
 def size_of(paths: Iterable[Path]) -> int:
-    """The bytes that files and directories take on disk; a file that has several names counts once."""
+    """The disk usage of files and directories in bytes; a file with several names counts once."""
     seen: set[tuple[int, int]] = set()
     total = 0
     waiting = [str(path) for path in paths]
     while waiting:
         path = waiting.pop()
-        with suppress(OSError):  # it may go while this looks
+        with suppress(OSError):  # it may be removed meanwhile
             found = os.lstat(path)
             if (found.st_dev, found.st_ino) in seen:
                 continue
@@ -210,8 +211,8 @@ def size_of(paths: Iterable[Path]) -> int:
 def _part(
     name: str, what: str, places: Iterable[Path], *, spare: Iterable[Path] = (), made: Iterable[Path] = ()
 ) -> Part:
-    there = tuple(path for path in made if path.exists())
-    return Part(name=name, what=what, size=size_of(places), spare=tuple(spare), made=there)
+    existing = tuple(path for path in made if path.exists())
+    return Part(name=name, what=what, size=size_of(places), spare=tuple(spare), made=existing)
 
 
 def _children(directory: Path) -> list[Path]:
@@ -219,13 +220,13 @@ def _children(directory: Path) -> list[Path]:
 
 
 def _others(directory: Path, *current: Path) -> list[Path]:
-    """The directories in one besides those that are used now."""
+    """The driver's directories in a directory except the current ones."""
     found = [path for path in _children(directory) if _MADE.fullmatch(path.name) and path not in current]
     return [path for path in found if path.is_dir() and not path.is_symlink()]
 
 
 def _workspaces(root: Path) -> tuple[list[Path], list[Path]]:
-    """The workspaces whose rules are there, and those whose rules are gone."""
+    """The workspaces whose rules exist, and those whose rules are gone."""
     here: list[Path] = []
     left: list[Path] = []
     for workspace in _children(root / "workspaces"):
@@ -237,7 +238,7 @@ def _workspaces(root: Path) -> tuple[list[Path], list[Path]]:
 
 
 def _links(root: Path) -> list[Path]:
-    """What `servers.py` leaves: a link to the output base of the first server of each workspace."""
+    """The links of `servers.py` to the output base of each workspace's first server."""
     return [path for path in _children(root / "servers") if path.is_symlink()]
 
 
@@ -251,7 +252,7 @@ def _bases(root: Path) -> Iterator[Path]:
 
 
 def _workspace_of(base: Path) -> Path | None:
-    """Of which workspace an output base is; None if it is none, so that nothing else is ever removed."""
+    """The workspace of an output base; None for any other directory, so that nothing else is ever removed."""
     try:
         return Path((base / _PLACE).read_text(encoding="utf-8", errors="surrogateescape").strip())
     except OSError:
@@ -262,7 +263,7 @@ def _stop(base: Path) -> None:
     """End the idle server of an output base.
 
     Raises:
-        DriverError: CACHE_BUSY if it does something, or does not end.
+        DriverError: CACHE_BUSY if it is busy, or does not end.
     """
     with (base / "lock").open("ab") as lock:
         try:
@@ -280,7 +281,7 @@ def _stop(base: Path) -> None:
 
 
 def _server(base: Path) -> int | None:
-    """The process of the server of an output base, if it runs."""
+    """The process id of an output base's server, if it runs."""
     try:
         number = int((base / "server" / "server.pid.txt").read_text(encoding="ascii"))
         command = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")

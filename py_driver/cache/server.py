@@ -41,19 +41,19 @@ _LOCK: Final = "lock"
 _START_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
 _LOOK_SECONDS: Final = 10.0
-"""How often to look for children that wait for ever: longer than any that works needs a lock for."""
+"""The time between checks for stuck children: longer than a working child needs for a lock."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Serving:
-    """How to serve.
+    """The settings of a server.
 
     Attributes:
-        directory: for what is kept, and for the socket; made if it does not exist.
-        port: of the loopback interface, to listen on for this user's processes besides; None for no such port.
-        size: what it may grow to, in gigabytes.
-        execute: whether to run actions too.
-        jobs: how many of them at once.
+        directory: the directory for the results and the socket; created if it does not exist.
+        port: a port on the loopback interface for further processes of this user; None for none.
+        size: the maximum size, in gigabytes.
+        execute: whether to run actions, too.
+        jobs: the number of concurrent actions.
     """
 
     directory: Path
@@ -64,10 +64,10 @@ class Serving:
 
 
 def programs(name: str, output: Output) -> Path:
-    """The directory with programs of a package; fetched if it is not there.
+    """The directory with the programs of a package, fetched if it does not exist.
 
     Args:
-        name: `buildbox`, the server, or `bubblewrap`, with which it runs actions.
+        name: `buildbox`, the server, or `bubblewrap`, which runs its actions.
         output: where progress is shown.
 
     Raises:
@@ -96,7 +96,7 @@ def command(serving: Serving, directory: Path) -> list[str]:
 
     Args:
         serving: how to serve.
-        directory: where the programs are.
+        directory: the directory of the programs.
     """
     path = serving.directory / _SOCKET
     found = [
@@ -112,17 +112,17 @@ def command(serving: Serving, directory: Path) -> list[str]:
 
 
 def serve(serving: Serving, output: Output) -> int:
-    """Serve until the server ends or this process is told to; the server's exit code.
+    """Serve until the server ends or this process is interrupted; returns the server's exit code.
 
-    Whoever reaches the server may change what is kept there, and with `execute` run programs as this user. So it
-    listens on a socket in a directory that only this user may enter; on a port there is a relay that turns others away.
+    Whoever reaches the server can change its results, and with `execute` run programs as this user. So it listens on a
+    socket in a directory that only this user can enter; on a port, a relay rejects other users.
 
     Raises:
         DriverError: SET_UP if the port is taken, the socket's path is too long, another server has the directory or the
             server does not start; PERMISSION if others may enter the directory; see `programs`.
-        KeyboardInterrupt: Ctrl-C, or SIGTERM; the server has ended.
+        KeyboardInterrupt: Ctrl-C, or SIGTERM; the server was ended.
     """
-    # Whoever can change a link to the directory would otherwise choose what it leads to later.
+    # Whoever can change a link to the directory could otherwise redirect it later.
     serving = replace(serving, directory=serving.directory.resolve())
     path = serving.directory / _SOCKET
     if len(os.fsencode(path)) > SOCKET_LENGTH:
@@ -149,11 +149,11 @@ def serve(serving: Serving, output: Output) -> int:
 
 
 def watch(process: subprocess.Popen[bytes], output: Output) -> int:
-    """Wait for the server's end, and end its children that would wait for ever; the server's exit code.
+    """Wait for the server's end, and kill children that are stuck; returns the server's exit code.
 
     Args:
         process: the server.
-        output: where each such child is told.
+        output: where to report each such child.
     """
     waiting: dict[int, int] = {}
     while True:
@@ -165,7 +165,7 @@ def watch(process: subprocess.Popen[bytes], output: Output) -> int:
             if before.get(child) == ticks:
                 with suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL)
-                output.say(f"note: process {child} of the server waited for a lock for ever and was ended")
+                output.say(f"note: process {child} of the server was stuck waiting for a lock and was killed")
 
 
 def _said(serving: Serving, path: Path) -> str:
@@ -176,7 +176,7 @@ def _said(serving: Serving, path: Path) -> str:
 
 @contextmanager
 def _alone(directory: Path) -> Iterator[int]:
-    """Have the directory for a server, as long as this or the server lasts: both hold the lock."""
+    """Lock the directory for a server; both this process and the server hold the lock."""
     with storage_errors(directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         facts = directory.stat()
@@ -202,12 +202,12 @@ def _listen(stack: ExitStack, path: Path, port: int) -> None:
 
 
 def _wait(process: subprocess.Popen[bytes], path: Path) -> None:
-    """Wait until the server takes connections."""
+    """Wait until the server accepts connections."""
     end = time.monotonic() + _START_SECONDS
     while process.poll() is None and time.monotonic() < end:
         with socket.socket(socket.AF_UNIX) as probe:
             if probe.connect_ex(str(path)) == 0:
                 return
         time.sleep(_POLL_SECONDS)
-    problem = "ended" if process.poll() is not None else f"took no connection in {_START_SECONDS:.0f} s"
+    problem = "ended" if process.poll() is not None else f"accepted no connection in {_START_SECONDS:.0f} s"
     raise error(Code.SET_UP, f"the server {problem}", help="its output is above")

@@ -1,7 +1,7 @@
-"""Children of a server that wait for ever for a lock: what a fork of a process with several threads may end in.
+"""Children of a server that wait for a lock forever, which a fork of a process with several threads can cause.
 
-buildbox-casd 1.3 forks without an exec to put the inputs of an action in place. If another of its threads has a lock at
-that moment, the child waits for it without an end, and the action with it (seen once in some thousand actions).
+buildbox-casd 1.3 forks without an exec to put the inputs of an action in place. If another thread holds a lock at that
+moment, the child waits for it forever, and so does the action (seen once in some thousand actions).
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Final
 
 _PROC: Final = Path("/proc")
 _WAITS_FOR_A_LOCK: Final = "futex"
-"""What the kernel's function begins with in which a process waits for a lock (`/proc/PID/wchan`)."""
+"""The prefix of the kernel function in which a process waits for a lock (`/proc/PID/wchan`)."""
 
 
 def waiting_children(parent: int) -> dict[int, int]:
-    """The children of a process that run its own program, have one thread and wait for a lock.
+    """The children of a process that run its own program, have a single thread and wait for a lock.
 
-    Nothing can give such a process the lock but a process that shares memory with it. So one that is still there some
-    seconds later, and has not run meanwhile, waits for ever.
+    Only a process that shares memory with such a child could release the lock. So a child that waits some seconds
+    later, without having run meanwhile, waits forever.
 
     Args:
         parent: the process's id.
 
     Returns:
-        For each child's id, how long it has run, in the kernel's ticks.
+        For each child's id, its CPU time in the kernel's ticks.
     """
     found = {}
     for directory in _PROC.glob("[0-9]*"):
@@ -36,5 +36,5 @@ def waiting_children(parent: int) -> dict[int, int]:
                 if waits_in.startswith(_WAITS_FOR_A_LOCK):
                     found[int(directory.name)] = int(fields[11]) + int(fields[12])
         except (OSError, ValueError, IndexError):
-            continue  # it has ended, or is somebody else's
+            continue  # it has ended, or belongs to another user
     return found

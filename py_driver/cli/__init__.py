@@ -1,4 +1,4 @@
-"""The command line: one module a command, loaded only when its command is used.
+"""The command line: one module for each command, loaded only when the command is used.
 
 Each module has `add(subparsers)`, which describes the command's arguments, and `run(args, output)`, which does the work
 and returns the exit code.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction["Parser"]  # noqa: SLF001
 
 Title = Literal["select", "compile", "schedule", "run", "measure", "show", "compare", "sign", "upload", "report"]
-"""The title of a group of options: what they are about."""
+"""The title of a group of options."""
 
 GROUPS: Final = {
     "Write": {
@@ -79,7 +79,7 @@ GROUPS: Final = {
         "completion": "print a shell completion script",
     },
 }
-"""The commands by purpose, each with a summary of one line. The command `x-y` is the module `py_driver.cli.x_y`."""
+"""The commands by purpose, each with a one-line summary. The command `x-y` is the module `py_driver.cli.x_y`."""
 
 COMMANDS: Final = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
 """All commands and their summaries."""
@@ -103,15 +103,15 @@ examples:
 Documentation: docs/index.md of the repository. `driver COMMAND --help` has options and examples."""
 
 WITH_COMMAND = frozenset({"run", "test", "trace"})
-"""The commands that have a command of the user's after `--`: `args.command`, its words."""
+"""The commands that accept a command of the user's after `--`; its words are in `args.command`."""
 
 
 def add_command(subparsers: Subparsers, name: str, *examples: str, more: str = "") -> Parser:
     """Add the parser of a command, whose help ends with examples.
 
     Args:
-        subparsers: of the driver.
-        name: of the command.
+        subparsers: the subparsers of the driver.
+        name: the name of the command.
         examples: two sets of arguments.
         more: sentences for the description, after the summary.
     """
@@ -122,10 +122,10 @@ def add_command(subparsers: Subparsers, name: str, *examples: str, more: str = "
 
 
 def with_command(name: str | None, arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """The words of a command line that are the driver's, and those of the user's own command.
+    """Split a command line into the driver's words and those of the user's own command.
 
     Args:
-        name: of the driver's command.
+        name: the driver's command.
         arguments: all words.
     """
     if name not in WITH_COMMAND or "--" not in arguments:
@@ -135,7 +135,7 @@ def with_command(name: str | None, arguments: Sequence[str]) -> tuple[Sequence[s
 
 
 class _Formatter(argparse.HelpFormatter):
-    """argparse's formatter with a known width, and with indented lines of an epilog kept as they are.
+    """argparse's formatter with a known width; indented lines of an epilog stay unchanged.
 
     To find the width, argparse would load a slow module, for every argument.
     """
@@ -149,17 +149,17 @@ class _Formatter(argparse.HelpFormatter):
 
 
 class Command(Protocol):
-    """What the module of a command offers."""
+    """The interface of a command's module."""
 
     def add(self, subparsers: Subparsers) -> None:
         """Add the command's parser."""
 
     def run(self, args: argparse.Namespace, output: Output) -> int:
-        """Do the work; the exit code."""
+        """Do the work; returns the exit code."""
 
 
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose errors are DriverErrors; help is as wide as the terminal, options are whole words."""
+    """An ArgumentParser that raises DriverErrors, fills the terminal's width, and accepts no abbreviated options."""
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401  (argparse's own)
         super().__init__(formatter_class=_Formatter, allow_abbrev=False, **options)
@@ -182,11 +182,11 @@ def load_command(name: str) -> Command:
 
 
 def _side_by_side(words: Sequence[str], late: Sequence[str]) -> list[str]:
-    """A command line with words that stand after options beside those before them.
+    """Move words that stand after options beside those before them.
 
     Args:
-        words: of the command line.
-        late: those of them that argparse has no place for.
+        words: the words of the command line.
+        late: those that argparse cannot assign to an argument.
     """
     before = list(itertools.takewhile(lambda word: not word.startswith("-"), words))
     after = list(words[len(before) :])
@@ -210,7 +210,7 @@ def _overview() -> Parser:
 
 
 def _plain(arguments: Sequence[str]) -> Sequence[str]:
-    """A command line with `help`, `version` and other names of commands in the usual words."""
+    """A command line with aliases of commands, `help` and `version` replaced."""
     first, *rest = arguments or [""]
     if first in WORDS:
         return [*(rest[:1] if first == "help" else []), WORDS[first]]
@@ -218,7 +218,7 @@ def _plain(arguments: Sequence[str]) -> Sequence[str]:
 
 
 def _near_option(word: str, parser: argparse.ArgumentParser) -> str:
-    """`did you mean ...?` for an unknown option: one of the same command that is spelt alike, or begins with it."""
+    """`did you mean ...?` for an unknown option: a similar one of the same command, or one that it begins with."""
     if not word.startswith("-"):
         return ""
     name = word.partition("=")[0]
@@ -226,7 +226,7 @@ def _near_option(word: str, parser: argparse.ArgumentParser) -> str:
     begun = [option for option in options if name.startswith("--") and option.startswith(name)]
     if len(begun) == 1:
         return f"did you mean `{begun[0]}`?"
-    near = nearest(name.lstrip("-"), [option.lstrip("-") for option in options])  # dashes alone make nothing alike
+    near = nearest(name.lstrip("-"), [option.lstrip("-") for option in options])  # equal dashes are no similarity
     return next((f"did you mean `{option}`?" for option in options if option.lstrip("-") == near), "")
 
 
@@ -234,7 +234,7 @@ def parse_command_line(arguments: Sequence[str]) -> tuple[str, argparse.Namespac
     """Read a command line.
 
     Args:
-        arguments: without the program's name.
+        arguments: the arguments, without the program's name.
 
     Returns:
         The name of the command, and its arguments; `command` has the words after `--` (see WITH_COMMAND).
@@ -266,7 +266,7 @@ def parse_command_line(arguments: Sequence[str]) -> tuple[str, argparse.Namespac
     own, rest = with_command(name, arguments)
     args, unknown = parser.parse_known_args(own)
     if unknown and not any(word.startswith("-") for word in unknown):
-        # argparse takes DIR and FUNCTION only side by side: `asm DIR --archs 9.0 FUNCTION`.
+        # argparse accepts DIR and FUNCTION only side by side: `asm DIR --archs 9.0 FUNCTION`.
         args, unknown = parser.parse_known_args(_side_by_side(own, unknown))
     if unknown:
         advice = "; write your own command after `--`" if name in WITH_COMMAND and "--" not in arguments else ""
@@ -282,14 +282,14 @@ def run_command_line(arguments: Sequence[str], output: Output) -> int:
     """Run the command of a command line.
 
     Args:
-        arguments: without the program's name.
+        arguments: the arguments, without the program's name.
         output: where to print.
 
     Returns:
         The exit code.
 
     Raises:
-        DriverError: USAGE for a wrong command line, and all that the command raises.
+        DriverError: USAGE for a wrong command line, and what the command raises.
         SystemExit: after `--help` and `--version`.
     """
     if {"_ARGCOMPLETE", "COMP_LINE", "COMP_POINT"}.issubset(os.environ):
@@ -306,7 +306,7 @@ def run_command_line(arguments: Sequence[str], output: Output) -> int:
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Let what commands print go to stderr, also that of their processes: stdout has the result of this one alone."""
+    """Redirect the output of commands and their processes to stderr; stdout is for the result of this command."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""`driver abi-check`: checks whether built libraries and wheels load wherever they should, beside others."""
+"""`driver abi-check`: checks whether built libraries and wheels load on all supported systems, and together."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 _ALL: Final = "all"
 
 
-def _matching(pattern: str, what: str, text: str) -> str:
+def _matching(pattern: str, expected: str, text: str) -> str:
     if not re.fullmatch(pattern, text):
-        raise argparse.ArgumentTypeError(f"`{text}` is not {what}")
+        raise argparse.ArgumentTypeError(f"`{text}` is not {expected}")
     return text
 
 
@@ -73,13 +73,13 @@ def add(subparsers: Subparsers) -> None:
         metavar="M.N",
         type=_versions,
         help="the torch that loads the library, e.g. 2.13; all: print a table of the torch, CUDA, Python and glibc "
-        "releases that anybody's library, wheel or installed package loads with, and what is missing where",
+        "releases that any library, wheel or installed package loads with, and of what is missing",
     )
     parser.add_argument(
         "--python",
         metavar="M.N",
         type=_python,
-        help="the one Python that loads the library, e.g. 3.13 (default: every)",
+        help="the single Python that loads the library, e.g. 3.13 (default: every Python)",
     )
     parser.add_argument("--cxx-abi", choices=["cxx11", "cxx98"], help="the C++ ABI of that torch")
     parser.add_argument(
@@ -97,11 +97,11 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Check; the exit code.
+    """Check; returns the exit code.
 
     Raises:
-        DriverError: USAGE; FILE_MISSING; FILE_KIND and NOT_COMPLIANT, one for each such library or wheel; all that
-            building the program raises.
+        DriverError: USAGE; FILE_MISSING; FILE_KIND and NOT_COMPLIANT, with a diagnostic for each such library or wheel;
+            what building the program raises.
     """
     from py_driver.building.abi_check import build_program, check, expectations, find_libraries
     from py_driver.publishing.wheel_check import find_wheels
@@ -119,7 +119,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         from py_driver.cli.load_tables import show_load_tables
 
         if further := [flag for flag in chosen if flag != "--torch"]:
-            raise error(Code.USAGE, f"`--torch all` takes no {joined(further)}", help="the table has every release")
+            raise error(Code.USAGE, f"`--torch all` excludes {joined(further)}", help="the table has every release")
         return show_load_tables(args.paths, releases_of(args), output, as_json=args.json)
     if args.archs is not None:
         chosen["--metadata-archs"] = ""
@@ -160,7 +160,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         _show(result, output)
     for wheel in wheels:
         if not wheel.problems:
-            output.data(f"{wheel.path}: its RECORD and its metadata are right; {wheel.described()}")
+            output.data(f"{wheel.path}: its RECORD and its metadata are valid; {wheel.described()}")
     if wrong:
         raise DriverError(wrong)
     return ExitCode.OK
@@ -170,8 +170,8 @@ def _wheels(paths: Sequence[Path], judge: Callable[[Path, Mapping[str, str]], Ch
     """Check wheels.
 
     Args:
-        paths: of them.
-        judge: the ABI check of a library, which is to be what some options say.
+        paths: the paths of the wheels.
+        judge: the ABI check of a library, with options that state the expectations.
     """
     import tempfile
 
@@ -196,7 +196,7 @@ def _as_json(wheel: CheckedWheel) -> dict[str, object]:
 
 
 def _show(checked: Checked, output: Output) -> None:
-    """Print what was found in a library: a line for each finding, and the help once for those that share it."""
+    """Print the findings about a library: a line for each finding, and a shared help once."""
     if checked.failure:
         return
     notes = [f"  note: {note}" for note in checked.notes]

@@ -1,4 +1,4 @@
-"""`driver adopt`: writes a project with a setup.py anew as a kernel with a build.toml."""
+"""`driver adopt`: converts a project with a setup.py into a kernel with a build.toml."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Write the kernel; the exit code.
+    """Write the kernel; returns the exit code.
 
     Raises:
         DriverError: see `located`, `adopted` and `write_adoption`.
@@ -79,6 +79,6 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _beside(directory: Path) -> Path:
-    """The default directory of a kernel."""
+    """The default directory of the kernel."""
     resolved = directory.resolve()
     return resolved.with_name(f"{resolved.name}-kernel")

@@ -1,4 +1,4 @@
-"""Arguments that several commands have."""
+"""Arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def add_matrix(arguments: Parser | ArgumentGroup) -> None:
 
 
 def add_repository(arguments: ArgumentGroup, what: str = "--published") -> None:
-    """Add the options of commands that read what is published: where it is.
+    """Add the options that name the repository of published variants.
 
     Args:
         arguments: the group.
-        what: reads it, in words.
+        what: the option that reads it, for the help.
     """
     arguments.add_argument(
         "--repo-id", metavar="OWNER/NAME", default="", help=f"repository for {what} (default: from build.toml)"
@@ -50,7 +50,7 @@ def add_repository(arguments: ArgumentGroup, what: str = "--published") -> None:
 
 
 def check_repository(args: argparse.Namespace) -> None:
-    """See that only --published has a repository.
+    """Check that only --published is combined with a repository.
 
     Raises:
         DriverError: USAGE.
@@ -60,20 +60,20 @@ def check_repository(args: argparse.Namespace) -> None:
 
 
 def releases_of(args: argparse.Namespace) -> Releases:
-    """The releases that a command works with: ours, and those of the matrix that the user names."""
+    """The releases that a command uses: the driver's, and those of the user's matrix."""
     from py_driver.matrix.releases import Releases
 
     return Releases(matrix_of(args), Output().warn)
 
 
 def matrix_of(args: argparse.Namespace) -> Path | None:
-    """The matrix of the user's own that a command line or the environment names; None if neither does."""
+    """The user's matrix from a command line or the environment; None without either."""
     named = getattr(args, "matrix", None) or os.environ.get(MATRIX_VARIABLE)
     return Path(named) if named else None
 
 
 def add_directory(parser: argparse.ArgumentParser) -> None:
-    """Add the argument of all commands that are about a project: where it is."""
+    """Add the project's directory, for commands that work on one project."""
     parser.add_argument(
         "directory",
         metavar="DIR",
@@ -85,7 +85,7 @@ def add_directory(parser: argparse.ArgumentParser) -> None:
 
 
 def add_directories(parser: Parser) -> None:
-    """Add the arguments of commands that take several projects: where they are, and which of them."""
+    """Add the projects' directories and their selection, for commands that accept several projects."""
     parser.add_argument(
         "directories",
         metavar="DIR",
@@ -102,11 +102,11 @@ def add_directories(parser: Parser) -> None:
 
 
 def add_project(parser: Parser, *, several: bool = False) -> None:
-    """Add the arguments of all commands that plan a project: where it is, and how strict to be.
+    """Add the arguments of commands that plan a project: its directory, and how strict to be.
 
     Args:
-        parser: of the command.
-        several: whether it takes several projects.
+        parser: the parser of the command.
+        several: whether it accepts several projects.
     """
     if several:
         add_directories(parser)
@@ -122,12 +122,12 @@ def add_project(parser: Parser, *, several: bool = False) -> None:
 
 
 def add_variants(parser: Parser, default: str, *, several: bool = False) -> None:
-    """Add the arguments of all commands that are about variants of a project.
+    """Add the arguments of commands that work on variants of a project.
 
     Args:
-        parser: of the command.
-        default: the variants if none are named, in words.
-        several: whether the command takes several projects.
+        parser: the parser of the command.
+        default: the variants without `--variant`, for the help.
+        several: whether the command accepts several projects.
     """
     add_project(parser, several=several)
     select = parser.group("select")
@@ -144,7 +144,7 @@ def add_variants(parser: Parser, default: str, *, several: bool = False) -> None
 
 
 def add_words(select: ArgumentGroup) -> None:
-    """Add the options that select variants in plain words: by torch, backend and CPU."""
+    """Add the options that select variants by torch, backend and CPU."""
     select.add_argument(
         "--torch",
         metavar="M.N",
@@ -174,10 +174,10 @@ def add_words(select: ArgumentGroup) -> None:
 
 
 def add_format(parser: Parser, json: str) -> None:
-    """Add the options of commands whose errors have places in files: the form of the result.
+    """Add the options for the form of the result, for commands whose errors have places in files.
 
     Args:
-        parser: of the command.
+        parser: the parser of the command.
         json: the help of `--json`.
     """
     form = parser.group("report").add_mutually_exclusive_group()
@@ -197,7 +197,7 @@ def page(text: str) -> Path:
 
 
 def listed(text: str) -> list[str]:
-    """The words of a list from the command line, which commas or blanks separate."""
+    """The words of a list from the command line, separated by commas or blanks."""
     words = re.split(r"[,\s]+", text.strip(", \t\n"))
     if not words[0]:
         raise argparse.ArgumentTypeError(f"`{text}` is an empty list")
@@ -205,7 +205,7 @@ def listed(text: str) -> list[str]:
 
 
 def globs(text: str) -> list[str]:
-    """Globs of variants from the command line; commas within braces separate no globs."""
+    """Globs of variants from the command line; commas within braces do not separate globs."""
     found = re.findall(r"(?:\{[^}]*\}+|[^,\s])+", text)
     if not found:
         raise argparse.ArgumentTypeError(f"`{text}` is an empty pattern")
@@ -230,16 +230,16 @@ def release(text: str) -> str:
 
 
 def releases_listed(text: str) -> list[str]:
-    """Versions of torch from the command line, with commas."""
+    """Versions of torch from the command line, separated by commas."""
     return [release(word) for word in listed(text)]
 
 
 def words_of(args: argparse.Namespace, *, several: bool) -> Words:
-    """The torch releases, backends and CPUs that a command line names.
+    """The torch releases, backends and CPUs of a command line.
 
     Args:
         args: the command line.
-        several: whether it is about several projects.
+        several: whether it names several projects.
     """
     from py_driver.matrix.select import Words
 

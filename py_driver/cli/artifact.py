@@ -1,4 +1,4 @@
-"""`driver publish --oci`: its options, and what it prints."""
+"""`driver publish --oci`: its options and its output."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def run_oci(args: argparse.Namespace, projects: Sequence[object] | None, output: Output) -> int:
-    """Publish to a registry; the exit code.
+    """Publish to a registry; returns the exit code.
 
     Args:
         args: the command line.
-        projects: those that it means; None for a single one.
-        output: where it is shown.
+        projects: the projects of the command line; None for a single one.
+        output: where to print.
 
     Raises:
         DriverError: USAGE; see `publish_oci`.
@@ -58,7 +58,7 @@ def run_oci(args: argparse.Namespace, projects: Sequence[object] | None, output:
 
 
 def _show(done: Artifact, output: Output, *, dry_run: bool) -> None:
-    """Print what was published, variant by variant."""
+    """Print each published variant."""
     for note in done.notes:
         output.say(f"note: {note}")
     verb = "would send" if dry_run else "sent"

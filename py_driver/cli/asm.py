@@ -1,4 +1,4 @@
-"""`driver asm`: the machine code of a kernel, and what it uses of the GPU."""
+"""`driver asm`: the machine code of a kernel, and the GPU resources that it uses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _HEADER = ("function", "arch", "registers", "shared", "stack", "spills", "instructions", "mix")
 _NUMBERS = (2, 3, 4, 5, 6)
 _KINDS = ("tensor cores", "copies without registers", "memory", "arithmetic")
-"""What the table shows of the mix."""
+"""The kinds of instructions in the table."""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -69,7 +69,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Show code; the exit code.
+    """Show code; returns the exit code.
 
     Raises:
         DriverError: NO_SUCH_VARIANT if there is no CUDA code; USAGE if no function has the name; see `code_build`.
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _built(args: argparse.Namespace, directory: Path, output: Output) -> CodeBuild:
-    """Build what is looked into."""
+    """Build the code to show."""
     from py_driver.cli.build import named_archs
     from py_driver.inspecting.code_build import code_build
 
@@ -124,7 +124,7 @@ def _built(args: argparse.Namespace, directory: Path, output: Output) -> CodeBui
 
 
 def _text(args: argparse.Namespace, build: CodeBuild, chosen: Sequence[Kernel], tools: Disassembler) -> list[str]:
-    """The code of functions, in the form that is asked for."""
+    """The code of functions, in the requested form."""
     from py_driver.inspecting.assembly import ptx_of, with_source
 
     if args.ptx:
@@ -146,7 +146,7 @@ def _text(args: argparse.Namespace, build: CodeBuild, chosen: Sequence[Kernel], 
 
 
 def _compare(args: argparse.Namespace, chosen: Sequence[Kernel], tools: Disassembler, output: Output) -> int:
-    """Show what differs from another build; DIFFERENCE if something does."""
+    """Show the differences from another build; DIFFERENCE if there are any."""
     from py_driver.inspecting.assembly import difference, matching, pairs
     from py_driver.publishing.git import checked_out
 
@@ -164,7 +164,7 @@ def _compare(args: argparse.Namespace, chosen: Sequence[Kernel], tools: Disassem
     rows, code = [], []
     for before, after in pairs(old, chosen):
         kernel = after or before
-        assert kernel is not None  # noqa: S101  (one of the two is there)
+        assert kernel is not None  # noqa: S101  (at least one of the two exists)
         changes = _changes(before, after)
         if before and after and not args.ptx:
             text = difference(before.sass, after.sass, (f"{args.diff}:{before.name}", after.name))
@@ -182,7 +182,7 @@ def _compare(args: argparse.Namespace, chosen: Sequence[Kernel], tools: Disassem
 
 
 def _changes(before: Kernel | None, after: Kernel | None) -> list[str]:
-    """What differs between two builds of a function, in words."""
+    """The differences between two builds of a function, for people."""
     if before is None or after is None:
         return ["new" if before is None else "gone"]
     found = []
@@ -205,7 +205,7 @@ def _row(kernel: Kernel) -> list[str]:
 
 
 def _summary(kernel: Kernel) -> str:
-    """A function in a line."""
+    """A function on one line."""
     memory = f"{kernel.shared} bytes of shared memory, {kernel.stack} of stack, {kernel.spills} spills"
     return f"{kernel.registers} registers, {memory}, {kernel.instructions} instructions"
 

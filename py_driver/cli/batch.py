@@ -1,4 +1,4 @@
-"""`driver batch`: builds many candidates of a kernel at once, and judges each."""
+"""`driver batch`: builds many candidates of a kernel together, and judges each."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def _add_archs(parser: Parser) -> None:
-    """Add the option that names GPU architectures."""
+    """Add the option for GPU architectures."""
     from py_driver.cli.build import archs_of
 
     parser.group("select").add_argument(
@@ -94,10 +94,10 @@ def seconds(text: str) -> float:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Build and judge; OK if each candidate has a verdict, whatever that is.
+    """Build and judge; OK if each candidate has a verdict, whatever it is.
 
     Raises:
-        DriverError: what is wrong with the file, or keeps all candidates from being built or judged.
+        DriverError: an error in the file, or one that affects all candidates.
     """
     from py_driver.cli.run import local_choices
     from py_driver.inspecting.disassembler import Disassembler
@@ -166,7 +166,7 @@ def _machine(args: argparse.Namespace) -> Machine:
 
 
 def _target(args: argparse.Namespace, machine: Machine, releases: Releases, output: Output) -> Target:
-    """For what candidates are built.
+    """The target that candidates are built for.
 
     Raises:
         DriverError: SET_UP if `--archs native` finds no GPU; see `python_of_torch`.

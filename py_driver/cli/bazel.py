@@ -1,4 +1,4 @@
-"""`driver bazel`: run Bazel itself in the current workspace, or say which one would run."""
+"""`driver bazel`: runs Bazel itself in the current workspace, or prints which Bazel would run."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
         output: where to print.
 
     Returns:
-        The exit code; with arguments the process becomes Bazel and this does not return.
+        The exit code; with arguments the process becomes Bazel and does not return.
 
     Raises:
-        DriverError: no workspace, or no Bazel.
+        DriverError: there is no workspace, or no Bazel.
     """
     here = Path.cwd()
     root = workspace_root(here)
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def workspace_root(start: Path) -> Path:
-    """The nearest directory, from `start` upwards, that holds a MODULE.bazel."""
+    """The nearest directory, from `start` upwards, with a MODULE.bazel."""
     for directory in (start, *start.parents):
         if (directory / _MODULE).is_file():
             return directory

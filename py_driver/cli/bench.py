@@ -1,4 +1,4 @@
-"""`driver bench`: builds the variant that this machine runs, checks it, and times it beside its reference."""
+"""`driver bench`: builds the variant for this machine, checks it, and times it beside its reference."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _tell(done: Benchmarks, against: str | None, output: Output) -> None:
-    """Say which workloads failed, which are not compared, and which are to be measured again."""
+    """Report workloads that failed, that are not compared, and that need another measurement."""
     from py_driver.authoring.device import throttled_by
 
     for workload in done.workloads:
@@ -135,25 +135,25 @@ def _tell(done: Benchmarks, against: str | None, output: Output) -> None:
 
 
 def _built_from(
-    args: argparse.Namespace, there: Path, machine: Machine, releases: Releases, output: Output
+    args: argparse.Namespace, directory: Path, machine: Machine, releases: Releases, output: Output
 ) -> DevBuild:
     """Build another revision of the project; its errors name the revision.
 
     Args:
         args: the command line.
-        there: where the revision is.
+        directory: the directory of the revision.
         machine: see `built`.
-        releases: likewise.
-        output: likewise.
+        releases: see `built`.
+        output: see `built`.
 
     Raises:
         DriverError: see `built`.
     """
     try:
-        return built(args, there, machine, releases, output)
+        return built(args, directory, machine, releases, output)
     except DriverError as failure:
         output.say(f"{args.against} of {args.directory} cannot be built:", "red")
-        old, new = f"{there}/", f"{args.against}:"
+        old, new = f"{directory}/", f"{args.against}:"
         spans = [
             diagnostic.span and diagnostic.span._replace(file=diagnostic.span.file.replace(old, new))
             for diagnostic in failure.diagnostics
@@ -167,10 +167,10 @@ def _built_from(
 
 
 def _check_output(path: Path) -> None:
-    """See whether a result can be written.
+    """Check that a result can be written.
 
     Raises:
-        DriverError: USAGE or FILE_MISSING if not.
+        DriverError: USAGE or FILE_MISSING if it cannot.
     """
     if path.suffix != ".json" or path.is_dir():
         raise error(Code.USAGE, f"--output {path} is not the name of a .json file")
@@ -180,7 +180,7 @@ def _check_output(path: Path) -> None:
 
 
 def _write(path: Path, done: Benchmarks, peaks: Mapping[str, float]) -> None:
-    """Write the result and its pictures."""
+    """Write the result and its charts."""
     from py_driver.authoring.picture import picture
     from py_driver.authoring.roofline import roofline
 
@@ -214,7 +214,7 @@ def _row(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> list[str]:
 
 
 def _peer_rows(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> Iterator[list[str]]:
-    """The other ways to compute a workload, and how much faster the kernel is than each."""
+    """The other ways to compute a workload, each with the kernel's speed relative to it."""
     for peer in workload.get("peers", ()):
         if "problem" not in peer:
             row = _row(
@@ -224,7 +224,7 @@ def _peer_rows(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> Itera
 
 
 def _speed(times: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """How much faster something is: `1.31x`, or `same` where the intervals meet."""
+    """The relative speed of two measurements: `1.31x`, or `same` if the intervals overlap."""
     from py_driver.publishing.timings import SAME, verdict
 
     ratio, word = verdict(times, other)
@@ -232,7 +232,7 @@ def _speed(times: Mapping[str, Any], other: Mapping[str, Any]) -> str:
 
 
 def _machine(done: Benchmarks) -> str:
-    """What it ran on, and how it was timed."""
+    """The machine of the benchmark, and the method of timing."""
     ways = {
         "cupti": "durations of kernels that the GPU reports, cold L2",
         "events": "times between events on the stream, cold L2",

@@ -1,4 +1,4 @@
-"""Options of commands that build projects with a setup.py: how modules are bound, and for which Pythons."""
+"""Options for projects with a setup.py: how modules are bound, and for which Pythons."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ PYBIND: Final = "pybind"
 """The choice of `--binding` for pybind11."""
 
 EVERY: Final = "every locked Python that the torch release has wheels for"
-"""What `all_pythons` chooses, in words."""
+"""The choice of `all_pythons`, for the help."""
 
 OWN: Final = (
     "the Python that runs the driver if it is locked and the torch release has wheels for it, else the first such one"
 )
-"""What `own_python` chooses, in words."""
+"""The choice of `own_python`, for the help."""
 
 
 def add_binding(parser: Parser) -> None:
-    """Add the option that says how the modules of a setup.py are bound."""
+    """Add the option for the binding of a setup.py's modules."""
     parser.group("compile").add_argument(
         "--binding",
         choices=(PYBIND, "library"),
@@ -44,11 +44,11 @@ def add_binding(parser: Parser) -> None:
 
 
 def add_bindings(parser: Parser, default: str) -> None:
-    """Add the options that say how the modules of a setup.py are bound, and for which Pythons.
+    """Add the options for the binding of a setup.py's modules, and for the Pythons.
 
     Args:
-        parser: of the command.
-        default: the Pythons if none is named, in words.
+        parser: the parser of the command.
+        default: the Pythons without `--python`, for the help.
     """
     add_binding(parser)
     parser.group("select").add_argument(
@@ -63,14 +63,14 @@ def add_bindings(parser: Parser, default: str) -> None:
 
 
 def check_no_bindings(args: argparse.Namespace) -> None:
-    """Fail for these options with a project that has a build.toml and a command that makes no wheels of it.
+    """Reject these options for a project with a build.toml and a command that makes no wheels of it.
 
     Raises:
         DriverError: USAGE.
     """
     if args.binding == PYBIND:
         message = (
-            "`--binding pybind`: the Hub takes one library for every Python (abi3), and pybind11 makes one for each"
+            "`--binding pybind`: the Hub needs one library for every Python (abi3), and pybind11 makes one for each"
         )
         advice = "make wheels: `driver wheel --binding pybind`; or register ops, see docs/build-toml.md"
         raise error(Code.USAGE, message, help=advice)
@@ -78,10 +78,10 @@ def check_no_bindings(args: argparse.Namespace) -> None:
 
 
 def pythons_of_build_toml(args: argparse.Namespace) -> bool:
-    """Whether a command line wants a project with a build.toml bound by pybind11, once for each Python.
+    """Whether a project with a build.toml is to be bound by pybind11, once for each Python.
 
     Raises:
-        DriverError: USAGE for options that mean nothing with a build.toml.
+        DriverError: USAGE for options that have no meaning with a build.toml.
     """
     if args.binding == PYBIND:
         return True
@@ -96,12 +96,12 @@ def pythons_of_build_toml(args: argparse.Namespace) -> bool:
 def bindings_of(
     args: argparse.Namespace, matrix: Matrix, default: Callable[[Matrix, str], tuple[Python, ...]]
 ) -> Bindings:
-    """How modules are bound by a command line.
+    """The binding of modules according to a command line.
 
     Args:
         args: the command line.
         matrix: the releases to build for.
-        default: the Pythons for a torch release if none is named.
+        default: the Pythons for a torch release without `--python`.
     """
     return named_bindings(args.binding, getattr(args, "python", []), matrix, default)
 
@@ -109,13 +109,13 @@ def bindings_of(
 def named_bindings(
     way: str, words: Sequence[str], matrix: Matrix, default: Callable[[Matrix, str], tuple[Python, ...]]
 ) -> Bindings:
-    """How modules are bound.
+    """The binding of modules.
 
     Args:
-        way: as `Bindings.way`.
-        words: Pythons as `--python` names them.
+        way: see `Bindings.way`.
+        words: Pythons as in `--python`.
         matrix: the releases to build for.
-        default: the Pythons for a torch release if none is named.
+        default: the Pythons for a torch release if `words` is empty.
     """
     from py_driver.extensions.binding import Bindings
 
@@ -132,7 +132,7 @@ def all_pythons(matrix: Matrix, torch: str) -> tuple[Python, ...]:
     """The locked Pythons that a torch release has wheels for.
 
     Raises:
-        DriverError: UNSUPPORTED if there are none.
+        DriverError: UNSUPPORTED if it has none.
     """
     from py_driver.matrix.pythons import all_locked
 
@@ -140,7 +140,7 @@ def all_pythons(matrix: Matrix, torch: str) -> tuple[Python, ...]:
 
 
 def own_python(matrix: Matrix, torch: str) -> tuple[Python, ...]:
-    """The Python that runs the driver if it can be built for with nothing else, else the first that can.
+    """The Python that runs the driver if it is locked for the torch release, else the first locked one.
 
     Raises:
         DriverError: UNSUPPORTED if there is none.
@@ -154,11 +154,12 @@ def named_pythons(words: Sequence[str], matrix: Matrix) -> tuple[Python, ...]:
     """The Pythons of a command line.
 
     Args:
-        words: as `--python` has them.
-        matrix: with the lock's versions.
+        words: Pythons as in `--python`.
+        matrix: the releases, with the locked versions.
 
     Raises:
-        DriverError: UNSUPPORTED for a version that is neither locked nor installed; USAGE for two with one ABI; what
+        DriverError: UNSUPPORTED for a version that is neither locked nor installed; USAGE for two Pythons with the same
+            ABI; what
             `installed_python` raises.
     """
     pythons = tuple(dict.fromkeys(_python(word, matrix) for word in words))
@@ -169,7 +170,7 @@ def named_pythons(words: Sequence[str], matrix: Matrix) -> tuple[Python, ...]:
 
 
 def _python(word: str, matrix: Matrix) -> Python:
-    """The Python that a word of the command line means."""
+    """The Python for a word of the command line."""
     from py_driver.matrix.installed_python import find_interpreter, installed_python
     from py_driver.matrix.pythons import VERSION, locked
 
@@ -184,7 +185,7 @@ def _python(word: str, matrix: Matrix) -> Python:
 
 
 def _check_cpu(configuration: Configuration, matrix: Matrix, python: Python) -> None:
-    """See that an installed Python is for the CPU of a variant: only those of the lock are for all.
+    """Check that an installed Python is for the CPU of a variant: only locked Pythons are for all CPUs.
 
     Raises:
         DriverError: UNSUPPORTED if it is not.
@@ -192,6 +193,6 @@ def _check_cpu(configuration: Configuration, matrix: Matrix, python: Python) -> 
     from py_driver.system.machine import machine_cpu
 
     if configuration.cpu not in (None, machine_cpu()):
-        here = f"the headers of Python {python.version} are those of this machine"
+        here = f"the headers of Python {python.version} are for this machine's CPU"
         message = f"{here}, and the variant is for {configuration.cpu}"
         raise error(Code.UNSUPPORTED, message, help=f"choose from the lock: {', '.join(matrix.cpython)}")

@@ -60,19 +60,19 @@ def positive(text: str) -> int:
 
 
 def archs_of(text: str) -> tuple[str, ...]:
-    """GPU architectures from the command line, each once, or NATIVE alone: a list with commas, blanks or semicolons."""
+    """GPU architectures of a command line, without duplicates, or only NATIVE; separated by `,`, `;` or blanks."""
     archs = tuple(dict.fromkeys(re.split(r"[,;\s]+", text.strip())))
     if wrong := [arch for arch in archs if arch != NATIVE and not re.fullmatch(ARCH, arch)]:
         meant = meant_arch(wrong[0])
         hint = f"; did you mean `{meant}`?" if meant else ""
         raise argparse.ArgumentTypeError(f"`{wrong[0]}` is not a GPU architecture like 9.0 or gfx942{hint}")
     if NATIVE in archs and len(archs) > 1:
-        raise argparse.ArgumentTypeError(f"`{NATIVE}` stands alone")
+        raise argparse.ArgumentTypeError(f"`{NATIVE}` cannot be combined with others")
     return archs
 
 
 def named_archs(args: argparse.Namespace) -> tuple[str, ...]:
-    """The GPU architectures of a command line, those of this machine's GPUs for NATIVE; none if it names none.
+    """The GPU architectures of a command line; those of this machine's GPUs for NATIVE; empty if it names none.
 
     Raises:
         DriverError: see `native_archs`.
@@ -86,16 +86,16 @@ def add_choice(parser: Parser, default: str = "all default variants", *, several
     """Add the arguments that select projects and variants, and the options of their build.
 
     Args:
-        parser: of the command.
-        default: the variants if none are named, in words.
-        several: whether the command takes several projects.
+        parser: the parser of the command.
+        default: the variants without `--variant`, for the help.
+        several: whether the command accepts several projects.
     """
     add_variants(parser, default, several=several)
     add_how(parser)
 
 
 def add_how(parser: Parser) -> None:
-    """Add the options that say how to compile, how many actions run at once, and what is reported of them."""
+    """Add the options for compiling, for concurrent actions, and for the report on actions."""
     compilation, schedule, report = parser.group("compile"), parser.group("schedule"), parser.group("report")
     compilation.add_argument(
         "--cuda-compile",
@@ -131,7 +131,7 @@ def add_how(parser: Parser) -> None:
         "--ram",
         metavar="GB",
         type=positive,
-        help="limit concurrent actions to this much memory (default: that of the machine or container)",
+        help="limit concurrent actions to this much memory (default: the memory of the machine or container)",
     )
     schedule.add_argument(
         "--keep-going",
@@ -153,9 +153,9 @@ def add_arguments(parser: Parser, default: str = "all default variants", *, seve
     """Add the arguments of commands that build into build/.
 
     Args:
-        parser: of the command.
-        default: the variants if none are named, in words.
-        several: whether it takes several projects.
+        parser: the parser of the command.
+        default: the variants without `--variant`, for the help.
+        several: whether it accepts several projects.
     """
     add_choice(parser, default, several=several)
     parser.group("select").add_argument(
@@ -179,7 +179,7 @@ def add_arguments(parser: Parser, default: str = "all default variants", *, seve
 
 
 def choices_of(args: argparse.Namespace) -> Choices:
-    """How to build, from the command line; nothing remote."""
+    """The build choices of a command line, without a remote server."""
     return Choices(
         jobs=args.jobs,
         ram=args.ram,
@@ -194,11 +194,11 @@ def choices_of(args: argparse.Namespace) -> Choices:
 
 
 def options_of(args: argparse.Namespace, *, several: bool = False) -> Options:
-    """The options of a build from the command line and the user's configuration.
+    """The build options of a command line and of the user's configuration.
 
     Args:
         args: the command line.
-        several: whether it is about several projects.
+        several: whether it names several projects.
 
     Raises:
         DriverError: see `remote_of` and `native_archs`.
@@ -239,7 +239,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def add_report(parser: Parser) -> None:
-    """Add the option that writes the report of a build."""
+    """Add the option for the report of a build."""
     parser.group("report").add_argument(
         "--report",
         metavar="FILE.html",
@@ -250,10 +250,11 @@ def add_report(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Build; the exit code.
+    """Build; returns the exit code.
 
     Raises:
-        DriverError: see `py_driver.building.build` and `check_loads`; with several projects only what is wrong for all.
+        DriverError: see `py_driver.building.build` and `check_loads`; with several projects only errors that concern
+            all.
     """
     from py_driver.building.build import build
     from py_driver.building.load_check import check_loads
@@ -287,13 +288,13 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _plan(projects: Sequence[Path], args: argparse.Namespace, output: Output, *, alone: bool) -> int:
-    """Print what a build would do; the exit code.
+    """Print the plan of a build; returns the exit code.
 
     Args:
-        projects: which.
+        projects: the projects.
         args: the command line.
-        output: where.
-        alone: whether it is about one project, whose errors are raised.
+        output: where to print.
+        alone: whether there is one project, whose errors are raised.
     """
     from py_driver.building.build import prepare
     from py_driver.building.dry_run import dry_run
@@ -310,10 +311,10 @@ def _plan(projects: Sequence[Path], args: argparse.Namespace, output: Output, *,
 
 
 def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: Output) -> list[Outcome[Build]]:
-    """Build several projects: first all are planned, then those that can be are built.
+    """Build several projects: plan all of them, then build those without errors.
 
     Raises:
-        DriverError: what is wrong for all of them.
+        DriverError: an error that concerns all of them.
     """
     from py_driver.building.build import build_all, prepare
     from py_driver.building.load_check import check_loads, torches_here
@@ -343,10 +344,10 @@ def build_projects(projects: Sequence[Path], args: argparse.Namespace, output: O
 
 
 def _built(result: Result) -> Build:
-    """What was built of a project.
+    """The build of a project.
 
     Raises:
-        DriverError: why it was not.
+        DriverError: the error of its build.
     """
     if isinstance(result, DriverError):
         raise result
@@ -354,12 +355,12 @@ def _built(result: Result) -> Build:
 
 
 def show_several(outcomes: Sequence[Outcome[Build]], output: Output, done: str = "built") -> None:
-    """Print one table of the builds of several projects.
+    """Print one table for the builds of several projects.
 
     Args:
-        outcomes: of all.
-        output: where.
-        done: what those are that did not fail.
+        outcomes: the outcomes of all projects.
+        output: where to print.
+        done: a participle for the projects without errors.
     """
     rows = [
         [printable(str(outcome.directory)), *row]
@@ -378,7 +379,7 @@ def show_several(outcomes: Sequence[Outcome[Build]], output: Output, done: str =
 
 
 def _rows(variants: Iterable[Built]) -> list[list[str]]:
-    """The rows of a table of variants: for each its size, GPU architectures, and what its compile actions did."""
+    """The rows of a table of variants: size, GPU architectures, and counts of compile actions."""
     return [[variant.variant.name, *figures([variant], variant.variant.shown_archs)] for variant in variants]
 
 

@@ -1,4 +1,4 @@
-"""Tables and JSON of builds: what they are expected to do, and what they did."""
+"""Tables and JSON of builds: their estimates and results."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ NUMBERS = (1, 3, 4, 5, 6)
 
 
 def figures(variants: Sequence[Built], archs: str, size: int | None = None) -> list[str]:
-    """The columns after the first for some variants together.
+    """The columns after the first for several variants together.
 
     Args:
-        variants: that were built.
-        archs: their GPU architectures, for people.
-        size: in bytes; the sum of theirs if None.
+        variants: the built variants.
+        archs: the text of the column of GPU architectures.
+        size: the size in bytes; the sum of the variants' sizes if None.
     """
-    counts = (sum(getattr(variant.actions, what) for variant in variants) for what in ("run", "shared", "cached"))
+    counts = (sum(getattr(variant.actions, kind) for variant in variants) for kind in ("run", "shared", "cached"))
     seconds = sum(variant.actions.seconds for variant in variants)
     total = sum(variant.size for variant in variants) if size is None else size
     return [f"{total / 1000:.1f} kB", archs, *map(str, counts), f"{seconds:.1f}"]
 
 
 def actions_as_json(variants: Sequence[Built]) -> dict[str, Any]:
-    """The actions of some variants together as values for JSON: their counts, and their seconds."""
+    """The actions of several variants together as values for JSON: their counts and seconds."""
     counts = ("run", "shared", "cached")
     return {
-        "actions": {what: sum(getattr(variant.actions, what) for variant in variants) for what in counts},
+        "actions": {kind: sum(getattr(variant.actions, kind) for variant in variants) for kind in counts},
         "seconds": round(sum(variant.actions.seconds for variant in variants), 3),
     }
 
 
 def estimate_as_json(ahead: Estimate) -> dict[str, Any]:
-    """What is expected of a build as a value for JSON."""
+    """An estimate of a build as a value for JSON."""
     return {
         "run": ahead.run,
         "shared": ahead.shared,
@@ -58,7 +58,7 @@ def estimate_as_json(ahead: Estimate) -> dict[str, Any]:
     }
 
 
-def show_plan(  # noqa: PLR0913  (what is planned, and how it is shown)
+def show_plan(  # noqa: PLR0913  (the plan, and how it is shown)
     expected: Estimate,
     planned: Sequence[Planned],
     failed: Sequence[Outcome[Prepared]],
@@ -67,15 +67,15 @@ def show_plan(  # noqa: PLR0913  (what is planned, and how it is shown)
     *,
     alone: bool,
 ) -> None:
-    """Print what a build would do.
+    """Print the plan of a build.
 
     Args:
-        expected: of all projects together.
-        planned: of each project.
+        expected: the estimate for all projects together.
+        planned: the estimate for each project.
         failed: the projects that cannot be planned.
         args: the command line.
-        output: where.
-        alone: whether it is about one project.
+        output: where to print.
+        alone: whether there is only one project.
     """
     rows = [(plan.directory, variant, part) for plan in planned for variant, part in plan.variants]
     if args.json:

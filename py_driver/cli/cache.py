@@ -1,4 +1,4 @@
-"""`driver cache`: what lies in the driver's cache, what of it may go, and a remote cache for this user's builds."""
+"""`driver cache`: shows and removes the contents of the driver's cache, and serves a remote cache for this user."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ACTIONS = {
 
 
 def port(text: str) -> int:
-    """A number of a port from the command line."""
+    """A port number from the command line."""
     if not (text.isascii() and text.isdigit() and 0 < int(text[:6]) < 1 << 16):
         raise argparse.ArgumentTypeError(f"`{text}` is not a number from 1 to 65535")
     return int(text)
@@ -41,8 +41,8 @@ def add(subparsers: Subparsers) -> None:
     parser = add_command(subparsers, "cache", "info", "prune --dry-run")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     parsers = {
-        name: actions.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
-        for name, what in _ACTIONS.items()
+        name: actions.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        for name, summary in _ACTIONS.items()
     }
     for name in ("info", "prune", "clean"):
         parsers[name].add_argument("--json", action="store_true", help="print the result as JSON")
@@ -81,7 +81,7 @@ def _add_serve(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Show, remove or serve; the exit code.
+    """Show, remove or serve; returns the exit code.
 
     Raises:
         DriverError: see `py_driver.cache.contents.free` and `py_driver.cache.server.serve`.
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     root = cache_root()
     parts = contents(root, releases_of(args).lock)
     chosen = {"info": [], "prune": [_spare], "clean": [_spare, _made]}[args.action]
-    paths = [path for part in parts for of in chosen for path in of(part)]
+    paths = [path for part in parts for choice in chosen for path in choice(part)]
     described = [_described(part) for part in parts] if args.json else []
     freed = 0
     if paths and not getattr(args, "dry_run", False):
@@ -138,11 +138,11 @@ def _described(part: Part) -> dict[str, object]:
 def _show(root: Path, parts: Sequence[Part], output: Output) -> None:
     from py_driver.cache.contents import size_of
 
-    spare, made = ([size_of(of(part)) for part in parts] for of in (_spare, _made))
-    totals = [sum(part.size for part in parts), sum(spare), sum(spare) + sum(made)]
+    spare, restorable = ([size_of(choice(part)) for part in parts] for choice in (_spare, _made))
+    totals = [sum(part.size for part in parts), sum(spare), sum(spare) + sum(restorable)]
     rows = [
         [part.name, *map(_megabytes, (part.size, less, less + more)), part.what]
-        for part, less, more in zip(parts, spare, made, strict=True)
+        for part, less, more in zip(parts, spare, restorable, strict=True)
     ]
     output.table(
         ["part", "size", "prune frees", "clean frees", "what it is"],

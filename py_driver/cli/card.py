@@ -42,7 +42,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Print the card or write the page; the exit code.
+    """Print the card or write the page; returns the exit code.
 
     Raises:
         DriverError: see `describe` and `write_page`.

@@ -1,4 +1,4 @@
-"""`driver check`: says everything that is wrong with build.toml and with the files that it lists."""
+"""`driver check`: reports all mistakes in build.toml and in the files that it lists."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def _pythons(args: argparse.Namespace, releases: Releases) -> Pythons | None:
-    """The Pythons of a configuration, if projects with a build.toml are to be bound by pybind11.
+    """The Pythons of a configuration; None unless projects with a build.toml are to be bound by pybind11.
 
     Raises:
         DriverError: USAGE.
@@ -58,13 +58,13 @@ def _pythons(args: argparse.Namespace, releases: Releases) -> Pythons | None:
 
 
 class Checked(NamedTuple):
-    """A project that is valid.
+    """A valid project.
 
     Attributes:
         manifest: its build.toml.
-        variants: what is built of it; none if it has nothing to build here, e.g. as one for another backend.
-        notes: what is worth knowing and no error.
-        headers: what smaller headers save; None if nobody asked.
+        variants: its variants; empty if nothing of it can be built here, e.g. for another backend.
+        notes: facts that are worth knowing and not errors.
+        headers: the savings by smaller headers; None if not requested.
     """
 
     manifest: Manifest
@@ -74,14 +74,14 @@ class Checked(NamedTuple):
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Check; the exit code.
+    """Check; returns the exit code.
 
-    A project that is right and has no variant to build here, e.g. one for another backend, passes with a note.
+    A valid project without a variant to build here, e.g. for another backend, passes with a note.
 
     Raises:
-        DriverError: all that `project.load` raises; ARCH_DROPPED; with `--strict` the codes of the notes; with
-            `--headers` all that a build raises; USAGE for `--fix` without that.
-            With several projects only what is wrong for all.
+        DriverError: what `project.load` raises; ARCH_DROPPED; with `--strict` the codes of the notes; with `--headers`
+            what a build raises; USAGE for `--fix` without `--headers`. With several projects only errors that concern
+            all.
     """
     if args.fix and not args.headers:
         raise error(Code.USAGE, "`--fix` needs `--headers`", help="write `driver check --headers --fix`")
@@ -122,11 +122,11 @@ def check(
     """Check a project.
 
     Args:
-        directory: of the project.
-        releases: to build for.
+        directory: the directory of the project.
+        releases: the releases to build for.
         strict: whether likely mistakes are errors.
-        strict_archs: as in `make_plan`.
-        pythons: as in `plan_directory`.
+        strict_archs: see `make_plan`.
+        pythons: see `plan_directory`.
 
     Raises:
         DriverError: see `run`.
@@ -163,7 +163,7 @@ def check(
 
 
 def _stale(directory: Path, manifest: Manifest, releases: Releases) -> list[Note]:
-    """A note for each file of `driver tune` that is of other sources."""
+    """A note for each file of `driver tune` that was measured with other sources."""
     from py_driver.errors import Note
 
     if not any((directory / "tuning").glob("*.toml")):
@@ -177,7 +177,7 @@ def _stale(directory: Path, manifest: Manifest, releases: Releases) -> list[Note
 
 
 def _smaller(directory: Path, releases: Releases, output: Output, *, fix: bool) -> Tried:
-    """What smaller headers save, and with `fix` the sources have them."""
+    """Try smaller headers, and with `fix` write them into the sources."""
     from py_driver.authoring.header_trial import apply, try_smaller_headers
 
     tried = try_smaller_headers(directory, releases, output)
@@ -212,7 +212,7 @@ def _show(checked: Checked, output: Output) -> None:
 
 
 def _show_headers(directory: Path, tried: Tried, output: Output, *, fixed: bool) -> None:
-    """Print which smaller headers do, and what they save."""
+    """Print the smaller headers that suffice, and their savings."""
     for name, macro in tried.left.items():
         reason = f"an `#if` depends on `{macro}`, which a header may define"
         output.say(printable(f"note: {directory / name} stays: {reason}"))
@@ -230,7 +230,7 @@ def _show_headers(directory: Path, tried: Tried, output: Output, *, fixed: bool)
     for gain in tried.gains:
         both = zip(gain.before, gain.after, ("for each architecture", "for the rest"), strict=True)
         alone = not gain.before.arch
-        parts = [f"{old:.1f} s -> {new:.1f} s{'' if alone else f' {what}'}" for old, new, what in both if old]
+        parts = [f"{old:.1f} s -> {new:.1f} s{'' if alone else f' {scope}'}" for old, new, scope in both if old]
         output.say(printable(f"    {gain.source}: {', '.join(parts)}"))
     advice = "The sources include these now; run their tests" if fixed else "`--fix` writes these into the sources"
     output.say(f"{advice}. Compiled for {', '.join(tried.variants)}, each header with all its includes.")

@@ -1,4 +1,4 @@
-"""`driver clean`: removes what builds of a project have written into it."""
+"""`driver clean`: removes the files that builds of a project have written into it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     more = "Caches stay: `driver cache clean` removes those that all projects share."
     parser = add_command(subparsers, "clean", "relu", "relu --dry-run", more=more)
-    # Other commands look for projects below a directory; one that removes takes only what is named.
+    # Other commands look for projects below a directory; this one removes only from named directories.
     parser.add_argument(
         "directories",
         metavar="DIR",
@@ -34,10 +34,10 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Remove the variants of projects; the exit code.
+    """Remove the variants of projects; returns the exit code.
 
     Raises:
-        DriverError: NO_MANIFEST for a directory that is no project; PERMISSION if something cannot be removed.
+        DriverError: NO_MANIFEST for a directory that is not a project; PERMISSION if something cannot be removed.
     """
     from py_driver.building.clean import outputs_of, remove_all
     from py_driver.plan.project import read_manifest
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     for path in paths:
         output.data(printable(str(path)))
     for path in foreign:
-        output.say(f"note: {printable(str(path))} is kept: no build of the driver has written it")
-    what = "1 directory" if len(paths) == 1 else f"{len(paths)} directories"
-    output.say(f"{what} {'would be ' if args.dry_run else ''}removed" if paths else "nothing to remove")
+        output.say(f"note: {printable(str(path))} is kept: no build of the driver wrote it")
+    count = "1 directory" if len(paths) == 1 else f"{len(paths)} directories"
+    output.say(f"{count} {'would be ' if args.dry_run else ''}removed" if paths else "nothing to remove")
     return ExitCode.OK

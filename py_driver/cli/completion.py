@@ -1,4 +1,4 @@
-"""`driver completion`: prints a script for a shell, which asks the driver itself for the words that fit."""
+"""`driver completion`: prints a completion script for a shell, which calls the driver for the words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Print the script of a shell; the exit code."""
+    """Print the script of a shell; returns the exit code."""
     from argcomplete.shell_integration import shellcode
 
     output.data(shellcode(_PROGRAMS, use_defaults=False, shell=args.shell).rstrip("\n"))
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def complete() -> None:
-    """Answer the shell, as argcomplete's protocol in the environment asks, and end the process."""
+    """Answer the shell by argcomplete's protocol in the environment, and end the process."""
     import argcomplete
 
     words = os.environ["COMP_LINE"].split()
@@ -71,14 +71,14 @@ def complete() -> None:
 
 
 def _add_completers(command: str, parser: argparse.ArgumentParser) -> None:
-    """Let each argument of a command know the completer of its values; argcomplete itself knows `choices`."""
+    """Set the completer of each argument of a command; argcomplete itself handles `choices`."""
     for action in parser._actions:  # noqa: SLF001  (argparse has no public way)
         if action.nargs != 0 and (completer := _completer(command, action)):
-            action.completer = completer  # type: ignore[attr-defined] # argcomplete looks there
+            action.completer = completer  # type: ignore[attr-defined] # argcomplete reads it
 
 
 def _completer(command: str, action: argparse.Action) -> Completer | None:
-    """What completes the values of an argument; None if they are unknown."""
+    """The completer of an argument's values; None if the values are unknown."""
     from argcomplete.completers import DirectoriesCompleter, FilesCompleter
 
     if (command, action.dest) == ("explain", "code"):

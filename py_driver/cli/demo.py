@@ -1,4 +1,4 @@
-"""`driver demo`: builds a project and runs its example on what was built."""
+"""`driver demo`: builds a project and runs its example with the built variants."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Build, load, run, and print what came of it; the exit code.
+    """Build, load, run the example, and print its output; returns the exit code.
 
     Raises:
-        DriverError: see `building.build`; LOAD_FAILED if the example fails, or what it lists cannot be read;
-            with several projects only what is wrong for all of them.
+        DriverError: see `building.build`; LOAD_FAILED if the example fails, or its requirements cannot be read;
+            with several projects only errors that concern all.
     """
     from py_driver.building.build import build_prepared, prepare
     from py_driver.building.installed_torch import python_for
@@ -75,7 +75,7 @@ def _check_cpu(variants: Sequence[Variant]) -> None:
 
 
 def _python_for(done: Build, releases: Releases, output: Output) -> str:
-    """An interpreter for what was built; see `_check_cpu` and `python_for`."""
+    """An interpreter for a build; see `_check_cpu` and `python_for`."""
     from py_driver.building.installed_torch import python_for
 
     _check_cpu([built.variant for built in done.variants])
@@ -84,7 +84,7 @@ def _python_for(done: Build, releases: Releases, output: Output) -> str:
 
 
 def _requirements(directory: Path) -> tuple[str, ...]:
-    """What the example of a project needs besides; empty if there is no example."""
+    """The further requirements of a project's example; empty if there is no example."""
     from py_driver.authoring.example import EXAMPLE
     from py_driver.authoring.script_requirements import requirements_of_command
 
@@ -92,13 +92,13 @@ def _requirements(directory: Path) -> tuple[str, ...]:
 
 
 def _run_example(done: Build, python: str, output: Output, title: str = "") -> Build:
-    """Run the example of a project with what was built, and print what it says; the build.
+    """Run the example of a project with its build, and print the output; returns the build.
 
     Args:
         done: the build.
-        python: the interpreter that loads it.
-        output: where it is printed.
-        title: what stands above that.
+        python: the interpreter that loads the build.
+        output: where to print.
+        title: a line above the output; empty for none.
 
     Raises:
         DriverError: see `run_example`.

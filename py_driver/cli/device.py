@@ -1,4 +1,4 @@
-"""`driver device`: what this machine has for kernels."""
+"""`driver device`: shows the GPU and the tools of this machine."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Show what is there; the exit code.
+    """Show the machine; returns the exit code.
 
     Raises:
-        DriverError: SET_UP if `--measure` finds no torch that has a GPU; what is wrong with the project.
+        DriverError: SET_UP if `--measure` finds no torch with a GPU; an error in the project.
     """
     from py_driver.authoring.ceilings import gpu_facts
     from py_driver.authoring.device import counters, gpus, may_count, tools
@@ -85,7 +85,7 @@ def _variant(directory: Path) -> str:
 
 
 def _ceilings(output: Output) -> dict[str, float]:
-    """What the GPU does at best, measured now.
+    """The maximum throughput of the GPU, measured now.
 
     Raises:
         DriverError: SET_UP without a torch for GPUs; LOAD_FAILED.
@@ -100,7 +100,7 @@ def _ceilings(output: Output) -> dict[str, float]:
 
 
 def _show(found: dict[str, Any], output: Output) -> None:
-    """Print what was found, for people."""
+    """Print the facts for people."""
     rows: list[tuple[str, str]] = []
     for gpu in found["gpus"]:
         rows += [

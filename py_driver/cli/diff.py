@@ -1,4 +1,4 @@
-"""`driver diff`: what differs between two releases of a kernel or package, and what breaks callers."""
+"""`driver diff`: the differences between two releases of a kernel or package, and which of them break callers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 60
 ROWS: Final = 40
-"""The most rows of changes that are shown unless somebody asks for more."""
+"""The default number of rows of changes."""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -40,7 +40,7 @@ def add(subparsers: Subparsers) -> None:
         metavar="PATH",
         nargs="+",
         type=Path,
-        help="A, the earlier release, and B, the later one; B alone with --since or --published",
+        help="A, the earlier release, and B, the later one; only B with --since or --published",
     )
     compare = parser.group("compare")
     earlier = compare.add_mutually_exclusive_group()
@@ -50,7 +50,7 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--breaking",
         action="store_true",
-        help="show what breaks callers only; exit code 1 if something does and B is no new major version",
+        help="show only changes that break callers; exit code 1 if there are any and B is not a new major version",
     )
     report = parser.group("report")
     report.add_argument(
@@ -60,7 +60,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Show the changes; the exit code.
+    """Show the changes; returns the exit code.
 
     Raises:
         DriverError: USAGE; see `of_commit`, `of_hub` and `release_facts`.
@@ -75,16 +75,16 @@ def run(args: argparse.Namespace, output: Output) -> int:
     return show(old, new, output, breaking=args.breaking, count=args.rows, as_json=args.json)
 
 
-def show(  # noqa: PLR0913  (what, where, and how it is shown)
+def show(  # noqa: PLR0913  (the releases, the output, and the form)
     old: ReleaseFacts, new: ReleaseFacts, output: Output, *, breaking: bool, count: int = ROWS, as_json: bool = False
 ) -> int:
-    """Show what differs between two releases; the exit code.
+    """Show the differences between two releases; returns the exit code.
 
     Args:
-        old: the release that callers have.
-        new: the release that they are to have.
+        old: the earlier release.
+        new: the later release.
         output: where to print.
-        breaking: whether only what breaks callers is shown, and is an exit code of its own.
+        breaking: whether to show only changes that break callers, and to return another exit code for them.
         count: the most rows to show.
         as_json: whether to print JSON.
     """
@@ -130,7 +130,7 @@ def show(  # noqa: PLR0913  (what, where, and how it is shown)
 
 
 def _earlier(args: argparse.Namespace, output: Output, stack: ExitStack) -> Path:
-    """Where A is, as long as a stack lasts.
+    """The path of A, valid until the stack is closed.
 
     Raises:
         DriverError: USAGE if there are too many paths, or too few; see `of_commit` and `of_hub`.
@@ -147,6 +147,6 @@ def _earlier(args: argparse.Namespace, output: Output, stack: ExitStack) -> Path
     if args.since is not None:
         return stack.enter_context(of_commit(args.paths[0], args.since, releases_of(args), output))
     if args.published:
-        there = of_hub(args.paths[0], releases_of(args), output, repo_id=args.repo_id, branch=args.branch)
-        return stack.enter_context(there) / BUILD
+        published = of_hub(args.paths[0], releases_of(args), output, repo_id=args.repo_id, branch=args.branch)
+        return stack.enter_context(published) / BUILD
     return Path(args.paths[0])

@@ -1,4 +1,4 @@
-"""`driver doctor`: checks this machine, line by line, and says what to do."""
+"""`driver doctor`: checks this machine, line by line, with advice."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Check the machine; the exit code.
+    """Check the machine; returns the exit code.
 
     Raises:
-        DriverError: what is wrong with the user's matrix.
+        DriverError: an error in the user's matrix.
     """
     from pathlib import Path
 

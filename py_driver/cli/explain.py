@@ -1,4 +1,4 @@
-"""`driver explain`: says what an error means, from `resources/codes.toml`."""
+"""`driver explain`: explains an error, from `resources/codes.toml`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Print what an error means, or the list of all; the exit code.
+    """Print the explanation of an error, or the list of all errors; returns the exit code.
 
     Raises:
         DriverError: USAGE if there is no such error.
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def read_texts() -> dict[Code, dict[str, str]]:
-    """The `title` and the `text` of every error; the text is Markdown, without a line break at its ends."""
+    """The `title` and the `text` of every error; the text is Markdown, without line breaks at its ends."""
     import tomli
 
     tables = tomli.loads(resource("codes.toml"))
@@ -61,15 +61,15 @@ def read_texts() -> dict[Code, dict[str, str]]:
 
 
 def spell(code: Code) -> str:
-    """The name of an error as messages and JSON have it: `unknown-key`."""
+    """The name of an error in messages and JSON: `unknown-key`."""
     return code.name.lower().replace("_", "-")
 
 
 def find(text: str) -> Code:
-    """The error of a number or a name, in any case.
+    """Find an error by number or name, in any case.
 
     Raises:
-        DriverError: USAGE if there is none.
+        DriverError: USAGE if no error has that number or name.
     """
     wanted = text.lower().replace("_", "-")
     known = {word: code for code in Code for word in (code.number.lower(), spell(code))}
@@ -90,7 +90,7 @@ def _exit_of(code: Code) -> str:
 
 
 def _indented(block: re.Match[str]) -> str:
-    """A block of code as a terminal shows it: without its fence."""
+    """A block of code for a terminal: indented instead of fenced."""
     return "\n".join(f"    {line}".rstrip() for line in block[1].splitlines())
 
 

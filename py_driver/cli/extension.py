@@ -1,4 +1,4 @@
-"""Projects with a setup.py, as `driver build`, `driver check`, `driver test` and `driver wheel` have them."""
+"""Projects with a setup.py, for `driver build`, `driver check`, `driver test` and `driver wheel`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def check(directory: Path, args: argparse.Namespace, output: Output) -> int:
-    """Record a project for its default variants, and show what it builds; the exit code.
+    """Record a project for its default variants, and show its modules; returns the exit code.
 
     Raises:
         DriverError: what `plan_extension` raises.
@@ -66,7 +66,7 @@ def check(directory: Path, args: argparse.Namespace, output: Output) -> int:
     for line in dict.fromkeys(line for record in records for line in record.asked):
         output.say(printable(f"note: setup.py asked for {line}"))
     for name in _brought(extension):
-        output.say(printable(f"note: the wheel has {name}, which the project brings compiled"))
+        output.say(printable(f"note: the wheel has {name}, which the project ships compiled"))
     modules = {module.name for record in records for module in record.modules}
     found = f"{counted(len(modules), 'extension module')}, {counted(len(records), 'variant')}"
     advice = "" if modules else "; its wheel fits every torch"
@@ -75,7 +75,7 @@ def check(directory: Path, args: argparse.Namespace, output: Output) -> int:
 
 
 def _brought(extension: Extension) -> list[str]:
-    """The libraries in the wheels of a project that nothing here compiles, sorted."""
+    """The libraries in the wheels of a project that are not compiled here, sorted."""
     found: set[str] = set()
     for configured in extension.configured:
         recording = configured.recording
@@ -86,11 +86,11 @@ def _brought(extension: Extension) -> list[str]:
 
 
 _WAYS = {LIBRARY: "torch::Library", PYBIND: "pybind11", "": "itself"}
-"""How a module is bound, for people."""
+"""The binding of a module, for people."""
 
 
 def _versions(variants: Iterable[Variant], module: Variant) -> list[str]:
-    """The Pythons that a module is built for in a configuration; none for every Python."""
+    """The Pythons that a module is built for in a configuration; empty if one build fits every Python."""
     return [
         variant.python.version
         for variant in variants
@@ -99,12 +99,12 @@ def _versions(variants: Iterable[Variant], module: Variant) -> list[str]:
 
 
 def _sources(extension: Extension, groups: tuple[str, ...]) -> int:
-    """The number of sources of some targets."""
+    """The number of sources of targets."""
     return sum(len(group.sources) for plan in extension.plans for group in plan.groups if group.name in groups)
 
 
 def _version(variant: Variant) -> str | None:
-    """The Python that a variant is for."""
+    """The Python of a variant."""
     return variant.python.version if variant.python else None
 
 
@@ -127,10 +127,10 @@ def _checked_json(extension: Extension) -> dict[str, Any]:
 
 
 def build(directory: Path, args: argparse.Namespace, output: Output, options: Options) -> int:
-    """Build variants of a project into `build/`, each as it is installed; the exit code.
+    """Build variants of a project into `build/`, each as installed; returns the exit code.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         args: the command line.
         output: where progress is shown.
         options: how.
@@ -149,7 +149,7 @@ def build(directory: Path, args: argparse.Namespace, output: Output, options: Op
         for part in built:
             wheel = pack(part, releases, None, Path(scratch))
             laid.append(lay_out(wheel, directory / BUILD, part.name))
-    _check_loads(built, args, output, f"what was built stays in {directory / BUILD}; do not publish it")
+    _check_loads(built, args, output, f"the build stays in {directory / BUILD}; do not publish it")
     if args.json:
         variants = [_as_json(part, path, size) for part, (path, size) in zip(built, laid, strict=True)]
         output.json({"directory": str(directory), "variants": variants})
@@ -159,13 +159,13 @@ def build(directory: Path, args: argparse.Namespace, output: Output, options: Op
 
 
 def show_planned(directory: Path, args: argparse.Namespace, output: Output, options: Options) -> int:
-    """Show what a build would do; the exit code.
+    """Show the plan of a build; returns the exit code.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         args: the command line.
-        output: where the plan is shown.
-        options: how.
+        output: where to print the plan.
+        options: how to build.
 
     Raises:
         DriverError: what `plan_extension` raises.
@@ -187,13 +187,13 @@ def show_planned(directory: Path, args: argparse.Namespace, output: Output, opti
 def wheels(
     directory: Path, args: argparse.Namespace, output: Output, options: Options, source: Source | None = None
 ) -> list[dict[str, Any]]:
-    """Build variants of a project, and write a wheel of each, or one of all, into `--out`; they as values for JSON.
+    """Build variants of a project, and write a wheel of each, or one of all, into `--out`; returns values for JSON.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         args: the command line.
         output: where progress is shown.
-        options: how.
+        options: how to build.
         source: the source archive, if the project is from the package index.
 
     Raises:
@@ -239,7 +239,7 @@ def wheels(
     ]
 
 
-def _built(  # noqa: PLR0913  (whose, which, and how)
+def _built(  # noqa: PLR0913  (the project, the variants, and how to build)
     directory: Path,
     args: argparse.Namespace,
     releases: Releases,
@@ -269,7 +269,7 @@ def _built(  # noqa: PLR0913  (whose, which, and how)
 
 
 def _check_loads(built: Sequence[BuiltExtension], args: argparse.Namespace, output: Output, stays: str) -> None:
-    """Load the modules that were built, each once; `stays` says what became of them if one fails."""
+    """Load each built module once; `stays` is the help if one fails."""
     from py_driver.building.load_check import check_loads
 
     modules = {module.variant.name: module for part in built for module in part.modules}
@@ -286,7 +286,7 @@ def _show(built: Sequence[BuiltExtension], sizes: Sequence[int], output: Output)
 
 
 def _as_json(part: BuiltExtension, path: Path, size: int) -> dict[str, Any]:
-    """A variant that was built as a value for JSON."""
+    """A built variant as a value for JSON."""
     return {
         "variant": part.name,
         "path": str(path),
@@ -297,15 +297,15 @@ def _as_json(part: BuiltExtension, path: Path, size: int) -> dict[str, Any]:
 
 
 def test(args: argparse.Namespace, output: Output, local: Local) -> int:
-    """Build a project for this machine, and run its tests with it as it is installed; the exit code is pytest's.
+    """Build a project for this machine, and run its tests with the installed build; returns pytest's exit code.
 
     Args:
         args: the command line.
         output: where progress is shown.
-        local: for which machine, and how.
+        local: the machine, and how to build.
 
     Raises:
-        DriverError: FILE_MISSING if it has no tests; what `install_extension` raises.
+        DriverError: FILE_MISSING if the project has no tests; what `install_extension` raises.
     """
     from py_driver.authoring.extension_session import copied_tests, run_with
 
@@ -318,12 +318,12 @@ def test(args: argparse.Namespace, output: Output, local: Local) -> int:
 
 
 def run(args: argparse.Namespace, output: Output, local: Local) -> int:
-    """Build a project for this machine, and run a command that imports it as it is installed; its exit code.
+    """Build a project for this machine, and run a command with the installed build; returns the command's exit code.
 
     Args:
         args: the command line.
         output: where progress is shown.
-        local: for which machine, and how.
+        local: the machine, and how to build.
 
     Raises:
         DriverError: USAGE for options that need a build.toml; what `install_extension` raises.
@@ -340,12 +340,12 @@ def run(args: argparse.Namespace, output: Output, local: Local) -> int:
 
 
 class Local(NamedTuple):
-    """For which machine a project is built, and how.
+    """The machine that a project is built for, and how.
 
     Attributes:
-        machine: which; a function, since it may have to be looked at.
-        choices: how.
-        archs: GPU architectures; those of the machine if none.
+        machine: a function that returns it, since it may have to be examined.
+        choices: how to build.
+        archs: GPU architectures; empty for those of the machine.
     """
 
     machine: Callable[[], Machine]
@@ -354,7 +354,7 @@ class Local(NamedTuple):
 
 
 def _installed(args: argparse.Namespace, output: Output, local: Local) -> InstalledExtension:
-    """The project of a command line, built for this machine, or as with torch for what the variables name."""
+    """Build the project of a command line for this machine, or for the architectures in torch's variables."""
     from py_driver.authoring.extension_session import install_extension
     from py_driver.authoring.local_variant import usable_archs
     from py_driver.cli.arguments import releases_of
@@ -372,7 +372,7 @@ def _installed(args: argparse.Namespace, output: Output, local: Local) -> Instal
 
 
 def _moved(word: str, directory: Path, scratch: Path) -> str:
-    """A word of pytest's command line that names tests of a project, as it names the copy of them."""
+    """A word of pytest's command line, with a path to the project's tests replaced by the path to their copy."""
     path, separator, rest = word.partition("::")
     try:
         inside = Path(path).resolve(strict=True).relative_to(directory.resolve())

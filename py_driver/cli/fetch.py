@@ -1,4 +1,4 @@
-"""`driver fetch`: brings archives into the store, or into a directory that is a mirror for builds without network."""
+"""`driver fetch`: downloads archives into the store, or into a mirror for builds without network."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Fetch; the exit code.
+    """Fetch; returns the exit code.
 
     Raises:
-        DriverError: NO_SUCH_VARIANT; UNSUPPORTED for a `--depends` that is not locked; all that `fetch_all` and
+        DriverError: NO_SUCH_VARIANT; UNSUPPORTED for a `--depends` that is not locked; what `fetch_all` and
             `fill_mirror` raise.
     """
     from py_driver.fetch.prefetch import fetch_all, fill_mirror

@@ -1,4 +1,4 @@
-"""The option of commands that take further kernels of this machine, for one that depends on them."""
+"""The option for further kernels on this machine that a kernel depends on."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def add_further(parser: Parser, text: str) -> None:
     """Add the option.
 
     Args:
-        parser: of the command.
-        text: what is done with a kernel.
+        parser: the parser of the command.
+        text: the use of such a kernel, for the help.
     """
     parser.group("select").add_argument(
         "--with",
@@ -27,16 +27,16 @@ def add_further(parser: Parser, text: str) -> None:
         action="append",
         type=Path,
         default=[],
-        help=f"for kernel-depends, take the kernel in DIR, or those below it: {text}; repeatable",
+        help=f"use the kernel in DIR, or the kernels below it, for kernel-depends: {text}; repeatable",
     )
 
 
 def check_no_further(args: argparse.Namespace, directory: Path) -> None:
-    """See that no further kernel is named for a project with a setup.py.
+    """Reject further kernels for a project with a setup.py.
 
     Args:
         args: the command line.
-        directory: of the project.
+        directory: the directory of the project.
 
     Raises:
         DriverError: USAGE.

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from py_driver.plan.plan import Plan
 
 BUILD_FILE = "BUILD.bazel"
-"""The name of the file that is generated."""
+"""The name of the generated file."""
 
 RECORDS = "setup.records.json"
-"""The file, beside it, with what a setup.py builds for each variant."""
+"""The file beside it with the modules of a setup.py for each variant."""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -39,12 +39,12 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Generate or check; the exit code.
+    """Generate or check; returns the exit code.
 
     Raises:
-        DriverError: BAD_VALUE if a file has a name that no label carries; STALE_BUILD_FILE if `--check` finds a
-            difference; FOREIGN_FILE if the BUILD.bazel there is not generated; PERMISSION; and all that
-            `plan_directory` raises.
+        DriverError: BAD_VALUE if the name of a file is not possible in a label; STALE_BUILD_FILE if `--check` finds a
+            difference; FOREIGN_FILE if the present BUILD.bazel is not generated; PERMISSION; and what `plan_directory`
+            raises.
     """
     from py_driver.manifest.paths import SIGNS
     from py_driver.matrix.installation import label_prefix
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if name := next(iter(plan.own_names.values()), ""):
         file = f"{plan.python_root}/{name}"
         message = f"BUILD.bazel cannot list `{file}`: its name has more than ASCII letters, digits and `{SIGNS}`"
-        advice = "rename it, or build without `driver gen`: `driver build` needs no BUILD.bazel and takes any name"
+        advice = "rename it, or build without `driver gen`: `driver build` needs no BUILD.bazel and accepts any name"
         raise error(Code.BAD_VALUE, message, help=advice)
     return _write(args, {BUILD_FILE: render(plan, label_prefix(directory))}, HEADER, len(plan.variants), output)
 
@@ -85,7 +85,7 @@ def _recorded(directory: Path, args: argparse.Namespace, output: Output) -> tupl
     if installed := [
         variant.python for variant in variants if variant.python and variant.python.key != variant.python.version
     ]:
-        message = f"BUILD.bazel cannot name Python {installed[0].version}, which is installed on this machine alone"
+        message = f"BUILD.bazel cannot name Python {installed[0].version}, which is installed only on this machine"
         raise error(Code.UNSUPPORTED, message, help=f"choose from the lock: {', '.join(releases.matrix.cpython)}")
     created = sorted({name for plan in extension.plans for name in plan.generated})
     if created or len(extension.plans) != 1:
@@ -103,14 +103,14 @@ def _recorded(directory: Path, args: argparse.Namespace, output: Output) -> tupl
 
 
 def _write(args: argparse.Namespace, texts: dict[str, str], header: str, variants: int, output: Output) -> int:
-    """Write generated files, or check them; the exit code.
+    """Write generated files, or check them; returns the exit code.
 
     Args:
         args: the command line.
-        texts: by the names of the files.
+        texts: the texts, by file name.
         header: the first line of BUILD.bazel.
-        variants: how many there are.
-        output: where it is said what was written.
+        variants: the number of variants.
+        output: where to report the written files.
     """
     from py_driver.system.files import difference, write
 

@@ -1,4 +1,4 @@
-"""`driver ide`: writes what editors need to know of a project."""
+"""`driver ide`: writes compile commands and settings for editors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def add(subparsers: Subparsers) -> None:
         "ide",
         "relu",
         "relu --variant torch213-cu130",
-        more="It overwrites no file of yours; docs/development.md has a section on editors.",
+        more="It overwrites none of your files; docs/development.md has a section on editors.",
     )
     add_variants(parser, "the default variant for the newest torch and CUDA")
     add_bindings(parser, OWN)
@@ -37,17 +37,17 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Write the files; the exit code.
+    """Write the files; returns the exit code.
 
     Raises:
-        DriverError: what is wrong with the project; what `write_database` and `prepare_settings` raise.
+        DriverError: an error in the project; what `write_database` and `prepare_settings` raise.
     """
     from py_driver.editor.database import write_database
     from py_driver.editor.project import prepare_settings
 
     releases, words = releases_of(args), words_of(args, several=False)
     plans, edition = _planned(args, releases, words, output)
-    is_one = edition is None or bool(args.binding)  # then the plans have the one variant that is meant
+    is_one = edition is None or bool(args.binding)  # then the plans contain only the chosen variant
     shown = write_database(args.directory, plans, releases, output, *(() if is_one else (args.variant, words)))
     written, users = prepare_settings(args.directory, plans, edition)
     if args.json:
@@ -70,7 +70,7 @@ def _planned(
     """The plans of a project, and the edition of its build.toml; None if it has a setup.py.
 
     Raises:
-        DriverError: what is wrong with it.
+        DriverError: an error in the project.
     """
     directory = args.directory
     if is_extension(directory):

@@ -32,7 +32,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Write the index; the exit code.
+    """Write the index; returns the exit code.
 
     Raises:
         DriverError: see `write_index`.
@@ -42,12 +42,12 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def write(directory: Path, output: Output, *, as_json: bool = False) -> None:
-    """Write the index of a directory, and say what it lists.
+    """Write the index of a directory, and report its contents.
 
     Args:
-        directory: with wheels.
-        output: where it is said.
-        as_json: whether it is printed as JSON.
+        directory: the directory with wheels.
+        output: where to report.
+        as_json: whether to print JSON.
 
     Raises:
         DriverError: see `write_index`.
@@ -61,6 +61,6 @@ def write(directory: Path, output: Output, *, as_json: bool = False) -> None:
         output.json({"directory": str(index.directory), "projects": listed, "removed": list(index.removed)})
         return
     for name in index.removed:
-        output.say(f"{printable(name)} is removed: it has no wheel any more")
+        output.say(f"{printable(name)} is removed: it has no wheels any more")
     listed_wheels = f"{counted(len(index.wheels), 'wheel')} of {counted(len(projects), 'project')}"
     output.say(printable(f"{index.directory} lists {listed_wheels}"))

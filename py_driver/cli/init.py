@@ -1,4 +1,4 @@
-"""`driver init`: begins a project from a template."""
+"""`driver init`: creates a project from a template."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def add(subparsers: Subparsers) -> None:
         nargs="+",
         type=listed,
         default=[],
-        help="write it for these backends only, e.g. cpu,cuda (default: all backends of the template)",
+        help="write the template for these backends only, e.g. cpu,cuda (default: all backends of the template)",
     )
     parser.add_argument("--list", action="store_true", help="list the templates; write nothing")
     parser.add_argument(
@@ -55,7 +55,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Write a project; the exit code.
+    """Write a project; returns the exit code.
 
     Raises:
         DriverError: see `new_project`.
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     for path in written:
         output.data(str(directory / path))
     for path in kept:
-        output.say(f"kept {directory / path}, which was there")
+        output.say(f"kept {directory / path}, which existed before")
     if around.below_root:
         output.say(f"no {CI_FILE}: it belongs at the root of the repository (docs/ci.md)")
     output.say(f"next: driver test {shlex.quote(str(directory))}")
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _skill(args: argparse.Namespace, output: Output) -> int:
-    """Write the skill for coding assistants; the exit code.
+    """Write the skill for coding assistants; returns the exit code.
 
     Raises:
         DriverError: USAGE if a project is named, too; see `write_skill`.
@@ -128,10 +128,10 @@ def _skill(args: argparse.Namespace, output: Output) -> int:
 
 
 def _named(directory: Path) -> str:
-    """The name that a directory gives a project: in lower case, with `-` for what no name has.
+    """A project's name from its directory's: in lower case, with `-` for characters that names cannot have.
 
     Raises:
-        DriverError: USAGE if that is none.
+        DriverError: USAGE if the result is not a valid name.
     """
     from py_driver.authoring.new_project import check_name
 

@@ -1,4 +1,4 @@
-"""`driver abi-check --torch all`: prints which releases libraries load with, and what is missing."""
+"""`driver abi-check --torch all`: prints the releases with which libraries load, and missing symbols."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _LONGEST: Final = 70
 
 
 def show_load_tables(paths: Sequence[Path], releases: Releases, output: Output, *, as_json: bool) -> int:
-    """Print where the libraries of files load; the exit code.
+    """Print the releases with which libraries load; returns the exit code.
 
     Args:
         paths: libraries, wheels, directories.
-        releases: whose symbols are recorded.
+        releases: the releases whose symbols are recorded.
         output: where to print.
         as_json: whether to print JSON.
 
     Raises:
-        DriverError: see `package_of`, and NOT_COMPLIANT, one for each library that loads with no build of torch.
+        DriverError: see `package_of`, and NOT_COMPLIANT for each library that loads with no build of torch.
     """
     recorded = Recorded(releases)
     wrong: list[Diagnostic] = []
@@ -94,14 +94,14 @@ def _show(package: Package, tables: Sequence[Loads], recorded: Recorded, output:
 
 
 def _stated(stated: Stated) -> str:
-    """What metadata states, in a line."""
+    """The requirements in metadata, in one line."""
     parts = [] if stated.torch is None else [f"torch{stated.torch}" if str(stated.torch) else "any torch"]
     parts += [f"Python {stated.python}"] if stated.python else []
     return ", ".join([*parts, *stated.tags[:1]]) or "nothing of torch or Python"
 
 
 def _row(loads: Loads, recorded: Recorded) -> list[str]:
-    """A library in the first table, without its name."""
+    """The row of a library in the first table, without its name."""
     matrix = recorded.releases.matrix
     torches = [torch.version for torch in matrix.torch]
     toolkits = [name for name in recorded.toolkits if family_of(name) in loads.uses]
@@ -123,10 +123,10 @@ def _row(loads: Loads, recorded: Recorded) -> list[str]:
 
 
 def short_names(paths: Iterable[str]) -> dict[str, str]:
-    """The end of each path that no other one has: the name of a file, or that with directories before it.
+    """The shortest unique end of each path: the file name, or with directories before it.
 
     Args:
-        paths: with `/`.
+        paths: paths with `/`.
     """
     known = [path.split("/") for path in dict.fromkeys(paths)]
     found = {}
@@ -138,11 +138,11 @@ def short_names(paths: Iterable[str]) -> dict[str, str]:
 
 
 def spans(values: Iterable[str], every: Sequence[str]) -> str:
-    """Values as ranges of a list that has them: `2.4, 2.9 to 2.15`; `none` for no values.
+    """Values as ranges of an ordered list: `2.4, 2.9 to 2.15`; `none` for no values.
 
     Args:
-        values: some of the list.
-        every: the list, in its order.
+        values: elements of the list.
+        every: the list, in order.
     """
     chosen, groups = set(values), list[list[str]]()
     for before, value in zip([None, *every], dict.fromkeys(every), strict=False):
@@ -155,7 +155,7 @@ def spans(values: Iterable[str], every: Sequence[str]) -> str:
 
 
 def _show_builds(tables: Sequence[Loads], output: Output) -> None:
-    """Print a table of the builds of torch: with which all libraries load, or how many do."""
+    """Print a table of the builds of torch: whether all libraries load with each, or how many do."""
     builds = [*dict.fromkeys(build for loads in tables for build in loads.builds)]
     backends = sorted(
         {build.backend for build in builds}, key=lambda name: (name != CPU, family_of(name), len(name), name)
@@ -179,13 +179,14 @@ def _cell(tables: Sequence[Loads], build: Build) -> str:
 
 
 def _missing(tables: Sequence[Loads], names: Mapping[str, str]) -> Iterator[list[str]]:
-    """The rows of the table of what is missing where: releases that lack the same are one row.
+    """The rows of the table of missing symbols; releases that lack the same symbols share a row.
 
-    Of a release of torch its build that lacks least counts; then the backends with which no release loads.
+    A release of torch is represented by its build that lacks the fewest symbols; then follow backends that no release
+    loads with.
 
     Args:
-        tables: where the libraries load.
-        names: what they are called.
+        tables: the load tables of the libraries.
+        names: their names in the table.
     """
     for loads in tables:
         pairs = sorted(dict.fromkeys((build.torch, build.abi) for build in loads.builds), key=lambda pair: pair[1])
@@ -209,19 +210,19 @@ def _missing(tables: Sequence[Loads], names: Mapping[str, str]) -> Iterator[list
 
 
 def _named(missing: Missing) -> str:
-    """What is missing, as people read it."""
+    """A missing symbol, for people."""
     name = demangled(missing.name)
     name = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..."
     return f"{name} ({missing.why})" if missing.why else name
 
 
 def notes(package: Package, tables: Sequence[Loads], recorded: Recorded) -> Iterator[str]:
-    """Where metadata allows what does not load, and symbols of nothing known.
+    """Notes about metadata that allows releases without success, and about symbols that nothing known defines.
 
     Args:
-        package: the libraries and what is stated of them.
-        tables: where they load.
-        recorded: what the releases define.
+        package: the libraries and their metadata.
+        tables: the load tables of the libraries.
+        recorded: the symbols of the releases.
     """
     stated = package.stated
     using = [loads for loads in tables if loads.builds]
@@ -237,7 +238,7 @@ def notes(package: Package, tables: Sequence[Loads], recorded: Recorded) -> Iter
             newer = [loads for loads in tables if loads.systems[policy.name]]
             for loads in newer:
                 names = ", ".join(missing.name for missing in loads.systems[policy.name])
-                yield f"its tag is {policy.name}, and {loads.needs.name} asks for {names}"
+                yield f"its tag is {policy.name}, and {loads.needs.name} requires {names}"
     for loads in tables:
         if loads.unknown and not loads.others:
             first = demangled(loads.unknown[0])[:_LONGEST]
@@ -245,7 +246,7 @@ def notes(package: Package, tables: Sequence[Loads], recorded: Recorded) -> Iter
 
 
 def _loads_with(loads: Loads, torch: str) -> bool:
-    """Whether a library loads with some build of a release of torch."""
+    """Whether a library loads with any build of a release of torch."""
     return any(not missing for build, missing in loads.builds.items() if build.torch == torch)
 
 
@@ -289,7 +290,7 @@ def _library(loads: Loads) -> dict[str, Any]:
 
 
 def _places(places: Mapping[str, tuple[Missing, ...] | None]) -> list[dict[str, Any]]:
-    """Releases with what is missing there; `loads` is null where that is not recorded."""
+    """Releases with their missing symbols; `loads` is null if these are not recorded."""
     return [
         {
             "name": name,

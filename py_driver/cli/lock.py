@@ -26,27 +26,27 @@ if TYPE_CHECKING:
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     parser = add_command(subparsers, "lock", "--check", "--add cuda 13.4 --matrix releases.toml")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument(
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument(
         "--check", action="store_true", help="look up and write nothing; exit 1 with a diff if the lock is out of date"
     )
-    what.add_argument(
+    mode.add_argument(
         "--update",
         action="store_true",
         help="look up everything again, even archives locked in the version of the matrix",
     )
-    what.add_argument(
+    mode.add_argument(
         "--add",
         nargs=2,
         metavar=("KIND", "M.N"),
-        help="add a release of `torch` or `cuda` to the matrix, or to that of --matrix: read its facts from the "
+        help="add a release of `torch` or `cuda` to the matrix, or to the file of --matrix: read its facts from the "
         "package index, write its table, lock it, and print the text of a pull request",
     )
     add_matrix(parser)
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Lock or check; the exit code.
+    """Lock or check; returns the exit code.
 
     Raises:
         DriverError: see `_lock`.
@@ -55,23 +55,23 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return _add(args, output)
     releases = releases_of(args)
     if releases.user and not releases.user_lock_file:
-        output.say(f"{releases.user} has no release and no library: there is nothing to lock")
+        output.say(f"{releases.user} has no release and no library, so there is nothing to lock")
         return ExitCode.OK
     from py_driver.system.files import together
 
     with together() as files:
-        told = _lock(releases, args, output, files)
-    for line in told or ["the lock is up to date"]:
+        lines = _lock(releases, args, output, files)
+    for line in lines or ["the lock is up to date"]:
         output.say(line)
     return ExitCode.OK
 
 
 def _add(args: argparse.Namespace, output: Output) -> int:
-    """Add a release to a matrix, and lock it; the exit code.
+    """Add a release to a matrix, and lock it; returns the exit code.
 
     Raises:
-        DriverError: BAD_VALUE for what cannot be added; see `new_cuda`, `new_torch` and `_lock`, after which the matrix
-            and the lock are what they were; PERMISSION.
+        DriverError: BAD_VALUE for a release that cannot be added; see `new_cuda`, `new_torch` and `_lock`, after which
+            the matrix and the lock are restored; PERMISSION.
     """
     from py_driver.fetch.offered import Offers
     from py_driver.matrix.addition import inserted, request
@@ -98,15 +98,15 @@ def _add(args: argparse.Namespace, output: Output) -> int:
     with together() as files:
         files.write(path, inserted((old or b"").decode(), addition).encode())
         after = Releases(named, output.warn)
-        told = _lock(after, args, output, files)
-    for line in [*told, f"wrote {path}"]:
+        lines = _lock(after, args, output, files)
+    for line in [*lines, f"wrote {path}"]:
         output.say(line)
     output.data(request(addition, _archives(kind, version, after)))
     return ExitCode.OK
 
 
 def _archives(kind: str, version: str, releases: Releases) -> list[Mapping[str, Any]]:
-    """The entries of the lock for a release, each once."""
+    """The entries of the lock for a release, without duplicates."""
     from py_driver.matrix.lock_update import read
 
     found: dict[str, Mapping[str, Any]] = {}
@@ -121,10 +121,10 @@ def _archives(kind: str, version: str, releases: Releases) -> list[Mapping[str, 
 
 
 def _lock(releases: Releases, args: argparse.Namespace, output: Output, files: Writes) -> list[str]:
-    """Lock or check what releases ask for; what to say of each file if all are written.
+    """Lock or check what releases require; returns a line for each changed file.
 
     Raises:
-        DriverError: STALE_LOCK if `--check` finds a difference; what the origins said; PERMISSION.
+        DriverError: STALE_LOCK if `--check` finds a difference; an error of an origin; PERMISSION.
     """
     from py_driver.matrix.lock_update import complete, look_up, read, texts_of
     from py_driver.matrix.requirements import wanted
@@ -159,7 +159,7 @@ def _lock(releases: Releases, args: argparse.Namespace, output: Output, files: W
 
 
 class _OfTorch(NamedTuple):
-    """A file that is made from the torch wheels of our own lock."""
+    """A file that is made from the torch wheels of the driver's own lock."""
 
     path: Path
     title: str
@@ -167,7 +167,7 @@ class _OfTorch(NamedTuple):
 
 
 def _old_of_torch(lock: Lock, releases: Releases) -> list[_OfTorch]:
-    """Such files that were made from other wheels; none for a lock of the user's."""
+    """The files that were made from other torch wheels; empty for a user's lock."""
     from py_driver.matrix import torch_openmp, torch_symbols
     from py_driver.matrix.releases import exports_file, openmp_file, python_exports_file
 
@@ -191,7 +191,7 @@ def _old_of_torch(lock: Lock, releases: Releases) -> list[_OfTorch]:
 
 
 class _Release(NamedTuple):
-    """A release of CUDA or ROCm, and the file of what its libraries define."""
+    """A release of CUDA or ROCm, and the file with the symbols of its libraries."""
 
     kind: str
     version: str
@@ -200,7 +200,7 @@ class _Release(NamedTuple):
 
 
 def _old_symbols(lock: Lock, releases: Releases) -> list[_Release]:
-    """The releases of a lock whose files are of other archives, are missing, or are there for nothing."""
+    """The releases of a lock whose files are of other archives, missing, or unnecessary."""
     from py_driver.matrix import library_symbols
 
     known = [
@@ -212,7 +212,7 @@ def _old_symbols(lock: Lock, releases: Releases) -> list[_Release]:
 
 
 def _read_symbols(release: _Release, output: Output, files: Writes) -> str:
-    """Write what the libraries of a release define, or remove the file of one that names none; what to say of it."""
+    """Write the symbols of a release's libraries, or remove the file if it names none; returns a line about it."""
     from py_driver.matrix import library_symbols
 
     if not release.lock.get("libraries"):

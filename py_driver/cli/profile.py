@@ -1,4 +1,4 @@
-"""`driver profile`: what Nsight Compute measures of one workload."""
+"""`driver profile`: profiles a workload with Nsight Compute and prints the metrics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from py_driver.output import Output
 
 _ADVICE = 3
-"""How much of Nsight Compute's advice is shown for each kernel; the report has all."""
+"""How many of Nsight Compute's recommendations are shown for each kernel; the report has all."""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -51,7 +51,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Profile; the exit code.
+    """Profile; returns the exit code.
 
     Raises:
         DriverError: USAGE if there is no such workload; see `profile` and `read`.
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _measured(args: argparse.Namespace, output: Output) -> Path:
-    """Build and profile; the report."""
+    """Build and profile; returns the report."""
     from py_driver.authoring.benchmark import scripts_of, titles_of
     from py_driver.authoring.dev_build import python_of
     from py_driver.inspecting.profiler import profile
@@ -95,7 +95,7 @@ def _measured(args: argparse.Namespace, output: Output) -> Path:
 
 
 def _show(launches: Sequence[Profiled], earlier: Sequence[Profiled], output: Output) -> None:
-    """Print what was measured, for people."""
+    """Print the metrics for people."""
     from py_driver.inspecting.profile import table
 
     header, *rows = table(launches, earlier)

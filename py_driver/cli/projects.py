@@ -19,12 +19,12 @@ U = TypeVar("U")
 
 
 class Outcome(NamedTuple, Generic[T]):
-    """What came of a project.
+    """The outcome of a command for a project.
 
     Attributes:
-        directory: of the project, as the user knows it.
-        value: what a command made of it; None if it failed.
-        failure: why it failed; None if it did not.
+        directory: the directory of the project, as on the command line.
+        value: the result; None if it failed.
+        failure: the error; None if there was none.
     """
 
     directory: Path
@@ -33,16 +33,16 @@ class Outcome(NamedTuple, Generic[T]):
 
     @property
     def skipped(self) -> bool:
-        """Whether there was nothing to do: no variant of the project is meant, or it has none."""
+        """Whether there was nothing to do: no variant of the project was chosen, or it has none."""
         return self.failure is not None and self.failure.exit_code is ExitCode.SELECTION
 
     def described(self) -> str:
-        """What came of it, for a table, if nothing was made: `failed: E401`."""
+        """The outcome for a table, if there is no result: `failed: E401`."""
         codes = sorted({diagnostic.code.number for diagnostic in self.failure.diagnostics}) if self.failure else []
         return f"{'skipped' if self.skipped else 'failed'}: {', '.join(codes)}"
 
     def as_json(self, shown: Callable[[T], dict[str, Any]]) -> dict[str, Any]:
-        """The outcome as a value for JSON: the directory, and what is shown of a value, or the errors."""
+        """The outcome as a value for JSON: the directory, and the shown result or the errors."""
         directory = {"directory": str(self.directory)}
         if self.failure is not None:
             return {**directory, "errors": [as_json(diagnostic) for diagnostic in self.failure.diagnostics]}
@@ -50,7 +50,7 @@ class Outcome(NamedTuple, Generic[T]):
 
 
 def projects_of(args: argparse.Namespace) -> list[Path] | None:
-    """The projects of a command line; None for a single one, whose directory it names.
+    """The projects of a command line; None if it names a single project's directory.
 
     Raises:
         DriverError: see `changed_files`.
@@ -83,13 +83,13 @@ def run_extensions(
     work: Callable[[Path], int],
     others: Callable[[argparse.Namespace, Output], int],
 ) -> int:
-    """Do something with each project of a command line that has a setup.py, and then with the others; the exit code.
+    """Process each project of a command line with a setup.py, and then the others; returns the exit code.
 
     Args:
         args: the command line.
-        output: where it is said why a project fails.
-        work: for a project with a setup.py; its exit code.
-        others: the command, for the rest of the directories.
+        output: where to report why a project fails.
+        work: processes a project with a setup.py; returns its exit code.
+        others: the command for the other directories.
 
     Raises:
         DriverError: what `work` raises, if the command line names one project; INTERRUPTED.
@@ -103,14 +103,14 @@ def run_extensions(
     outcomes = for_each(extensions, work, output)
     codes = [exit_code(outcomes), *(outcome.value or 0 for outcome in outcomes)]
     if rest:
-        # Options of a setup.py are for these projects alone.
+        # These options are only for projects with a setup.py.
         own = {"directories": rest, "binding": "", "python": []}
         codes.append(others(argparse.Namespace(**{**vars(args), **own}), output))
     return next((code for code in codes if code), 0)
 
 
 def for_each(projects: Iterable[Path], work: Callable[[Path], T], output: Output) -> list[Outcome[T]]:
-    """Do something with each project; say at once why one fails, and go on with the next.
+    """Process each project; report a failure at once, and continue with the next project.
 
     Raises:
         DriverError: INTERRUPTED.
@@ -119,7 +119,7 @@ def for_each(projects: Iterable[Path], work: Callable[[Path], T], output: Output
 
 
 def then(outcomes: Iterable[Outcome[T]], work: Callable[[T], U], output: Output) -> list[Outcome[U]]:
-    """Do something with what was made of each project that has not failed.
+    """Process the result of each project that has not failed.
 
     Raises:
         DriverError: INTERRUPTED.
@@ -147,11 +147,11 @@ def _outcome(directory: Path, value: T, work: Callable[[T], U], output: Output) 
 
 
 def summary(outcomes: Sequence[Outcome[T]], done: str) -> str:
-    """How many projects there are, and which failed: `3 projects: 1 built, 1 skipped, 1 failed (b)`.
+    """The number of projects, and which failed: `3 projects: 1 built, 1 skipped, 1 failed (b)`.
 
     Args:
-        outcomes: of all.
-        done: what those are that did not fail.
+        outcomes: the outcomes of all projects.
+        done: a participle for the projects without errors.
     """
     failed = [str(outcome.directory) for outcome in outcomes if outcome.failure is not None and not outcome.skipped]
     skipped = sum(outcome.skipped for outcome in outcomes)
@@ -162,7 +162,7 @@ def summary(outcomes: Sequence[Outcome[T]], done: str) -> str:
 
 
 def exit_code(outcomes: Sequence[Outcome[T]]) -> int:
-    """That of the first project that failed; SELECTION if there was nothing to do for any of them."""
+    """The exit code of the first project that failed; SELECTION if there was nothing to do for all of them."""
     failures = [outcome.failure for outcome in outcomes if outcome.failure is not None and not outcome.skipped]
     if failures:
         return failures[0].exit_code

@@ -1,4 +1,4 @@
-"""`driver publish`: puts built variants on the Hugging Face Hub, in one commit."""
+"""`driver publish`: uploads built variants to the Hugging Face Hub, in one commit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _HEADER = ("project", "repository", "branch", "added", "deleted", "same", "outcome")
 _NUMBERS = (3, 4, 5)
-"""The columns of the table that hold numbers."""
+"""The columns of the table with numbers."""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -59,7 +59,7 @@ def add(subparsers: Subparsers) -> None:
     upload.add_argument(
         "--slice",
         action="store_true",
-        help="also publish the slices in build-slices/, those for each GPU capability to a branch such as v1-sm90",
+        help="also publish the slices in build-slices/, each GPU capability to its own branch, such as v1-sm90",
     )
     upload.add_argument("--dry-run", action="store_true", help="print the changes; upload nothing")
     upload.add_argument("--allow-dirty", action="store_true", help="publish even if the sources differ from the commit")
@@ -68,10 +68,10 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Publish; the exit code.
+    """Publish; returns the exit code.
 
     Raises:
-        DriverError: see `py_driver.publishing.publish`; with several projects only what is wrong for all of them.
+        DriverError: see `py_driver.publishing.publish`; with several projects only errors that concern all.
     """
     from py_driver.publishing.publish import (
         PublishOptions,
@@ -115,7 +115,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _show(done: Publication, output: Output, *, dry_run: bool) -> None:
-    """Print what was published of a project, file by file."""
+    """Print the publication of a project, file by file."""
     for note in done.notes:
         output.say(f"note: {note}")
     verb = "would" if dry_run else "did"
@@ -131,7 +131,7 @@ def _show(done: Publication, output: Output, *, dry_run: bool) -> None:
 
 
 def _show_several(outcomes: Sequence[Outcome[Publication]], output: Output, *, dry_run: bool) -> None:
-    """Print one table of what was published of several projects, also of those of which nothing was."""
+    """Print one table of the publications of several projects, including projects that failed."""
     for done in (outcome.value for outcome in outcomes if outcome.value):
         for note in done.notes:
             output.say(f"note: {done.repo_id}: {note}")
@@ -147,7 +147,7 @@ def _show_several(outcomes: Sequence[Outcome[Publication]], output: Output, *, d
 
 
 def _rows(outcome: Outcome[Publication], *, dry_run: bool) -> Iterator[list[str]]:
-    """The rows of a project: one for each branch, or one that says why there is none."""
+    """The rows of a project: one for each branch, or one with the reason that there is none."""
     if outcome.value is None:
         yield [str(outcome.directory), "-", "-", "-", "-", "-", outcome.described()]
         return
@@ -159,7 +159,7 @@ def _rows(outcome: Outcome[Publication], *, dry_run: bool) -> Iterator[list[str]
 
 
 def _outcome(branch: Published, *, dry_run: bool) -> str:
-    """What came of a branch, in a few words."""
+    """The outcome of a branch, in a few words."""
     if not (branch.changes.added or branch.changes.deleted):
         return "pull request is open" if branch.url else "up to date"
     return "would change" if dry_run else "changed"

@@ -1,4 +1,4 @@
-"""`driver release-check`: whether the next release of a kernel keeps what the last one promised, in one table."""
+"""`driver release-check`: checks the next release of a kernel against the last one, in one table."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 _OF_LAST: Final = ("tests of the last release", "benchmarks")
 _TEST_FILE: Final = re.compile(r"test_.*\.py|.*_test\.py")
 _VERIFIES: Final = re.compile(r"^\s*(?:from|import)\s+(?:\w+\.)*verify\b", re.MULTILINE)
-"""The import of `verify.py`, which `driver init` writes: its bounds follow from the types."""
+"""The import of `verify.py`, which `driver init` writes; its tolerances follow from the types."""
 
 
 class Step(NamedTuple):
-    """What came of a step.
+    """The outcome of a step.
 
     Attributes:
-        name: what was looked at.
-        verdict: in words.
-        code: the exit code that it asks for.
-        seconds: that it took.
+        name: the subject of the step.
+        verdict: the outcome for people.
+        code: the exit code for it.
+        seconds: the duration.
     """
 
     name: str
@@ -65,7 +65,7 @@ def add(subparsers: Subparsers) -> None:
     compare = parser.group("compare")
     earlier = compare.add_mutually_exclusive_group()
     earlier.add_argument(
-        "--since", metavar="REV", help="the last release is this git commit (default: what the Hub has)"
+        "--since", metavar="REV", help="use this git commit as the last release (default: the release on the Hub)"
     )
     add_repository(compare, "the last release")
     run_group = parser.group("run")
@@ -75,17 +75,17 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Check; the exit code.
+    """Check; returns the exit code.
 
     Raises:
-        DriverError: USAGE; see `of_commit` and `of_hub`. What fails in a step is in the table.
+        DriverError: USAGE; see `of_commit` and `of_hub`. Failures of steps are in the table.
     """
     from py_driver.publishing.earlier import commit_of, of_commit, of_hub
 
     directory: Path = args.directory
     check_project(directory)
     if args.since is not None and (args.repo_id or args.branch):
-        raise error(Code.USAGE, "--repo-id and --branch are for what the Hub has", help="leave out --since")
+        raise error(Code.USAGE, "--repo-id and --branch name a release on the Hub", help="leave out --since")
     releases = releases_of(args)
     chosen = [f"--torch={args.torch}"] if args.torch else []
     chosen += [f"--backend={args.backend}"] if args.backend else []
@@ -122,7 +122,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _own_tests(directory: Path, chosen: Sequence[str], checks: _Checks) -> None:
-    """Run the project's tests: those that compare with a reference by the verification helper are the numerics."""
+    """Run the project's tests: those that import verify.py are the numerics."""
     tests = directory / TESTS
     if not tests.is_dir():
         checks.steps.append(Step("tests", f"there is no {tests}", ExitCode.LOAD, 0))
@@ -144,7 +144,7 @@ class _Checks:
     """The steps so far.
 
     Attributes:
-        steps: what came of each.
+        steps: the finished steps.
     """
 
     def __init__(self, output: Output) -> None:
@@ -152,7 +152,7 @@ class _Checks:
         self._output = output
 
     def step(self, name: str, look: Callable[[], tuple[str, int]]) -> None:
-        """Take a step; an error fails it."""
+        """Run a step; an error fails it."""
         start = time.monotonic()
         try:
             with aside():
@@ -163,17 +163,17 @@ class _Checks:
         self.steps.append(Step(name, verdict, code, time.monotonic() - start))
 
     def skip(self, why: str, code: int) -> None:
-        """Take none of the steps that need the sources of the last release."""
+        """Skip the steps that need the sources of the last release."""
         self.steps += [Step(name, why, code, 0) for name in _OF_LAST]
 
     def ran(self, *words: str) -> tuple[str, int]:
-        """Run a command; what came of it."""
+        """Run a command; returns its outcome."""
         code = run_command_line(words, self._output)
         return ("passed", code) if code == ExitCode.OK else (f"failed: exit code {code}", ExitCode.DIFFERENCE)
 
 
 def _source(directory: Path, commit: str, stack: ExitStack) -> Path | None:
-    """The sources of the last release, as long as a stack lasts; None if no commit is named.
+    """The sources of the last release, valid until the stack is closed; None if no commit is known.
 
     Raises:
         DriverError: see `checked_out`.
@@ -184,7 +184,7 @@ def _source(directory: Path, commit: str, stack: ExitStack) -> Path | None:
 
 
 def _compared(old: Path, new: Path, since: str, releases: Releases, output: Output) -> tuple[str, int]:
-    """Whether callers break; what changed is kept for the card."""
+    """Check whether callers break, and record the changes for the card."""
     from py_driver.cli.diff import show
     from py_driver.inspecting.recorded_symbols import Recorded
     from py_driver.inspecting.release_changes import release_changes
@@ -204,14 +204,14 @@ def _compared(old: Path, new: Path, since: str, releases: Releases, output: Outp
 def _old_tests(
     tests: Path, directory: Path, chosen: Sequence[str], ran: Callable[..., tuple[str, int]]
 ) -> tuple[str, int]:
-    """What the tests of the last release say of the new build."""
+    """Run the tests of the last release with the new build."""
     if not tests.is_dir():
         return "skipped: it has none", ExitCode.OK
     pytest = ["python", "-m", "pytest", "-p", "no:cacheprovider", f"--rootdir={tests.parent}", "-c", os.devnull]
     return ran("run", str(directory), *chosen, "--", *pytest, str(tests))
 
 
-def _timed(  # noqa: PLR0913  (what, against what, how, and where it is shown)
+def _timed(  # noqa: PLR0913  (the releases, how, and where it is shown)
     directory: Path, source: Path, commit: str, chosen: Sequence[str], releases: Releases, output: Output
 ) -> tuple[str, int]:
     """Whether a workload is slower than in the last release, twice in a row: a busy machine has slow moments."""

@@ -1,6 +1,6 @@
-"""What commands print with `--json`, as JSON Schemas: made from the data file `results.toml`. Pure.
+"""The JSON Schemas of `--json` output, generated from the data file `results.toml`. Pure.
 
-The schemas are draft-07, as that of build.toml is. They admit no key that the data file does not have.
+The schemas are draft-07, as the schema of build.toml is. They allow only keys of the data file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from py_driver.manifest.schema import Schema
 
 OPTIONAL: Final = "?"
-"""Ends a key that may be absent."""
+"""The suffix of a key that may be absent."""
 
 _PRIMITIVES: Final = ("string", "integer", "number", "boolean", "null")
 _TOKEN: Final = re.compile(r'\s*("[^"]*"|[a-z][a-z0-9-]*|[\[\]{}|])\s*')
@@ -33,17 +33,17 @@ def split(declaration: str) -> tuple[str, str]:
     """The type and the meaning of a key.
 
     Args:
-        declaration: both, as the data file has them.
+        declaration: the declaration in the data file.
     """
     kind, meaning = re.split(r":\s+", declaration, maxsplit=1)
     return kind, meaning
 
 
 def make_result_schema(command: str) -> Schema:
-    """The schema of what a command prints: its result, or the errors that it ends with.
+    """The schema of a command's output: its result, or its errors.
 
     Args:
-        command: which has an entry among `commands`.
+        command: a command with an entry in `commands`.
     """
     root = declared()
     results = [name.strip() for name in root["commands"][command].split("|")]
@@ -64,12 +64,12 @@ def make_result_schema(command: str) -> Schema:
 
 
 def _reference(name: str) -> Schema:
-    """The schema that stands for a definition."""
+    """A reference to a definition."""
     return {"$ref": f"#/definitions/{name}"}
 
 
 def _of_project(result: Schema) -> Schema:
-    """The schema of a result among those of several projects: it names its project."""
+    """The schema of a project's result among several: with the directory of the project."""
     directory = {"description": "the directory of the project", "type": "string"}
     return {
         **result,
@@ -79,7 +79,7 @@ def _of_project(result: Schema) -> Schema:
 
 
 def reachable(types: list[str]) -> list[str]:
-    """The names of all objects in some types, directly or not."""
+    """The names of all objects that types contain, directly or not."""
     objects, waiting, found = declared()["objects"], list(types), dict[str, None]()
     while waiting:
         for word in re.findall(r"[a-z][a-z0-9-]*", re.sub(r'"[^"]*"', "", waiting.pop())):
@@ -90,7 +90,7 @@ def reachable(types: list[str]) -> list[str]:
 
 
 def _closed(properties: Schema, optional: frozenset[str] = frozenset()) -> Schema:
-    """The schema of an object that has no other keys."""
+    """The schema of an object without other keys."""
     required = [key for key in properties if key not in optional]
     return {"type": "object", "required": required, "properties": properties, "additionalProperties": False}
 
@@ -107,10 +107,10 @@ def _object(name: str) -> Schema:
 
 
 def _typed(kind: str) -> Schema:
-    """The schema of a type, as the data file writes it.
+    """The schema of a type in the notation of the data file.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not valid.
     """
     words, position = [], 0
     while position < len(kind):
@@ -126,7 +126,7 @@ def _typed(kind: str) -> Schema:
 
 
 def _either(words: list[str]) -> Schema:
-    """The schema of the alternatives at the beginning of some words, which are taken from them."""
+    """The schema of the alternatives at the beginning of the words, which are removed."""
     alternatives = [_simple(words)]
     while words and words[0] == "|":
         del words[0]
@@ -138,10 +138,10 @@ def _either(words: list[str]) -> Schema:
 
 
 def _simple(words: list[str]) -> Schema:
-    """The schema of the one type at the beginning of some words, which is taken from them.
+    """The schema of the single type at the beginning of the words, which is removed.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no valid type.
     """
     word = words.pop(0) if words else ""
     if word in {"[", "{"}:

@@ -1,4 +1,4 @@
-"""`driver run`: builds the variant that this machine runs, and runs a command with it."""
+"""`driver run`: builds the variant for this machine, and runs a command with it."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 FURTHER: Final = "build it too, and let the command find it; none then comes from the Hub"
-"""What `--with` does for commands that run something."""
+"""The use of `--with` for commands that run something."""
 
 
 def add_local(parser: Parser) -> None:
     """Add the arguments of commands that build the variant for this machine.
 
     Args:
-        parser: of the command.
+        parser: the parser of the command.
     """
     from py_driver.cli.build import add_how, archs_of
     from py_driver.matrix.backends import BUILT
@@ -56,7 +56,7 @@ def add_local(parser: Parser) -> None:
     select.add_argument(
         "--backend",
         choices=[*BUILT],
-        help="build for this backend (default: that of a GPU usable by torch, else cpu)",
+        help="build for this backend (default: the backend of a GPU usable by torch, else cpu)",
     )
     select.add_argument(
         "--archs",
@@ -70,10 +70,10 @@ def add_local(parser: Parser) -> None:
 
 
 def add_under(parser: Parser) -> None:
-    """Add the options of commands that run something with the variant: under which tool.
+    """Add the options for tools under which the variant runs.
 
     Args:
-        parser: of the command.
+        parser: the parser of the command.
     """
     command = parser.group("run")
     command.add_argument(
@@ -91,7 +91,7 @@ def add_under(parser: Parser) -> None:
 
 
 def check_project(directory: Path) -> None:
-    """See first whether a directory is a project: what else is missing matters only then.
+    """Check first that a directory is a project: other errors matter only then.
 
     Raises:
         DriverError: see `read_manifest`.
@@ -102,21 +102,21 @@ def check_project(directory: Path) -> None:
 
 
 def local_choices(args: argparse.Namespace) -> Choices:
-    """How to build for this machine: as the command line says; caches and executors as config.toml says."""
+    """The build choices for this machine, from the command line and, for a remote server, from config.toml."""
     from py_driver.cli.build import choices_of
 
     return replace(choices_of(args), remote=remote_of(None, None))
 
 
 def local_archs(args: argparse.Namespace) -> tuple[str, ...]:
-    """The GPU architectures of a command line; none for those of this machine."""
+    """The GPU architectures of a command line; empty for those of this machine."""
     from py_driver.cli.build import NATIVE
 
     return () if args.archs == (NATIVE,) else args.archs or ()
 
 
 def machine_of(args: argparse.Namespace) -> Machine:
-    """What the variant is to run with."""
+    """The torch and the GPUs that the variant has to run with."""
     from py_driver.authoring.machine import this_machine
 
     return this_machine(args.torch or "", args.backend or "")
@@ -130,7 +130,7 @@ def built(  # noqa: PLR0913  (as `dev_build`)
     output: Output,
     after: DevBuild | None = None,
 ) -> DevBuild:
-    """Build the variant of a project, and say so in a line; `after` is that of `dev_build`."""
+    """Build the variant of a project, and report it in a line; for `after` see `dev_build`."""
     from py_driver.authoring.dev_build import dev_build
     from py_driver.bazel.invocation import CudaCompile
     from py_driver.editor.project import refresh
@@ -143,7 +143,7 @@ def built(  # noqa: PLR0913  (as `dev_build`)
     flags: Sequence[str] = ()
     kind = ""
     if getattr(args, "debug", False):
-        # A debugger is to see what nvcc makes when nobody splits it.
+        # A debugger needs the code of an nvcc that is not split into phases.
         flags, choices, kind = DEBUG, replace(choices, cuda_compile=CudaCompile.MONOLITHIC), "debug"
     elif getattr(args, "under", None):
         flags, kind = LINES, "lines"
@@ -168,7 +168,7 @@ def built(  # noqa: PLR0913  (as `dev_build`)
 
 
 def ran(args: argparse.Namespace, command: Sequence[str], output: Output) -> int:
-    """Build the variant and run a command with it; its exit code.
+    """Build the variant and run a command with it; returns the command's exit code.
 
     Raises:
         DriverError: USAGE for `--under` without a GPU; see `dev_build`, `further_kernels`, `requirements_of_command`,
@@ -227,10 +227,10 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Build and run; the exit code is that of the command.
+    """Build and run; returns the exit code of the command.
 
     Raises:
-        DriverError: USAGE for `--json` with something to run; see `dev_build`.
+        DriverError: USAGE for `--json` with a command or --watch; see `dev_build`.
     """
     if is_extension(args.directory):
         from py_driver.cli import extension
@@ -259,13 +259,13 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _shell() -> str:
-    """The user's shell, or the system's if that is none."""
+    """The user's shell, or the system's if that does not exist."""
     named = os.environ.get("SHELL", "")
     return named if shutil.which(named) else "/bin/sh"
 
 
 def _watched(args: argparse.Namespace, output: Output) -> int:
-    """Build and run again after each change, until Ctrl-C."""
+    """Build and run after each change, until Ctrl-C."""
     from py_driver.authoring.dev_build import python_of
     from py_driver.authoring.script_requirements import requirements_of_command
     from py_driver.authoring.session import start

@@ -1,4 +1,4 @@
-"""`driver schema`: prints the JSON Schema of build.toml, or of what a command prints with `--json`."""
+"""`driver schema`: prints the JSON Schema of build.toml, or of a command's output with `--json`."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Print the schema; the exit code.
+    """Print the schema; returns the exit code.
 
     Raises:
-        DriverError: USAGE if the command has no result as JSON, or has an edition.
+        DriverError: USAGE if the command prints no JSON, or an edition is named with it.
     """
     from py_driver.cli.results import declared, make_result_schema
     from py_driver.manifest.model import CURRENT
@@ -44,6 +44,6 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if name not in commands:
         hint = did_you_mean(name, commands)
         advice = f"{hint}{' ' if hint else ''}commands with one: {', '.join(commands)}"
-        raise error(Code.USAGE, f"`{name}` is no command that prints JSON", help=advice)
+        raise error(Code.USAGE, f"`{name}` is not a command that prints JSON", help=advice)
     output.json(make_result_schema(name))
     return ExitCode.OK

@@ -1,4 +1,4 @@
-"""`driver size`: where the bytes of built libraries are, what would save some, and what differs between two builds."""
+"""`driver size`: shows the sizes of the parts of built libraries, possible savings, and changes between builds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _WORDS: Final = ("slice", "section", "arch", "kernel", "instance", "function", "saving")
 _ROWS: Final = 15
 _MOST: Final = 1 << 26
-"""Bytes of device code that are compressed unasked: a minute's work."""
+"""The most bytes of device code that are compressed without being asked: a minute's work."""
 
 _ARCHS: Final = 8
 _SAME: Final = "same"
@@ -61,8 +61,8 @@ def add(subparsers: Subparsers) -> None:
     show.add_argument(
         "--by",
         choices=_WORDS,
-        help="show this table only; instance: kernels with template arguments; function: functions of the CPU; "
-        "saving: what would make the libraries smaller",
+        help="show only this table; instance: kernels with template arguments; function: functions of the CPU; "
+        "saving: possible savings",
     )
     show.add_argument(
         "--rows", metavar="N", type=positive, default=_ROWS, help=f"the largest rows of a table (default: {_ROWS})"
@@ -79,7 +79,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Show sizes; the exit code.
+    """Show sizes; returns the exit code.
 
     Raises:
         DriverError: see `measured`; NO_SPACE or PERMISSION if the picture cannot be written.
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _draw(path: Path, found: Sequence[Measured]) -> None:
-    """Write a picture.
+    """Write the treemap.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION.
@@ -131,27 +131,27 @@ def _show(args: argparse.Namespace, found: Sequence[Measured], output: Output) -
         elif groups := _tables()[word](libraries):
             _table(word, groups, sum(library.size for library in libraries), args.rows, output)
     if unknown := sum(not image.unpacked for library in libraries for image in library.images):
-        output.warn(f"what is in {counted(unknown, 'image')} is not shown: this machine has no {ZSTANDARD_LIBRARY}")
+        output.warn(f"contents of {counted(unknown, 'image')} not shown: this machine has no {ZSTANDARD_LIBRARY}")
     if args.by in {None, "kernel", "instance"} and any(image.packing for each in libraries for image in each.images):
-        output.say("~ is a share: what is compressed is stored as a whole")
+        output.say("~ marks a share: compressed code is stored in one piece")
 
 
 def _usual(libraries: Sequence[Library]) -> list[str]:
-    """The tables that are shown if none is asked for."""
+    """The tables that are shown without `--by`."""
     device = any(library.images for library in libraries)
     tables = ["section", "arch", "kernel", "saving"] if device else ["section", "function"]
     return ["slice", *tables] if any(library.slice for library in libraries) else tables
 
 
 def _tables() -> dict[str, Callable[[Sequence[Library]], list[Group]]]:
-    """What makes the groups of each table."""
+    """The function for the groups of each table."""
     from py_driver.inspecting.size_groups import by_arch, by_function, by_instance, by_kernel, by_section, by_slice
 
     return dict(zip(_WORDS, (by_slice, by_section, by_arch, by_kernel, by_instance, by_function), strict=False))
 
 
 def _savings(args: argparse.Namespace, found: Sequence[Measured], output: Output) -> list[Saving]:
-    """What would save bytes.
+    """The possible savings.
 
     Raises:
         DriverError: see `compressed`.
@@ -175,14 +175,14 @@ def _savings(args: argparse.Namespace, found: Sequence[Measured], output: Output
 
 
 def _as_json(found: Sequence[Measured]) -> dict[str, Any]:
-    """Sizes as a value for JSON: of all libraries together, and of each."""
+    """Sizes as a value for JSON: of all libraries together, and of each library."""
     tables = _tables()
     by_slice = tables.pop("slice")
 
     def groups(libraries: Sequence[Library]) -> dict[str, Any]:
         return {
             "bytes": sum(library.size for library in libraries),
-            **{f"{word}s": [group.as_json() for group in of(libraries)] for word, of in tables.items()},
+            **{f"{word}s": [group.as_json() for group in group_by(libraries)] for word, group_by in tables.items()},
         }
 
     libraries = [each.library for each in found]
@@ -203,7 +203,7 @@ def _as_json(found: Sequence[Measured]) -> dict[str, Any]:
 
 
 def _table(word: str, groups: Sequence[Group], total: int, rows: int, output: Output) -> None:
-    """Print a table, whose last row has what its other rows leave out."""
+    """Print a table, whose last row sums up the rows that are left out."""
     device = word in {"arch", "kernel", "instance"}
     more = {
         "slice": ["libraries", "archs"],
@@ -243,9 +243,9 @@ _RIGHT: Final = ("libraries", "images", "instances", "bytes", "share", "unpacked
 
 
 def _show_savings(savings: Sequence[Saving], output: Output) -> None:
-    """Print what would save bytes."""
+    """Print the possible savings."""
     if not savings:
-        output.data("nothing is known that would save bytes of device code")
+        output.data("no known way saves bytes of device code")
         return
     rows = [
         [
@@ -259,7 +259,7 @@ def _show_savings(savings: Sequence[Saving], output: Output) -> None:
 
 
 def _compare(args: argparse.Namespace, old: Sequence[Measured], new: Sequence[Measured], output: Output) -> int:
-    """Show what differs from another build; DIFFERENCE if something does."""
+    """Show the differences from another build; DIFFERENCE if there are any."""
     from py_driver.inspecting.size_changes import changes_of
 
     libraries = [[each.library for each in build] for build in (old, new)]
@@ -280,7 +280,7 @@ def _compare(args: argparse.Namespace, old: Sequence[Measured], new: Sequence[Me
 
 
 def _show_changes(word: str, changes: Sequence[Change], rows: int, output: Output) -> None:
-    """Print what changed of a kind."""
+    """Print the changes of one kind."""
     if not changes:
         return
     output.data("")
@@ -301,7 +301,7 @@ def _show_changes(word: str, changes: Sequence[Change], rows: int, output: Outpu
 
 
 def _archs(archs: Sequence[str]) -> str:
-    """Architectures in a cell: of many their number."""
+    """Architectures in a cell; only their number if there are many."""
     return ",".join(archs) if len(archs) <= _ARCHS else f"{len(archs)} architectures"
 
 

@@ -1,4 +1,4 @@
-"""Releases of the package index on a command line: `NAME==VERSION` where a directory may stand."""
+"""Releases of the package index on a command line: `NAME==VERSION` instead of a directory."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from py_driver.recording.source_archive import Source
 
 _NAME: Final = re.compile(r"[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?", re.ASCII)
-"""What may be the name of a project on the index, as well as of a directory."""
+"""A valid name of a project on the index, which is also a valid name of a directory."""
 
 
 def add_hash(arguments: Parser | ArgumentGroup) -> None:
-    """Add the option that says which source archives are meant."""
+    """Add the option that restricts the source archives."""
     arguments.add_argument(
         "--hash",
         metavar="sha256:HEX",
@@ -33,17 +33,18 @@ def add_hash(arguments: Parser | ArgumentGroup) -> None:
 
 
 def located(words: Iterable[Path], hashes: Sequence[str], output: Output) -> list[Path | Source]:
-    """What the words of a command line mean: directories, and fetched releases of the package index.
+    """Resolve the words of a command line: directories, and fetched releases of the package index.
 
-    What exists is a directory, whatever its name.
+    An existing path is a directory, whatever its name.
 
     Args:
-        words: as the command line has them.
-        hashes: what `--hash` says: the source archives that are allowed; any if empty.
+        words: the words of the command line.
+        hashes: the digests of allowed source archives, from `--hash`; any archive if empty.
         output: where progress is shown.
 
     Raises:
-        DriverError: NO_MANIFEST for a word that is neither; USAGE if `--hash` is for nothing; see `fetch_source`.
+        DriverError: NO_MANIFEST for a word that is neither; USAGE if `--hash` has no release to apply to; see
+            `fetch_source`.
     """
     from py_driver.recording.requirement import has_one_equals_sign, looks_like_requirement
     from py_driver.recording.source_archive import fetch_source

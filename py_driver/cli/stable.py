@@ -1,4 +1,4 @@
-"""`driver stable`: which uses of torch's C++ API have an equivalent in its stable ABI, and since which torch."""
+"""`driver stable`: shows which uses of torch's C++ API have an equivalent in its stable ABI, and since which torch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SOURCES: Final = (
     *(".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hh", ".hip", ".hpp", ".hxx"),
     *(".inc", ".inl", ".ipp", ".tcc", ".tpp"),
 )
-"""As in rules/private/tools/compile/sources.zig."""
+"""The suffixes of rules/private/tools/compile/sources.zig."""
 
 _HIDDEN: Final = "."
 _BUILT: Final = "build"
@@ -47,7 +47,7 @@ def add(subparsers: Subparsers) -> None:
         "paths", metavar="PATH", nargs="*", type=Path, default=[Path()], help="a source or a directory (default: .)"
     )
     fix = parser.group("run")
-    fix.add_argument("--fix", action="store_true", help="rewrite in place what needs no decision, and list the rest")
+    fix.add_argument("--fix", action="store_true", help="rewrite all uses that need no decision, and list the others")
     fix.add_argument("--force", action="store_true", help="with --fix: also write files with uncommitted changes")
     fix.add_argument(
         "--build",
@@ -70,12 +70,12 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Show the uses; the exit code.
+    """Show the uses; returns the exit code.
 
     Raises:
         DriverError: FILE_MISSING if a path does not exist or has no source; PERMISSION if a source cannot be read;
             DIRTY_TREE if a file to write has uncommitted changes; USAGE for --build without --fix, or with a path
-            that is no project, and for --torch without --build; with --build, see `cpu_releases` and `cpu_facts`.
+            that is not a project, and for --torch without --build; with --build, see `cpu_releases` and `cpu_facts`.
     """
     if args.build and not (args.fix and all(is_project(path) or is_extension(path) for path in args.paths)):
         advice = "`driver stable DIR --fix --build`, where DIR has a build.toml or a setup.py"
@@ -129,7 +129,7 @@ def _text(source: Path) -> str:
 
 
 def _fix(args: argparse.Namespace, output: Output) -> int:
-    """Rewrite sources, and show what is left; the exit code is that of a finding if something is."""
+    """Rewrite sources, and show the remaining uses; returns DIFFERENCE if there are any."""
     from py_driver.inspecting.stable_project import fix_project
 
     before = _built(args, output)
@@ -190,7 +190,7 @@ def _tell(
     trials: Mapping[Path, _Trial],
     output: Output,
 ) -> None:
-    """Show what became of projects."""
+    """Show the outcome for projects."""
     files = {path: fixed for project in projects for path, fixed in project.files.items()}
     left = [use for fixed in files.values() for use in fixed.left]
     since = max((project.since for project in projects if project.since), key=_numbers, default="")
@@ -213,7 +213,7 @@ def _tell(
 def _outcomes(
     args: argparse.Namespace, projects: Sequence[FixedProject], written: Sequence[Path], trials: Mapping[Path, _Trial]
 ) -> Iterator[str]:
-    """What was written, built, undone, refused and not built, a line for each."""
+    """The written, built, undone, refused and skipped parts, a line for each."""
     yield from (f"written: {path}" for path in written)
     for directory, trial in trials.items():
         yield f"undone: {directory}: {trial.why}" if trial.why else f"built: {directory}: {trial.told}"
@@ -229,12 +229,12 @@ def _outcomes(
 
 
 class _Trial(NamedTuple):
-    """What came of building a rewritten project.
+    """The outcome of building a rewritten project.
 
     Attributes:
-        torch: the first and the last release that it is compiled against, once if they are the same.
+        torch: the first and the last release that it is compiled against; one entry if they are the same.
         tests: the directory of its tests; empty without any.
-        tested: the releases that these ran with; one is empty if it is the installed torch.
+        tested: the releases that the tests ran with; an empty entry is the installed torch.
         why: why the rewriting was undone; empty if the builds offer the same, and no test fails that passed before.
         failed: the tests that fail as they did before.
     """
@@ -247,7 +247,7 @@ class _Trial(NamedTuple):
 
     @property
     def told(self) -> str:
-        """What held, in words."""
+        """The result, for people."""
         from py_driver.cli.stable_tests import listed
 
         torch = f"torch {' and '.join(self.torch)}"
@@ -263,7 +263,7 @@ class _Trial(NamedTuple):
 
 
 def _built(args: argparse.Namespace, output: Output) -> dict[Path, ReleaseFacts]:
-    """With --build, what the projects offer as they are."""
+    """The API of the projects before the rewriting, with --build."""
     if not args.build:
         return {}
     from py_driver.authoring.machine import this_machine
@@ -271,12 +271,12 @@ def _built(args: argparse.Namespace, output: Output) -> dict[Path, ReleaseFacts]
 
     releases = releases_of(args)
     if not args.torch and any(map(_tests, args.paths)):
-        this_machine()  # which says so if no torch is installed
+        this_machine()  # raises an error if no torch is installed
     return {path: cpu_facts(path, cpu_releases(path, releases)[-1], releases, output) for path in args.paths}
 
 
 def _tried(path: Path, project: FixedProject, before: ReleaseFacts, args: argparse.Namespace, output: Output) -> _Trial:
-    """Build and test a rewritten project; undo it if it offers something else or fails."""
+    """Build and test a rewritten project; undo the rewriting if its API changed or a test fails."""
     from py_driver.inspecting.stable_build import cpu_facts, cpu_releases, differences, unloadable
 
     tests = _tests(path)
@@ -309,7 +309,7 @@ def _tried(path: Path, project: FixedProject, before: ReleaseFacts, args: argpar
 
 
 def _test(path: Path, project: FixedProject, torch: str, output: Output) -> tuple[str, frozenset[str]]:
-    """Why the tests are against a rewriting, empty if they are not, and those that failed before it as well."""
+    """Why the tests forbid a rewriting, empty if they do not, and the tests that failed before it as well."""
     from py_driver.cli.stable_tests import blame, run_tests
 
     after = run_tests(path, torch, output)
@@ -330,7 +330,7 @@ def _tests(path: Path) -> str:
 
 
 def _sources(path: Path) -> Sequence[Path]:
-    """The sources that a path means; hidden directories and `build` left out.
+    """The sources at or below a path, without hidden directories and `build`.
 
     Raises:
         DriverError: FILE_MISSING.
@@ -354,7 +354,7 @@ def _cells(use: Use) -> tuple[str, str]:
 
 
 def _told(use: Use) -> str:
-    """A use in a sentence."""
+    """A use as a sentence."""
     if use.equivalent is None:
         return f"`{use.name}` has no known equivalent in torch's stable ABI"
     return f"`{use.name}`: `{use.equivalent.stable}` of <{use.equivalent.header}>, since torch {use.equivalent.since}"

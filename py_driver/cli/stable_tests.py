@@ -1,4 +1,4 @@
-"""The tests of a project that `driver stable --fix --build` rewrites: which fail, and whether they failed before."""
+"""The tests of a project that `driver stable --fix --build` rewrites: which of them fail, and which failed before."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from py_driver.output import Output
 
 _LONGEST: Final = 5
-"""The most tests that are named."""
+"""The most tests that a message names."""
 
 
 class Outcome(NamedTuple):
-    """What came of a run of a project's tests.
+    """The outcome of a run of a project's tests.
 
     Attributes:
         code: the exit code.
@@ -33,9 +33,9 @@ def run_tests(directory: Path, torch: str, output: Output) -> Outcome:
     """Run the tests of a project on the CPU.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         torch: the release to run them with; empty for the installed one.
-        output: where to print; what the tests print goes to stderr.
+        output: where to print; the output of the tests goes to stderr.
 
     Raises:
         DriverError: see `driver test`.
@@ -50,7 +50,7 @@ def run_tests(directory: Path, torch: str, output: Output) -> Outcome:
 
 
 def _failed(report: Path) -> frozenset[str]:
-    """The tests that failed, of a report of pytest; none if there is no report."""
+    """The failed tests in a report of pytest; empty if there is no report."""
     try:
         cases = ET.parse(report).getroot().iter("testcase")  # noqa: S314  (pytest wrote it)
     except (OSError, ET.ParseError):
@@ -63,12 +63,12 @@ def _failed(report: Path) -> frozenset[str]:
 
 
 def blame(before: Outcome, after: Outcome, torch: str) -> str:
-    """Why a rewriting is to be undone, in words that follow `its tests`; empty if it made no test fail.
+    """Why a rewriting has to be undone, as a text to follow `its tests`; empty if it made no test fail.
 
     Args:
-        before: the tests of the sources as they were.
-        after: those of the rewritten ones, some of which fail.
-        torch: what they ran with, in words.
+        before: the outcome with the original sources.
+        after: the outcome with the rewritten sources, a failure.
+        torch: the torch of the run, for people.
     """
     if not before.code:
         return f"fail with {torch}: exit code {after.code}"
@@ -80,7 +80,7 @@ def blame(before: Outcome, after: Outcome, torch: str) -> str:
 
 
 def listed(tests: frozenset[str]) -> str:
-    """Names of tests; the first ones of many."""
+    """Names of tests; only the first of many."""
     names = sorted(tests)
     more = len(names) - _LONGEST
     return ", ".join(names[:_LONGEST]) + (f" and {counted(more, 'other')}" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""Signed statements of `driver verify`: its options, what it signs, and what a policy says of variants."""
+"""Signed statements of `driver verify`: their options, signing, and a policy's verdicts on variants."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def add_statements(parser: Parser) -> None:
 
 
 def check_statements(args: argparse.Namespace) -> None:
-    """See that the options fit together.
+    """Check that the options can be combined.
 
     Raises:
         DriverError: USAGE.
@@ -56,12 +56,12 @@ def check_statements(args: argparse.Namespace) -> None:
     if (args.repo_id or args.branch) and not (args.published or signs or judges):
         raise error(Code.USAGE, "--repo-id and --branch need --published", help="add --published")
     if judges and (len(args.directories) > 1 or args.changed_since or args.torch or args.backend or args.cpu):
-        message = "--policy takes one directory, and variants by --variant"
+        message = "--policy accepts one directory, and variants only by --variant"
         raise error(Code.USAGE, message, help="driver verify DIR --policy FILE --variant '*-cpu-*'")
 
 
 def refuse_statements(args: argparse.Namespace) -> None:
-    """Refuse the options for what has no statements.
+    """Refuse the options for artifacts that have no statements.
 
     Raises:
         DriverError: USAGE.
@@ -72,7 +72,7 @@ def refuse_statements(args: argparse.Namespace) -> None:
 
 
 def signer_of(args: argparse.Namespace, output: Output) -> Signer | None:
-    """The key of `--sign-with`; None without.
+    """The key of `--sign-with`; None without it.
 
     Raises:
         DriverError: see `Signer`.
@@ -83,7 +83,7 @@ def signer_of(args: argparse.Namespace, output: Output) -> Signer | None:
 
 
 def stated_of(args: argparse.Namespace) -> Release | None:
-    """Where what statements are about is published; None if none are signed."""
+    """The publication that signed statements name; None if none are signed."""
     from py_driver.publishing.verify import Release
 
     return Release(repo_id=args.repo_id, branch=args.branch) if args.sign_with is not None else None
@@ -109,10 +109,10 @@ def sign(
 
 
 def judge(args: argparse.Namespace, output: Output) -> int:
-    """Show what a policy says of variants; the exit code.
+    """Show a policy's verdicts on variants; returns the exit code.
 
     Raises:
-        DriverError: NOT_CONFIRMED, one for each variant that too few builders have confirmed; see `confirm`.
+        DriverError: NOT_CONFIRMED for each variant that too few builders have confirmed; see `confirm`.
     """
     from py_driver.cli.arguments import releases_of
     from py_driver.publishing.confirm import ConfirmOptions, confirm

@@ -1,4 +1,4 @@
-"""`driver test`: builds the variant that this machine runs, and runs the project's tests with it."""
+"""`driver test`: builds the variant for this machine, and runs the project's tests with it."""
 
 from __future__ import annotations
 
@@ -41,8 +41,10 @@ _SETTINGS = (
     ("tox.ini", "[pytest]"),
     ("setup.cfg", "[tool:pytest]"),
 )
-"""Files with settings for pytest, and what they have if they are that, in pytest's order (its reference, "Configuration
-file formats")."""
+"""Files with settings for pytest, each with the text that marks them, in pytest's order.
+
+Source: pytest's reference, "Configuration file formats".
+"""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -62,7 +64,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Build and test; the exit code is pytest's.
+    """Build and test; returns pytest's exit code.
 
     Raises:
         DriverError: FILE_MISSING if the project has no tests; see `dev_build`.
@@ -81,7 +83,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         advice = "write tests/test_NAME.py, as `driver init` does, or run another command with `driver run`"
         raise error(Code.FILE_MISSING, f"{tests} is missing", help=near_path(tests) or advice)
     project = args.directory
-    # What is above the project is another one's: its settings, its conftest.py.
+    # Settings and conftest.py files above the project belong to other projects.
     above = [f"--rootdir={project}", f"--confcutdir={project}", "-c", _settings(project)]
     named = [word for before, word in itertools.pairwise(["", *args.command]) if not _takes_value(before)]
     words = [*([] if any(_is_within(word, tests) for word in named) else [str(tests.absolute())]), *args.command]
@@ -89,18 +91,18 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _takes_value(word: str) -> bool:
-    """Whether the word after an option of pytest's may be its value: of long ones it does not say so itself."""
+    """Whether the word after an option of pytest may be its value; most long options do not show it."""
     return (word.startswith("--") and "=" not in word) or word in {"-W", "-c", "-k", "-m", "-n", "-o", "-p", "-r"}
 
 
 def _is_within(word: str, tests: Path) -> bool:
-    """Whether a word of pytest's command line names some of the tests: a directory, a file, or a test in one."""
+    """Whether a word of pytest's command line names tests of the project: a directory, a file, or a test in a file."""
     path = Path(word.partition("::")[0])
     return (is_file(path) or is_directory(path)) and path.resolve().is_relative_to(tests.resolve())
 
 
 def _settings(directory: Path) -> str:
-    """The file with the project's settings for pytest, as pytest finds it; none if there is none."""
+    """The file with the project's settings for pytest, found as pytest finds it; `os.devnull` if there is none."""
     for name, sign in _SETTINGS:
         path = directory / name
         if path.is_file() and sign in path.read_text(encoding="utf-8", errors="replace"):

@@ -38,10 +38,10 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Build, run and record; the exit code is that of the command.
+    """Build, run and record; returns the exit code of the command.
 
     Raises:
-        DriverError: USAGE without a command; NO_VARIANTS if nothing was recorded; what is wrong with the project; see
+        DriverError: USAGE without a command; NO_VARIANTS if nothing was recorded; an error in the project; see
             `dev_build`.
     """
     from py_driver.authoring.dev_build import python_of
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         project = load(args.directory, releases)
         trace = read_trace(log, project)
     if code:
-        output.say(f"{AHEAD} is not written: the command has ended with {code}")
+        output.say(f"{AHEAD} is not written: the command ended with {code}")
         return code
     if not trace.calls:
         message = "Triton compiled no function of the project that aot.toml can list"
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _as_json(trace: Trace, new: list[Call]) -> dict[str, object]:
-    """What was recorded as a value for JSON."""
+    """The recorded calls as a value for JSON."""
     calls = [
         {"function": call.function, "signature": dict(call.signature), "config": dict(call.config), "new": call in new}
         for call in trace.calls
@@ -93,13 +93,13 @@ def _as_json(trace: Trace, new: list[Call]) -> dict[str, object]:
 
 
 def _show(trace: Trace, new: list[Call], path: Path, output: Output) -> None:
-    """Say what was recorded."""
+    """Report the recorded calls."""
     functions = {call.function for call in trace.calls}
     counts = f"{counted(len(trace.calls), 'compile')} of {counted(len(functions), 'function')}"
     output.say(printable(f"{path}: {counts}, {len(new)} new"))
     for function in trace.left:
         output.say(f"note: {function} has heuristics, or arguments that aot.toml cannot list; it is left to Triton")
     for function in trace.tuned:
-        output.say(f"note: of the configurations of {function} those are listed that the autotuner has chosen")
+        output.say(f"note: only the configurations of {function} that the autotuner chose are listed")
     if trace.others:
         output.say(f"note: {counted(trace.others, 'compile')} of other packages' functions not listed")

@@ -55,10 +55,10 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Tune; the exit code.
+    """Tune; returns the exit code.
 
     Raises:
-        DriverError: see `find_space` and `Tuner.run`; LOAD_FAILED if no configuration is right.
+        DriverError: see `find_space` and `Tuner.run`; LOAD_FAILED if no configuration is correct.
     """
     from py_driver.tuning.space import find_space
     from py_driver.tuning.tuner import Tuner
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _dry_run(args: argparse.Namespace, space: Space, output: Output) -> int:
-    """Say what there is to do."""
+    """Print the number of configurations for each case."""
     excluded = {
         space.shown_case(case): sum(
             bool(space.violated(configuration, case, {})) for configuration in space.configurations
@@ -107,7 +107,7 @@ def _dry_run(args: argparse.Namespace, space: Space, output: Output) -> int:
 
 
 def _show(args: argparse.Namespace, space: Space, done: Tuned, output: Output) -> None:
-    """Print what is best."""
+    """Print the best configurations."""
     from py_driver.tuning.choice import best, cover, slower
 
     records = done.records
@@ -179,7 +179,7 @@ def _apply(args: argparse.Namespace, space: Space, output: Output) -> int:
         chosen[records.capability] = Chosen(cases=cases, facts=facts)
         for case, other in conflicts(space, cases):
             message = f"{space.shown_case(case)} and {space.shown_case(other)} have the same `{space.key}`"
-            output.warn(f"{message} and want different configurations; that of the first is used")
+            output.warn(f"{message} and need different configurations; the first one's is used")
     path = args.directory / space.header
     write(path, header(space, [*chosen.values()]).encode())
     output.data(str(path))
@@ -190,7 +190,7 @@ def _write_configs(args: argparse.Namespace, space: Space, output: Output) -> in
     """Write the JSON files of all GPUs.
 
     Raises:
-        DriverError: USAGE if they would not be shipped; FOREIGN_FILE if a file has something else; see `_records`.
+        DriverError: USAGE if they would not be shipped; FOREIGN_FILE if another program wrote a file; see `_records`.
     """
     from py_driver.plan.project import load
     from py_driver.tuning.choice import cover
@@ -227,10 +227,11 @@ def _write_configs(args: argparse.Namespace, space: Space, output: Output) -> in
 
 
 def _check_header(args: argparse.Namespace, space: Space) -> None:
-    """See whether the header is a file that may be written.
+    """Check that the header may be overwritten.
 
     Raises:
-        DriverError: USAGE if build.toml does not list it, or it is none; FOREIGN_FILE if somebody wrote it.
+        DriverError: USAGE if build.toml does not list it, or it is not a header; FOREIGN_FILE if `driver tune` did not
+            write it.
     """
     from py_driver.manifest.paths import HEADERS
     from py_driver.plan.plan import plan_directory
@@ -241,7 +242,7 @@ def _check_header(args: argparse.Namespace, space: Space) -> None:
         advice = "name a file that the section lists in `src`; for Triton, a directory of the Python package"
         raise error(Code.USAGE, message, help=advice)
     if not space.header.endswith(HEADERS):
-        raise error(Code.USAGE, f"`header` in tuning/{space.name}.toml is no header: {space.header}")
+        raise error(Code.USAGE, f"`header` in tuning/{space.name}.toml is not a header: {space.header}")
     if space.header not in plan_directory(args.directory, releases_of(args)).files:
         message = f"build.toml lists no {space.header}"
         raise error(Code.USAGE, message, help=f"add it to `src` of [kernel.{space.section}], and include it there")
@@ -254,7 +255,7 @@ def _check_header(args: argparse.Namespace, space: Space) -> None:
 
 
 def _records(args: argparse.Namespace, space: Space, output: Output) -> list[Records]:
-    """The records of all GPUs that are of these sources.
+    """The records of all GPUs for these sources.
 
     Raises:
         DriverError: FILE_MISSING if there are none.

@@ -1,4 +1,4 @@
-"""`driver upgrade`: rewrites build.toml as the current edition, and leaves comments, order and layout alone."""
+"""`driver upgrade`: rewrites build.toml for the current edition, keeping comments, order and layout."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Rewrite; the exit code.
+    """Rewrite; returns the exit code.
 
     Raises:
-        DriverError: all that is wrong with the file; UNSUPPORTED if it cannot be rewritten as it is laid out;
-            NO_MANIFEST, PERMISSION.
+        DriverError: all errors in the file; UNSUPPORTED if its layout does not allow the rewriting; NO_MANIFEST,
+            PERMISSION.
     """
     import shlex
 

@@ -1,4 +1,4 @@
-"""What variables of the environment say that builds with torch's own tools read: defaults of `--jobs` and `--archs`."""
+"""Environment variables that builds with torch's own tools read, as defaults of `--jobs` and `--archs`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _JOBS: Final = "MAX_JOBS"
 _ARCHS: Final = ("TORCH_CUDA_ARCH_LIST", "PYTORCH_ROCM_ARCH")
 
 _TAKE_ARCHS: Final = frozenset({"run", "test", "batch", "bench", "profile"})
-"""Commands that build for this machine alone."""
+"""Commands that build only for this machine."""
 
 _ALL_ARCHS: Final = frozenset({"build", "demo"})
-"""Commands that build what may be published."""
+"""Commands whose builds may be published."""
 
 
 def is_count(text: str) -> bool:
@@ -30,17 +30,17 @@ def is_count(text: str) -> bool:
 
 
 def take_variables(name: str, args: argparse.Namespace, output: Output) -> None:
-    """Let variables say what the command line leaves open, and say so; or that they are not used.
+    """Apply variables as defaults of the command line, and report those that are used or ignored.
 
-    A build for all variants is to have the same architectures everywhere, whatever a container sets.
+    A build for all variants must have the same architectures everywhere, whatever a container sets.
 
     Args:
-        name: of the command.
+        name: the command.
         args: its command line; gets `jobs`, and `listed`: the architectures that the variables name.
-        output: where that is said.
+        output: where to report.
 
     Raises:
-        DriverError: USAGE if a variable that is used names no architectures.
+        DriverError: USAGE if a used variable has a word that is not an architecture.
     """
     jobs = os.environ.get(_JOBS, "")
     if jobs and getattr(args, "jobs", 0) is None:
@@ -62,15 +62,15 @@ def take_variables(name: str, args: argparse.Namespace, output: Output) -> None:
 
 
 def _listed(variable: str, text: str) -> tuple[str, ...]:
-    """The architectures that a variable names, each once; see `listed_archs`.
+    """The architectures in a variable, without duplicates; see `listed_archs`.
 
     Raises:
-        DriverError: USAGE for a word that is none.
+        DriverError: USAGE for a word that is not an architecture.
     """
     from py_driver.matrix.listed_archs import listed_archs
 
     archs, wrong = listed_archs(text)
     if wrong:
         advice = f"write e.g. {variable}={'gfx942' if 'ROCM' in variable else '8.0;9.0+PTX'}, or unset it"
-        raise error(Code.USAGE, f"{variable} names `{wrong[0]}`, which is no GPU architecture", help=advice)
+        raise error(Code.USAGE, f"{variable} names `{wrong[0]}`, which is not a GPU architecture", help=advice)
     return archs

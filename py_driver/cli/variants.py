@@ -1,4 +1,4 @@
-"""`driver variants`: lists the variants of a project, and why an arch or a variant is not built."""
+"""`driver variants`: lists the variants of a project, and why architectures and variants are excluded."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _WHEEL = "wheel"
 
 
 class _Listed(NamedTuple):
-    """What is listed of a project.
+    """The variants of a project to list.
 
     Attributes:
-        plan: with the variants.
-        wheels: the wheels that each variant is in, by its name, if the project is bound by pybind11; else None.
+        plan: the plan with the variants.
+        wheels: the wheels that contain each variant, by its name, if the project is bound by pybind11; else None.
     """
 
     plan: Plan
@@ -43,7 +43,7 @@ class _Listed(NamedTuple):
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     parser = add_command(subparsers, "variants", "relu --torch 2.13 --backend cuda", "relu --explain")
-    add_variants(parser, "those built by default", several=True)
+    add_variants(parser, "the default variants", several=True)
     parser.add_argument("--all", action="store_true", help="also list variants that are built only on request")
     parser.add_argument("--json", action="store_true", help="print all variants as JSON")
     parser.add_argument(
@@ -55,11 +55,11 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Print the variants; the exit code.
+    """Print the variants; returns the exit code.
 
     Raises:
-        DriverError: all that `plan_directory` and `_for_pythons` raise; USAGE for options that mean nothing with a
-            build.toml; with several projects only what is wrong for all of them.
+        DriverError: what `plan_directory` and `_for_pythons` raise; USAGE for options that have no meaning with a
+            build.toml; with several projects only errors that concern all.
     """
     from py_driver.plan.plan import plan_directory
 
@@ -99,17 +99,18 @@ def run(args: argparse.Namespace, output: Output) -> int:
 def _for_pythons(
     directory: Path, releases: Releases, words: Words, pythons: Pythons, args: argparse.Namespace
 ) -> _Listed:
-    """The variants that `driver wheel --binding pybind` builds of a project, and the wheels that it makes of them.
+    """The variants that `driver wheel --binding pybind` builds of a project, and their wheels.
 
     Args:
-        directory: of the project.
-        releases: to build for.
-        words: which variants the command line means, besides globs.
-        pythons: to build for.
+        directory: the directory of the project.
+        releases: the releases to build for.
+        words: the selection of the command line, besides globs.
+        pythons: the Pythons to build for.
         args: the command line.
 
     Raises:
-        DriverError: what reading the project raises; NO_SUCH_VARIANT; UNSUPPORTED for what pybind11 cannot bind, or
+        DriverError: what reading the project raises; NO_SUCH_VARIANT; UNSUPPORTED for a project that pybind11 cannot
+            bind, or
             for variants for several CPUs.
     """
     from py_driver.building.selection import choose
@@ -131,7 +132,7 @@ def _for_pythons(
 
 
 def _narrowed(plan: Plan, patterns: Sequence[str], words: Words) -> Plan:
-    """A plan with the variants that patterns mean, or that words mean by default and on request.
+    """A plan with the variants that patterns select, or with those that words select, by default and on request.
 
     Raises:
         DriverError: NO_SUCH_VARIANT for a pattern or a word that matches nothing.
@@ -152,7 +153,7 @@ def _narrowed(plan: Plan, patterns: Sequence[str], words: Words) -> Plan:
 
 
 def _shown(listed: _Listed, args: argparse.Namespace) -> list[Variant]:
-    """The default variants of a project; all with `--all` or patterns, in wheels, or if none is built by default."""
+    """The default variants of a project; all with `--all` or patterns, in wheels, or if there is no default variant."""
     plan, wheels = listed
     default = [variant for variant in plan.variants if variant.default]
     every = args.all or args.variant or wheels is not None or not default
@@ -169,7 +170,7 @@ def _rows(listed: _Listed, args: argparse.Namespace) -> list[list[str]]:
 
 
 def _show_rest(projects: Sequence[_Listed], args: argparse.Namespace, output: Output) -> None:
-    """Print what follows the table: how many variants are not in it, and what explains plans."""
+    """Print what follows the table: the number of variants that are not in it, and explanations of the plans."""
     if more := sum(len(listed.plan.variants) - len(_shown(listed, args)) for listed in projects):
         output.say(f"{more} more on request: `driver variants --all` lists them")
     for listed in projects if args.explain else ():
@@ -179,7 +180,7 @@ def _show_rest(projects: Sequence[_Listed], args: argparse.Namespace, output: Ou
 
 
 def _sections(plan: Plan, variant: Variant) -> list[tuple[str, Archs]]:
-    """The kernel sections of a variant that are for GPUs, and what became of their archs."""
+    """The kernel sections of a variant for GPUs, each with its architectures."""
     groups = {group.name: group for group in plan.groups}
     found = [(name, groups[name].archs.get(variant.configuration.backend)) for name in variant.groups]
     return [(name, archs) for name, archs in found if archs is not None]
@@ -216,7 +217,7 @@ def _as_json(listed: _Listed) -> dict[str, Any]:
 
 
 def _explain(plan: Plan, shown: Sequence[Variant], output: Output) -> None:
-    """Print what each variant shown asks for and gets, variants alike together, and what is not built at all."""
+    """Print requested and built architectures of the shown variants, grouped if equal, then excluded variants."""
     from py_driver.matrix.configurations import spell
 
     alike: dict[tuple[str, ...], list[str]] = {}
@@ -234,7 +235,7 @@ def _explain(plan: Plan, shown: Sequence[Variant], output: Output) -> None:
 
 
 def _archs_of(plan: Plan, variant: Variant) -> list[str]:
-    """The lines that explain the archs of a variant."""
+    """The lines that explain a variant's architectures."""
     lines = []
     titles = {group.name: group.title for group in plan.groups}
     for name, archs in _sections(plan, variant):

@@ -51,7 +51,7 @@ def add(subparsers: Subparsers) -> None:
     compare.add_argument(
         "--slice",
         action="store_true",
-        help="also compare the slices in build-slices/, or with --published those on their branches",
+        help="also compare the slices in build-slices/, or with --published the slices on their branches",
     )
     compare.add_argument(
         "--source",
@@ -70,11 +70,11 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Verify; the exit code.
+    """Verify; returns the exit code.
 
     Raises:
-        DriverError: USAGE; see `publishing.verify`; NOT_REPRODUCED, one for each variant that is not the same. With
-            several projects only what is wrong for all of them.
+        DriverError: USAGE; see `publishing.verify`; NOT_REPRODUCED for each variant that differs. With several projects
+            only errors that concern all.
     """
     from py_driver.building.build import Options
     from py_driver.publishing.verify import (
@@ -142,7 +142,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 
 def _check_slices(args: argparse.Namespace) -> None:
-    """Refuse `--slice` for what has no slices, or has them anyway.
+    """Refuse `--slice` for artifacts without slices, or with slices in any case.
 
     Raises:
         DriverError: USAGE.
@@ -161,7 +161,7 @@ def _check_slices(args: argparse.Namespace) -> None:
 
 
 def _wheels(wheels: Sequence[Path], args: argparse.Namespace, output: Output) -> int:
-    """Verify wheels of projects; the exit code.
+    """Verify wheels of projects; returns the exit code.
 
     Raises:
         DriverError: USAGE; see `verify_wheels`, `read_artifact`, `fetch_source` and `verify_extension`; NOT_REPRODUCED.
@@ -172,7 +172,7 @@ def _wheels(wheels: Sequence[Path], args: argparse.Namespace, output: Output) ->
     chosen = args.variant or words_of(args, several=True).given or args.changed_since
     if len(wheels) < len(args.directories) or chosen or args.published:
         advice = "driver verify dist/*.whl, with --source DIR if the project is a directory"
-        raise error(Code.USAGE, "wheels are verified alone, and whole", help=advice)
+        raise error(Code.USAGE, "wheels cannot be combined with directories, variants or --published", help=advice)
     if args.source is not None and not is_extension(args.source):
         return _told(_of_build_toml(wheels, args, output), args, output)
     projects: dict[tuple[Path, Entry | None], list[Artifact]] = {}
@@ -197,7 +197,7 @@ def _wheels(wheels: Sequence[Path], args: argparse.Namespace, output: Output) ->
 
 
 def _of_build_toml(wheels: Sequence[Path], args: argparse.Namespace, output: Output) -> list[Verified]:
-    """Build what is in wheels of a build.toml again, and compare it."""
+    """Rebuild the contents of a build.toml's wheels, and compare them."""
     from py_driver.building.build import Options
     from py_driver.cli.bindings import named_pythons
     from py_driver.publishing.verify import VerifyOptions, check_tools
@@ -213,7 +213,7 @@ def _of_build_toml(wheels: Sequence[Path], args: argparse.Namespace, output: Out
 
 
 def _extension(directory: Path, args: argparse.Namespace, output: Output) -> int:
-    """Verify the variants of a project with a setup.py; the exit code.
+    """Verify the variants of a project with a setup.py; returns the exit code.
 
     Raises:
         DriverError: USAGE; see `built_here` and `verify_extension`; NOT_REPRODUCED.
@@ -222,7 +222,7 @@ def _extension(directory: Path, args: argparse.Namespace, output: Output) -> int
     from py_driver.publishing.extension_verify import built_here
 
     if args.published:
-        message = "`--published` is for a project with a build.toml: that of a setup.py has wheels"
+        message = "`--published` is for a project with a build.toml; with a setup.py, wheels are published"
         raise error(Code.USAGE, message, help="verify the wheels: driver verify dist/*.whl")
     options = Options(words=words_of(args, several=True))
     artifacts = built_here(directory, args.variant, releases_of(args).matrix, options)
@@ -232,7 +232,7 @@ def _extension(directory: Path, args: argparse.Namespace, output: Output) -> int
 def _compared(
     directory: Path, source: Entry | None, artifacts: Sequence[Artifact], args: argparse.Namespace, output: Output
 ) -> list[Verified]:
-    """Build what a setup.py made again, and compare it."""
+    """Rebuild artifacts of a setup.py, and compare them."""
     from py_driver.building.build import Options
     from py_driver.cli.bindings import all_pythons, named_bindings
     from py_driver.publishing.extension_verify import verify_extension
@@ -250,10 +250,10 @@ def _compared(
 
 
 def _told(verified: list[Verified], args: argparse.Namespace, output: Output) -> int:
-    """Show what was verified of one project, or of wheels; the exit code.
+    """Show the results for one project, or for wheels; returns the exit code.
 
     Raises:
-        DriverError: NOT_REPRODUCED, one for each that is not the same.
+        DriverError: NOT_REPRODUCED for each variant that differs.
     """
     from py_driver.publishing.verify import failures
 
@@ -267,10 +267,10 @@ def _told(verified: list[Verified], args: argparse.Namespace, output: Output) ->
 
 
 def _verified(result: Result) -> list[Verified]:
-    """The variants of a project that were built again.
+    """The rebuilt variants of a project.
 
     Raises:
-        DriverError: why they were not.
+        DriverError: the error of their build.
     """
     if isinstance(result, DriverError):
         raise result
@@ -278,10 +278,10 @@ def _verified(result: Result) -> list[Verified]:
 
 
 def _same(verified: list[Verified], output: Output) -> list[Verified]:
-    """The variants, if they are the same as before; what diffoscope says of them is printed.
+    """The variants, if all are identical to the existing ones; diffoscope's reports are printed.
 
     Raises:
-        DriverError: NOT_REPRODUCED, one for each that is not.
+        DriverError: NOT_REPRODUCED for each variant that differs.
     """
     from py_driver.publishing.verify import failures
 
@@ -294,7 +294,7 @@ def _same(verified: list[Verified], output: Output) -> list[Verified]:
 
 
 def _as_json(verified: list[Verified]) -> dict[str, Any]:
-    """What was verified as a value for JSON."""
+    """The results as a value for JSON."""
     from py_driver.publishing.verify import failures
 
     variants = [

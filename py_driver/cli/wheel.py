@@ -1,4 +1,4 @@
-"""`driver wheel`: makes a Python wheel of built variants."""
+"""`driver wheel`: packs built variants into Python wheels."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def add(subparsers: Subparsers) -> None:
         "wheel",
         "relu --backend cuda --out wheels",
         "causal-conv1d==1.7.0 --torch 2.13 --backend cuda",
-        more="The wheel of a build.toml loads the variant that fits the installed torch. A project with a setup.py, "
+        more="The wheel of a build.toml loads the variant for the installed torch. A project with a setup.py, "
         "also a release on the package index, is built first, and has a wheel for each variant.",
     )
-    add_arguments(parser, default="those in build/; with a setup.py all default variants", several=True)
+    add_arguments(parser, default="the variants in build/; with a setup.py all default variants", several=True)
     add_bindings(parser, EVERY)
     add_report(parser)
     parser.group("report").add_argument(
-        "--json", action="store_true", help="print the wheels of the one project as JSON"
+        "--json", action="store_true", help="print the wheels of a single project as JSON"
     )
     add_hash(parser)
     parser.add_argument(
@@ -59,7 +59,7 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--merge",
         action="store_true",
-        help="with a setup.py: write one wheel of all variants, which loads the one that fits the installed torch "
+        help="with a setup.py: write one wheel of all variants, which loads the one for the installed torch "
         "(default: a wheel for each; with a build.toml always one)",
     )
     parser.add_argument(
@@ -74,7 +74,7 @@ def add(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Make the wheel of each project, and the index of all; the exit code.
+    """Make the wheel of each project, and the index of all; returns the exit code.
 
     Raises:
         DriverError: USAGE for `--json` with several projects; see `_pack` and `write_index`.
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     return code
 
 
-def _others(  # noqa: PLR0913  (of what, of which, as which options say, and where it is shown)
+def _others(  # noqa: PLR0913  (the project, its variants, options and output)
     directory: Path,
     manifest: Manifest,
     built: Sequence[BuiltVariant],
@@ -95,18 +95,18 @@ def _others(  # noqa: PLR0913  (of what, of which, as which options say, and whe
     args: argparse.Namespace,
     output: Output,
 ) -> tuple[Other, ...]:
-    """The kernels of the command line that variants depend on, with their variants that fit these.
+    """The kernels of the command line that variants depend on, with the variants needed for these.
 
     Args:
-        directory: of the project.
-        manifest: of it.
+        directory: the directory of the project.
+        manifest: the manifest of the project.
         built: its variants.
-        releases: that it is for.
+        releases: the releases to build for.
         args: the command line.
-        output: where it is said that another run builds a project.
+        output: where to report that another run is building a project.
 
     Raises:
-        DriverError: USAGE if nothing depends on one; see `check_depends`, `serving` and
+        DriverError: USAGE if nothing depends on a kernel; see `check_depends`, `serving` and
             what `_make` raises for the project itself.
     """
     from py_driver.actions.workspace import held
@@ -133,13 +133,13 @@ def _others(  # noqa: PLR0913  (of what, of which, as which options say, and whe
         project = load(path, releases)
         plan = make_plan(project, releases.matrix, strict_archs=args.strict_archs)
         with held(path, plan, output):
-            there = read_to_ship(path, plan, present(path, plan, ()), releases.lock)
-        described = [describe(parse(variant.name), variant) for variant in there]
+            shipped = read_to_ship(path, plan, present(path, plan, ()), releases.lock)
+        described = [describe(parse(variant.name), variant) for variant in shipped]
         own = project.manifest
         chosen = serving([variant.name for variant in built], own.name.value, described, backends())
-        there = [variant for variant in there if variant.name in chosen]
-        found.append(Other(own, repositories_of(own), there))
-        kernels.append(kernel(path, own, there))
+        shipped = [variant for variant in shipped if variant.name in chosen]
+        found.append(Other(own, repositories_of(own), shipped))
+        kernels.append(kernel(path, own, shipped))
     check_depends(kernels)
     asked = {entry["repo-id"] for known in kernels for entry in known.depends}
     for known in kernels[1:]:
@@ -150,11 +150,11 @@ def _others(  # noqa: PLR0913  (of what, of which, as which options say, and whe
 
 
 def _pack(args: argparse.Namespace, output: Output) -> int:
-    """Make the wheel of each project; the exit code.
+    """Make the wheel of each project; returns the exit code.
 
     Raises:
         DriverError: USAGE for --with and slices or wheel variants; see `_make` and `located`; with several projects
-            only what is wrong for all of them.
+            only errors that concern all.
     """
     words = located(args.directories, args.hash, output)
     sources = {word.directory: word for word in words if isinstance(word, Source)}
@@ -192,7 +192,7 @@ def _pack(args: argparse.Namespace, output: Output) -> int:
 
 
 def _extension(directory: Path, args: argparse.Namespace, output: Output, source: Source | None = None) -> int:
-    """Build a project with a setup.py, and write its wheels; the exit code."""
+    """Build a project with a setup.py, and write its wheels; returns the exit code."""
     from py_driver.cli.extension import wheels
 
     check_no_further(args, directory)
@@ -215,7 +215,7 @@ def _show(wheels: Sequence[Mapping[str, Any]], args: argparse.Namespace, output:
         output.data(wheel["file"])
 
 
-def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which options say, and where it is shown)
+def _make(  # noqa: PLR0913  (the project, its variants, other wheels, options and output)
     directory: Path,
     releases: Releases,
     words: Words,
@@ -223,18 +223,19 @@ def _make(  # noqa: PLR0913  (whose, of what, beside which others, as which opti
     args: argparse.Namespace,
     output: Output,
 ) -> list[tuple[Path, dict[str, Any]]]:
-    """Make the wheel of a project, or those of its slices; their paths, and the variants that each has.
+    """Make the wheel of a project, or those of its slices; returns their paths, and the variants in each.
 
     Args:
-        directory: of the project.
-        releases: that it is for.
-        words: which variants the command line means, besides globs.
-        taken: the projects whose wheels are there, by the paths of these; this one is added.
+        directory: the directory of the project.
+        releases: the releases to build for.
+        words: the selection of the command line, besides globs.
+        taken: the projects of the wheels written before, by the paths of the wheels; this project is added.
         args: the command line.
-        output: where it is said that another run builds the project.
+        output: where to report that another run is building the project.
 
     Raises:
-        DriverError: CHANGED_BUILD or UNSUPPORTED; FOREIGN_FILE if the wheel of another project has its name; NO_SPACE
+        DriverError: CHANGED_BUILD or UNSUPPORTED; FOREIGN_FILE if the wheel of another project has the same name;
+            NO_SPACE
             or PERMISSION; what `variant_dir.present` and reading the project raise.
     """
     from py_driver.actions.workspace import held
@@ -281,14 +282,14 @@ def _make_for_pythons(  # noqa: PLR0913  (as `_make`)
     args: argparse.Namespace,
     output: Output,
 ) -> list[tuple[Path, dict[str, Any]]]:
-    """Build a project that is bound by pybind11, and make its wheel for each Python; as `_make`.
+    """Build a project that is bound by pybind11, and make its wheel for each Python.
 
     Args:
-        directory: as of `_make`.
-        releases: likewise.
-        words: likewise.
-        taken: likewise.
-        args: likewise.
+        directory: see `_make`.
+        releases: see `_make`.
+        words: see `_make`.
+        taken: see `_make`.
+        args: see `_make`.
         output: where progress is shown.
 
     Raises:

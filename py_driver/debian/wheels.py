@@ -1,4 +1,4 @@
-"""Wheels from the user's Python package index, by way of the user's own pip configuration."""
+"""Wheels from the user's Python package index, through the user's own pip configuration."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def install(wheels: Mapping[str, Mapping[str, str]], target: Path) -> None:
-    """Install wheels into a directory of their own.
+    """Install wheels into a new directory.
 
     Args:
-        wheels: name to `version` and `sha256`.
+        wheels: the wheels: name to `version` and `sha256`.
         target: the directory; created.
     """
     python = next(filter(_has_pip, pythons()), None)

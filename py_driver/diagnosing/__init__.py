@@ -1,1 +1,1 @@
-"""Output of compilers and checks, as messages about an author's files."""
+"""The output of compilers and checks, as messages about an author's files."""

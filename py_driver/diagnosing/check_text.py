@@ -1,4 +1,4 @@
-"""What the ABI check prints of an extension, with sources in the place of objects, and the lines that name a symbol."""
+"""The ABI check's output about an extension, with sources instead of objects, and lines that mention a symbol."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from py_driver.actions.author_paths import AuthorPaths, BuiltProject
 
 OBJECT: Final = re.compile(r"(?<![\w/])\S*bazel-out/[^\s:()]+")
-"""The path of an object, in what a linker prints."""
+"""The path of an object in a linker's output."""
 
 _SYMBOL: Final = re.compile(r"^  undefined-symbol: (.+?): \w")
 _BY: Final = re.compile(rf"^    referenced by (?P<object>{OBJECT.pattern})(?P<place> at \S+)?(?P<function> in .*)$")
@@ -23,9 +23,9 @@ def told(lines: Iterable[str], paths: AuthorPaths, project: BuiltProject | None)
     """The lines of the check for people.
 
     Args:
-        lines: of rules/private/tools/abi_check/check.zig, the first one excepted.
-        paths: of the build.
-        project: that the extension is of.
+        lines: the output of rules/private/tools/abi_check/check.zig, without the first line.
+        paths: the paths of the build.
+        project: the project of the extension.
     """
     word = ""
     for line in lines:
@@ -38,7 +38,7 @@ def told(lines: Iterable[str], paths: AuthorPaths, project: BuiltProject | None)
 
 
 def _reference(match: re.Match[str], word: str, paths: AuthorPaths, project: BuiltProject | None) -> str:
-    """What refers to a symbol: the place that debug information tells, or else the lines that have its name."""
+    """A reference to a symbol, with its place from debug information, or else the lines with the symbol's name."""
     source = paths.source_of(match["object"]) or match["object"]
     location = match["place"] or ""
     if not location and (found := paths.lines_with(match["object"], word)):
@@ -50,7 +50,7 @@ def _reference(match: re.Match[str], word: str, paths: AuthorPaths, project: Bui
 
 
 def _word(symbol: str) -> str:
-    """The identifier of a symbol in C++: `scale` of `ns::scale(float*, long)`."""
+    """The C++ identifier in a symbol: `scale` for `ns::scale(float*, long)`."""
     depth = 0
     for at, sign in enumerate(symbol):
         if sign == "(" and depth == 0 and at > 0:

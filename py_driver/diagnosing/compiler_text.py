@@ -1,4 +1,4 @@
-"""What compilers, assemblers and linkers print, cut into what each says about a place."""
+"""The output of compilers, assemblers and linkers, split into messages about places."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Severity(StrEnum):
-    """How bad it is."""
+    """The severity of a message."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -21,18 +21,18 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Said:
-    """One thing that a program said.
+    """A message of a program.
 
     Attributes:
-        severity: how bad it is.
-        head: the line that says so.
-        what: the word in it for how bad it is.
-        message: what it is, in one line, as the program put it.
-        file: where, as the program named it; empty if it named no place.
-        line: of that file; 0 if there is none.
-        column: of that line, 1-based; 0 if the program told none.
-        before: lines that lead there: `In file included from`.
-        after: lines that follow: the source line, the caret, notes.
+        severity: its severity.
+        head: its first line.
+        what: the word for the severity in that line.
+        message: the text in one line, as the program printed it.
+        file: its file, as the program named it; empty without one.
+        line: the line in that file; 0 without one.
+        column: the column in that line, 1-based; 0 without one.
+        before: preceding lines: `In file included from`.
+        after: following lines: the source line, the caret, notes.
     """
 
     severity: Severity
@@ -85,13 +85,13 @@ _CARET: Final = re.compile(r"^( *)\^")
 
 
 def parse(text: str) -> tuple[list[Said], list[str]]:
-    """Cut what a program printed into what it said.
+    """Split the output of a program into messages.
 
     Args:
-        text: as it printed it.
+        text: the output.
 
     Returns:
-        What it said, in its order; and the lines that belong to none of that.
+        The messages, in order; and the lines that belong to none.
     """
     cutter = _Cutter()
     for line in text.splitlines():
@@ -105,11 +105,11 @@ def parse(text: str) -> tuple[list[Said], list[str]]:
 
 
 class _Cutter:
-    """Cuts lines into what they say.
+    """Splits lines into messages.
 
     Attributes:
-        found: what was said.
-        loose: lines before the first thing that was.
+        found: the messages.
+        loose: lines before the first message.
     """
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class _Cutter:
         self._body: list[str] = []
 
     def feed(self, line: str) -> None:
-        """Take the next line."""
+        """Process the next line."""
         head = next((match for shape in _HEADS if (match := shape.match(line))), None)
         if head is not None and (self._head is None or head.groupdict().get("what") != "note"):
             leading, self._before = self._before, []
@@ -136,7 +136,7 @@ class _Cutter:
             self.loose.append(line)
 
     def end(self) -> None:
-        """What was begun is whole."""
+        """Finish the current message."""
         if self._head is not None:
             self.found.append(_said(self._head, self._leading, [*self._body, *self._before]))
         else:
@@ -145,13 +145,13 @@ class _Cutter:
 
 
 def _said(head: re.Match[str], before: Sequence[str], body: Sequence[str]) -> Said:
-    """What a first line and those around it say."""
+    """The message for a first line and the lines around it."""
     groups = head.groupdict()
-    what = groups.get("what") or "error"
+    word = groups.get("what") or "error"
     severity = Severity.OTHER
-    if "error" in what.lower() or what in {"fatal", "sorry, unimplemented"}:
+    if "error" in word.lower() or word in {"fatal", "sorry, unimplemented"}:
         severity = Severity.ERROR
-    elif what == "warning":
+    elif word == "warning":
         severity = Severity.WARNING
     after = list(body)
     while after and not after[-1].strip():
@@ -164,7 +164,7 @@ def _said(head: re.Match[str], before: Sequence[str], body: Sequence[str]) -> Sa
     return Said(
         severity=severity,
         head=head.string,
-        what=what,
+        what=word,
         message=message,
         file=groups.get("file") or "",
         line=int(groups.get("line") or 0),
@@ -175,7 +175,7 @@ def _said(head: re.Match[str], before: Sequence[str], body: Sequence[str]) -> Sa
 
 
 def _edg_column(after: Iterable[str]) -> int:
-    """The column that the caret of EDG's front end points at: it indents the source line."""
+    """The column of the caret of EDG's front end, which indents the source line."""
     carets = (match for line in after if (match := _CARET.match(line)))
     first = next(carets, None)
     return max(0, len(first[1]) - _EDG_INDENT + 1) if first else 0
@@ -185,7 +185,7 @@ _CLANG_SOURCE: Final = re.compile(r"^ *(\d+) \| (.*)$")
 
 
 def source_line(entry: Said) -> str | None:
-    """The source line that a program showed first; None if it showed none."""
+    """The source line that a message shows first; None if it shows none."""
     if not entry.after:
         return None
     first = entry.after[0]

@@ -1,4 +1,4 @@
-"""What compilers of device code say of names that another source defines, which takes relocatable device code."""
+"""Compilers' messages about device code of another source, which requires relocatable device code."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _HELP_LAUNCH: Final = (
 
 
 class Place(NamedTuple):
-    """Where a compiler said something.
+    """The place of a compiler's message.
 
     Attributes:
-        project: that it compiled.
-        file: as the user knows it; empty if there is no place.
-        line: of that file; 0 if none was told.
-        mnemonic: of the action.
+        project: the compiled project.
+        file: the file, as on the command line; empty without a place.
+        line: the line in that file; 0 if unknown.
+        mnemonic: the mnemonic of the action.
     """
 
     project: BuiltProject
@@ -56,12 +56,12 @@ class Place(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """What it means.
+    """An explained message.
 
     Attributes:
-        message: in one line.
-        line: of the file.
-        lines: what is shown.
+        message: the explanation in one line.
+        line: the line in the file.
+        lines: the lines to show.
     """
 
     message: str
@@ -72,14 +72,14 @@ class Explained(NamedTuple):
 def explained(
     message: str, severity: Severity, lines: Sequence[str], place: Place, paths: AuthorPaths
 ) -> Explained | None:
-    """What a message about device code of another source means, with the author's names; None of any other.
+    """Explain a message about device code of another source, with the author's names; None for any other message.
 
     Args:
-        message: of a compiler.
-        severity: of it.
-        lines: that are shown of it.
-        place: where it was said.
-        paths: of the build.
+        message: the message of a compiler.
+        severity: its severity.
+        lines: its lines that are shown.
+        place: its place.
+        paths: the paths of the build.
     """
     elsewhere = kind(place.mnemonic).elsewhere
     described = _said(message, elsewhere)
@@ -88,7 +88,7 @@ def explained(
     name, text = described
     word = re.split(r"[<(\[]", name)[0].rpartition("::")[2]
     project = place.project
-    # What links names the code of the source that has the reference.
+    # A linker names the code of the source that has the reference.
     user = paths.made(used["object"]) if (used := _NVLINK.search(message)) and used["object"] else None
     of_place = str(project.shown / user.source) if user else place.file
     file = next((listed for listed in project.plan.files if str(project.shown / listed) == of_place), "")
@@ -102,11 +102,11 @@ def explained(
     line = place.line or next(iter(with_name.get(file, ())), 0)
     others = [str(project.shown / listed) for listed in with_name if listed != file]
     if place.mnemonic.startswith("Hip"):
-        text, advice = f"{text}: that takes relocatable device code, which is linked for CUDA alone", _HELP
+        text, advice = f"{text}: that requires relocatable device code, which is linked only for CUDA", _HELP
     elif place.mnemonic == _DEVICE_LINK:
         advice = _HELP_LAUNCH if _LAUNCHES.fullmatch(name) else _HELP_LINK
     else:
-        text, advice = f"{text}: that takes relocatable device code (`-rdc=true`)", _HELP_CUDA
+        text, advice = f"{text}: that requires relocatable device code (`-rdc=true`)", _HELP_CUDA
     where = f"{of_place}:{line}: " if line and of_place else f"{of_place}: " if of_place else ""
     shown = [f"    {shown_line.removeprefix(f'{of_place}: ')}" for shown_line in lines]
     also = [f"    {', '.join(others[:_FEW])} {'has' if len(others) == 1 else 'have'} it too"] if others else []
@@ -114,27 +114,27 @@ def explained(
 
 
 def _said(message: str, elsewhere: str) -> tuple[str, str] | None:
-    """The name that another source defines, and what that means here; None of another message."""
+    """The name that another source defines, and an explanation; None for any other message."""
     if match := _NVLINK.search(message):
         name = plain(match["name"] or match["runtime"])
         if _LAUNCHES.fullmatch(name):
             return (
                 name,
-                "device code launches kernels, or is optimised as a whole, and this toolkit has no libcudadevrt",
+                "device code launches kernels, or is optimised at link time, and this toolkit has no libcudadevrt",
             )
         return name, f"`{name}` is device code that no source with `-rdc=true` defines"
     if match := (_LLD if elsewhere == "undefined" else _CALLED).search(message):
         name = plain(match["name"])
         return name, f"`{name}` is device code that this source calls and does not define"
     if match := _COPIED.search(message):
-        return match["name"], f"`{match['name']}` is another variable here, all zeros, and not that of another source"
+        return match["name"], f"`{match['name']}` is a separate variable here, all zeros, not that of another source"
     if elsewhere == "twice" and (match := _TWICE.search(message)):
         return match["name"], f"`{match['name']}` is a variable of device code that is declared `extern`"
     return None
 
 
 def plain(name: str) -> str:
-    """A name without what C++ compilers make of it, as far as it has no parameters of templates: `ns::curve`."""
+    """A name without C++ mangling, unless it has template parameters: `ns::curve`."""
     match = re.match(r"_Z(?:L?(?=\d)|N[rVKRO]*(?=\d))", name)
     if match is None:
         return name

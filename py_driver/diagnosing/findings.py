@@ -1,4 +1,4 @@
-"""What compilers said in a build: each thing once, whatever the number of variants in which they said it."""
+"""Compilers' messages in a build, without duplicates across variants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from py_driver.diagnosing.compiler_text import Said
 
 KILLED: Final = "was killed, or ran out of memory"
-"""How the message about a program ends that was."""
+"""The end of the message about a killed program."""
 
 _KILLED_CODE: Final = 137  # 128 and the signal's number
 
@@ -34,26 +34,26 @@ _KILLED: Final = re.compile(
     re.MULTILINE,
 )
 _CHECK: Final = re.compile(rf"^error\[{Code.NOT_COMPLIANT.number}\]: \S+ fails the ABI check: (.*)$", re.MULTILINE)
-"""What rules/private/tools/abi_check/check.zig says first."""
+"""The first line of rules/private/tools/abi_check/check.zig's output."""
 _FEW: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """One thing that compilers said, of all variants together.
+    """A message of compilers, merged from all variants.
 
     Attributes:
-        severity: how bad it is.
-        code: which error it is.
-        message: what it is, in one line.
-        project: that it is about; None if that is unknown.
-        file: where, as the user knows it; empty if there is no place.
-        line: of that file; 0 if none was told.
-        column: of that line; 0 if none was told, or if it was of a line with its macros expanded.
-        lines: what the compiler printed, with paths that the user knows.
-        variants: in which it was said, in the order of the plan.
-        archs: the GPU architectures for which it was said, if it was said of device code alone.
-        sources: the files, other than `file`, that were compiled.
+        severity: its severity.
+        code: its error code.
+        message: the text in one line.
+        project: its project; None if unknown.
+        file: the file, as on the command line; empty without a place.
+        line: the line in that file; 0 if unknown.
+        column: the column in that line; 0 if unknown, or if it refers to a line with expanded macros.
+        lines: the compiler's lines, with the user's paths.
+        variants: its variants, in the order of the plan.
+        archs: the GPU architectures that it was printed for, if it is only about device code.
+        sources: the compiled files other than `file`.
     """
 
     severity: Severity
@@ -70,11 +70,11 @@ class Finding:
 
     @property
     def span(self) -> Span | None:
-        """Where it is, if there is a place."""
+        """Its location, if there is one."""
         return Span(file=self.file, line=self.line, column=self.column) if self.file else None
 
     def where(self, told: Telling) -> str:
-        """In which variants it was said, for which architectures; empty if that says nothing new."""
+        """Its variants and architectures, for people; empty if that adds nothing."""
         places = []
         if self.variants and (self.project is None or len(self.project.chosen) > 1):
             few = told.verbose or len(self.variants) <= _FEW
@@ -89,11 +89,11 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Telling:
-    """How findings are told.
+    """How findings are shown.
 
     Attributes:
-        verbose: name all variants, however many they are.
-        stopped: whether the build stopped at the first error, so that others may have the same.
+        verbose: whether to name all variants, however many.
+        stopped: whether the build stopped at the first error, so that further variants may be affected.
     """
 
     verbose: bool = False
@@ -101,12 +101,12 @@ class Telling:
 
 
 def findings(actions: Iterable[Action], paths: AuthorPaths, variants: Mapping[str, Sequence[str]]) -> list[Finding]:
-    """What actions said, each thing once, in the order in which it was first said.
+    """The messages of actions, without duplicates.
 
     Args:
-        actions: that failed or printed something.
-        paths: of the build.
-        variants: by the first output of an action, those that it is for.
+        actions: the actions that failed or printed something.
+        paths: the paths of the build.
+        variants: the variants of each action, by its first output.
     """
     found: dict[tuple[object, ...], list[tuple[Finding, Action]]] = {}
     for action in actions:
@@ -129,12 +129,12 @@ def findings(actions: Iterable[Action], paths: AuthorPaths, variants: Mapping[st
 
 
 def _release_less(text: str) -> str:
-    """A text without the releases of toolchains in it."""
+    """A text without toolchain releases."""
     return re.sub(r"<(\w+) [^>]*>", r"<\1>", text)
 
 
 def _merged(group: Sequence[tuple[Finding, Action]]) -> Finding:
-    """One finding of several that are equal but for where they were made."""
+    """Merge findings that are equal apart from their actions."""
     first = max((finding for finding, _ in group), key=lambda finding: finding.column > 0)
     names = {name for finding, _ in group for name in finding.variants}
     order = [variant.name for variant in first.project.chosen] if first.project else sorted(names)
@@ -154,7 +154,7 @@ def _natural(text: str) -> tuple[tuple[int, str], ...]:
 
 
 def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) -> list[Finding]:
-    """What an action said; of one that failed without an error in a known form, all that it printed."""
+    """The messages of an action; for a failed action without a known error, its whole output."""
     project, origin = paths.project_of(action.label), paths.made(action.output)
     arch = _arch(origin)
     blank = Finding(
@@ -203,22 +203,22 @@ def _of_action(action: Action, paths: AuthorPaths, variants: tuple[str, ...]) ->
 
 
 def _is_rewritten(mnemonic: str) -> bool:
-    """Whether a kind of action reads sources that a tool has rewritten, or rewrites them."""
+    """Whether a kind of action reads sources that a tool has rewritten, or rewrites them itself."""
     ways = kind(mnemonic).ways
     return any(backend.rewriter and (backend.way in ways or backend.rewriter == mnemonic) for backend in TOOLKITS)
 
 
 def _explained(finding: Finding, mnemonic: str, paths: AuthorPaths) -> Finding:
-    """A finding, in other words if it is about device code of another source."""
+    """Reword a finding that is about device code of another source."""
     if finding.project is None:
         return finding
-    place = Place(project=finding.project, file=finding.file, line=finding.line, mnemonic=mnemonic)
-    found = explained(finding.message, finding.severity, finding.lines, place, paths)
+    location = Place(project=finding.project, file=finding.file, line=finding.line, mnemonic=mnemonic)
+    found = explained(finding.message, finding.severity, finding.lines, location, paths)
     return finding if found is None else replace(finding, message=found.message, line=found.line, lines=found.lines)
 
 
 def section_of_label(action: Action, paths: AuthorPaths) -> str:
-    """What stands for an action that is about no source: the section, or the variant."""
+    """The section, or the variant, of an action that is about no source."""
     target = action.label.rpartition(":")[2]
     project = paths.project_of(action.label)
     if project is None or target in {variant.name for variant in project.plan.variants}:
@@ -227,7 +227,7 @@ def section_of_label(action: Action, paths: AuthorPaths) -> str:
 
 
 def _is_bare(shown: str, text: str) -> bool:
-    """Whether a line that a compiler shows is one of a source, where comments may have become blanks."""
+    """Whether a line in a compiler's output is from a source, in which comments may have become blanks."""
     return len(shown) <= len(text) and all(
         character in (other, " ") for character, other in zip(shown, text, strict=False)
     )
@@ -236,7 +236,7 @@ def _is_bare(shown: str, text: str) -> bool:
 def _placed(
     blank: Finding, entry: Said, paths: AuthorPaths, project: BuiltProject | None, *, rewritten: bool
 ) -> Finding:
-    """What was said, at the place that the author knows; the line that hipify rewrote is shown as it was written."""
+    """Place a message for the author; a line that hipify rewrote is shown as in the source."""
     before = tuple(paths.line(line, project) for line in entry.before)
     after = tuple(_after(line, paths, project) for line in entry.after)
     if not entry.file:
@@ -270,14 +270,14 @@ def _placed(
 
 
 def _after(line: str, paths: AuthorPaths, project: BuiltProject | None) -> str:
-    """A line that follows, with objects named as what they are made of."""
+    """A following line of a message, with objects replaced by their sources."""
     if line.startswith(">>>"):
         line = OBJECT.sub(lambda match: paths.source_of(match[0]) or match[0], line)
     return paths.line(line, project)
 
 
 def _object_source(line: str, paths: AuthorPaths) -> str:
-    """The source of the object that a line of the linker names."""
+    """The source of the object in a linker's line."""
     match = OBJECT.search(line)
     origin = paths.made(match[0]) if match else None
     found = next(
@@ -287,7 +287,7 @@ def _object_source(line: str, paths: AuthorPaths) -> str:
 
 
 def _arch(origin: Made | None) -> str:
-    """The GPU architecture that something is made for, as build.toml names it."""
+    """The GPU architecture of an output, as in build.toml."""
     if origin is None or not origin.arch:
         return ""
     if match := re.fullmatch(r"(\d+)(\d)([af]?)", origin.arch):
@@ -296,11 +296,11 @@ def _arch(origin: Made | None) -> str:
 
 
 def as_diagnostics(found: Iterable[Finding], told: Telling) -> tuple[Diagnostic, ...]:
-    """Errors among findings, as those of the driver.
+    """The errors among findings, as diagnostics of the driver.
 
     Args:
-        found: what compilers said.
-        told: how.
+        found: the findings.
+        told: how to show them.
     """
     return tuple(
         Diagnostic(
@@ -316,6 +316,6 @@ def as_diagnostics(found: Iterable[Finding], told: Telling) -> tuple[Diagnostic,
 
 
 def text_of(finding: Finding, told: Telling) -> str:
-    """A finding as it is printed: the compiler's lines, and where it was said."""
+    """A finding as it is printed: the compiler's lines, and its variants."""
     where = finding.where(told)
     return "\n".join([*finding.lines, *([f"  ({where})"] if where else [])])

@@ -1,4 +1,4 @@
-"""What a build tells its author: errors and warnings of compilers, in the paths that the author knows."""
+"""The messages of a build for its author: errors and warnings of compilers, with the author's paths."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ALL: Final = "--keep-going shows all errors, and all variants that have them"
 _COMMANDS: Final = "--verbose shows the commands"
 _MEMORY: Final = "the kernel does that when memory is short: there are {} GB; lower --ram or --jobs"
 _MASK: Final = "The mask must be a 64-bit integer"
-"""How HIP's own headers refuse the mask of a CUDA source (amd_warp_sync_functions.h)."""
+"""The error of HIP's own headers about the mask of a CUDA source (amd_warp_sync_functions.h)."""
 _MASKS: Final = (
     "a warp of an AMD GPU has up to 64 lanes: for `USE_ROCM` write a mask of 64 bits, `0xffffffffffffffffull`, or "
     "call `__shfl_xor`, `__ballot` and their kin without one; see docs/rocm.md"
@@ -51,9 +51,9 @@ class Messages:
     """The messages of a build.
 
     Attributes:
-        projects: that are built.
-        choices: which messages the author asked for.
-        output: where they are shown.
+        projects: the projects that are built.
+        choices: which messages to show.
+        output: where to show them.
     """
 
     projects: Sequence[BuiltProject]
@@ -61,11 +61,11 @@ class Messages:
     output: Output
 
     def explain(self, events: Events, blocks: Sequence[str]) -> Explained:
-        """The errors of actions as those of the driver; what Bazel wrote besides is shown.
+        """Turn errors of actions into diagnostics of the driver; Bazel's other output is shown.
 
         Args:
-            events: of the build.
-            blocks: what Bazel wrote of each error.
+            events: the events of the build.
+            blocks: Bazel's output about each error.
         """
         build = _build(events, self.projects)
         failed = build.failed(events, blocks)
@@ -93,23 +93,23 @@ class Messages:
         return Telling(verbose=self.choices.verbose, stopped=not self.choices.keep_going)
 
     def failure(self, project: BuiltProject, events: Events) -> tuple[tuple[Diagnostic, ...], str]:
-        """The errors of the actions of one of several projects, and which variants of it failed.
+        """The errors of the actions of one among several projects, and a summary of its failed variants.
 
         Args:
-            project: one of those that are built.
-            events: of the build.
+            project: one of the projects that are built.
+            events: the events of the build.
         """
         build = _build(events, [project])
         errors = as_diagnostics(build.findings(build.failed(events, ())), self._telling)
         return errors, self._summary(events, [project], f"the build of {project.directory}")
 
     def failure_of(self, project: BuiltProject, label: str, events: Events) -> tuple[Diagnostic, ...]:
-        """The errors of the actions that kept one variant from being built.
+        """The errors of the actions that one variant depends on.
 
         Args:
-            project: of the variant.
-            label: of it.
-            events: of the build.
+            project: the project of the variant.
+            label: the variant's label.
+            events: the events of the build.
         """
         build = _build(events, [project])
         causes = {output for name, cause in events.causes.items() if name.lstrip("@") == label for output in cause}
@@ -118,10 +118,10 @@ class Messages:
         )
 
     def warn(self, events: Events) -> None:
-        """Show what compilers printed in a build that did not fail, or say that they did.
+        """Show compilers' messages in a successful build, or their number.
 
         Args:
-            events: of the build.
+            events: the events of the build.
         """
         found = self._warnings(_build(events, self.projects), events)
         if self.choices.warnings:
@@ -141,7 +141,7 @@ class Messages:
                 )
 
     def _warnings(self, build: _Build, events: Events) -> list[Finding]:
-        """What compilers printed that is no error: in this build, or when they made what was there before it."""
+        """Compilers' messages that are not errors, of this build and of earlier builds for outputs still in use."""
         told = {action.output: action for action in events.told if action.text}
         every: list[Action] = []
         for project in self.projects:
@@ -155,7 +155,7 @@ class Messages:
         return [finding for finding in build.findings(every) if finding.severity is not Severity.ERROR]
 
     def _summary(self, events: Events, projects: Sequence[BuiltProject], build: str = "the build") -> str:
-        """Which variants failed, and how many were not finished; empty if none is known to have failed."""
+        """The failed variants, and the number of unfinished ones; empty if none is known to have failed."""
         labels = {label: name for project in projects for label, name in project.variants.items()}
         of_bazel = {label.lstrip("@") for label in events.failed}
         failed = [name for label, name in labels.items() if label in of_bazel]
@@ -170,11 +170,11 @@ class Messages:
 
 @dataclass(frozen=True, kw_only=True)
 class _Build:
-    """What is known of a build that has ended.
+    """The facts about a finished build.
 
     Attributes:
-        paths: of its projects.
-        records: what its variants are made of, by label.
+        paths: the paths of its projects.
+        records: the records of its variants' actions, by label.
         causes: see `Events`.
     """
 
@@ -184,7 +184,7 @@ class _Build:
 
     @cached_property
     def variants(self) -> dict[str, list[str]]:
-        """By the first output of an action, the variants that it is for, in the order of the plans."""
+        """The variants of each action, by its first output, in the order of the plans."""
         causes = {label.lstrip("@"): outputs for label, outputs in self.causes.items()}
         known: dict[str, dict[str, None]] = {}
         for project in self.paths.projects:
@@ -196,21 +196,21 @@ class _Build:
         return {output: list(names) for output, names in known.items()}
 
     def failed(self, events: Events, blocks: Sequence[str]) -> list[Action]:
-        """The actions of the projects that failed, with all that is known of what they printed.
+        """The failed actions of the projects, with their output as far as it is known.
 
         Args:
-            events: of the build.
-            blocks: what Bazel wrote of each error.
+            events: the events of the build.
+            blocks: Bazel's output about each error.
         """
         ours = [action for action in events.told if not action.succeeded and self.paths.project_of(action.label)]
         return [self._with_plain_names(_with_text(our, blocks)) for our in ours]
 
     def findings(self, actions: Iterable[Action]) -> list[Finding]:
-        """What actions said, each thing once."""
+        """The messages of actions, without duplicates."""
         return findings(actions, self.paths, self.variants)
 
     def _with_plain_names(self, action: Action) -> Action:
-        """An ABI check, with the files that have the names of undefined symbols in C, or are not compiled."""
+        """Extend an ABI check by the files that define undefined symbols as C names, or are not compiled."""
         symbols = _UNDEFINED.findall(action.text)
         project = self.paths.project_of(action.label) if symbols else None
         if project is None:
@@ -226,24 +226,24 @@ class _Build:
 
 
 def _build(events: Events, projects: Sequence[BuiltProject]) -> _Build:
-    """What is known of a build that has ended.
+    """The facts about a finished build.
 
     Args:
-        events: of it.
-        projects: that are asked about.
+        events: the events of the build.
+        projects: the projects in question.
     """
     records = read_records(events.groups.get("steps", ()))
     return _Build(paths=AuthorPaths(projects), records=records, causes=events.causes)
 
 
 def _count(severities: Iterable[Severity]) -> str:
-    """How many there are of each: `2 warnings, 1 message`."""
+    """The number of messages of each severity: `2 warnings, 1 message`."""
     counts = Counter(severities)
     return ", ".join(counted(counts[severity], severity) for severity in Severity if counts[severity])
 
 
 def _with_text(action: Action, blocks: Sequence[str]) -> Action:
-    """An action with what it printed; where the events do not have that, as Bazel wrote it."""
+    """An action with its output; if the events lack it, from Bazel's output."""
     if action.text:
         return action
     block = next((block for block in blocks if _is_of(block, action)), "")
@@ -251,7 +251,7 @@ def _with_text(action: Action, blocks: Sequence[str]) -> Action:
 
 
 def _is_of(block: str, action: Action) -> bool:
-    """Whether Bazel wrote it of an action."""
+    """Whether a block of Bazel's output is about an action."""
     return (
         re.search(rf" {action.mnemonic} command \(from target @*{re.escape(action.label.lstrip('@'))}\)", block)
         is not None
@@ -259,17 +259,17 @@ def _is_of(block: str, action: Action) -> bool:
 
 
 def _command(action: Action, exec_root: Path | None) -> str:
-    """The command of an action, to be copied into a shell.
+    """The command of an action, for a shell.
 
-    Where it names outputs without their configuration, the command has that which they are under.
+    Outputs without their configuration in the path get the one that they exist under.
     """
     own = action.output.split("/")[1]
 
     def directory(match: re.Match[str]) -> str:
         paths = sorted(exec_root.glob(f"bazel-out/*/{match[1]}")) if exec_root else []
-        there = [path.relative_to(exec_root).as_posix() for path in paths] if exec_root else []
+        existing = [path.relative_to(exec_root).as_posix() for path in paths] if exec_root else []
         mine = f"bazel-out/{own}/{match[1]}"
-        return mine if mine in there or not there else there[0]
+        return mine if mine in existing or not existing else existing[0]
 
     command = shlex.join(_CONFIGURATION.sub(directory, word) for word in action.command)
     environment = " ".join(f"{name}={value}" for name, value in facts("environment")["ENVIRONMENT"].items())

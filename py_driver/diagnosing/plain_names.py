@@ -1,4 +1,4 @@
-"""Undefined symbols whose names stand in C, in assembly, or in a file of the project that is not compiled."""
+"""Undefined symbols whose names are in C, in assembly, or in a file of the project that is not compiled."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _SIZE: Final = 1024 * 1024
 
 
 def plain_sources(project: BuiltProject) -> dict[str, frozenset[str]]:
-    """The words of each listed file that defines symbols by their plain names, or none since it is not compiled.
+    """The words of each listed file that defines symbols by plain names, or is not compiled.
 
     Args:
-        project: that was built.
+        project: the built project.
     """
     groups = project.plan.groups
     names = {name for group in groups for name in group.sources if name.endswith(OTHER_SOURCES)}
@@ -35,11 +35,11 @@ def plain_sources(project: BuiltProject) -> dict[str, frozenset[str]]:
 
 
 def plainly_defined(symbol: str, files: Mapping[str, frozenset[str]]) -> list[str]:
-    """What is to be said of an undefined symbol whose name such files have.
+    """Advice on an undefined symbol whose name such files contain.
 
     Args:
         symbol: its name in C++, with parameters, or its plain name.
-        files: what `plain_sources` found.
+        files: the result of `plain_sources`.
     """
     found = []
     called = symbol.partition("(")[0].rpartition("::")[2]

@@ -1,1 +1,1 @@
-"""A project as an editor sees it: compile commands for clangd, the headers that they name, settings."""
+"""Files for editors: compile commands for clangd, the headers that they name, settings."""

@@ -1,8 +1,8 @@
-"""compile_commands.json: how each source of a project is compiled, as clang's own parser understands it. Pure.
+"""compile_commands.json: the compilation of each source of a project, in terms of clang's own parser. Pure.
 
-The flags are those of the rules (rules/private/compile.bzl, cuda.bzl), with three differences. Another clang has its
-own headers in the place of the pinned one's. nvcc's options for a GPU are missing: the host code of a CUDA source is
-parsed, with clang's CUDA mode, which sees device code too. And all of torch's headers are read.
+The flags are those of the rules (rules/private/compile.bzl, cuda.bzl), with three differences. Another clang uses its
+own headers instead of the pinned clang's. nvcc's options for a GPU are missing: the host code of a CUDA source is
+parsed in clang's CUDA mode, which sees device code, too. And all of torch's headers are read.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ COMPILE_COMMANDS: Final = "compile_commands.json"
 """The name that clang's tools look for."""
 
 OUTPUT: Final = "torch-kernels"
-"""What the outputs of all entries begin with; by it a database is known to be the driver's."""
+"""The prefix of all entries' outputs, which identifies a database of the driver."""
 
 _CHANGED: Final = {"--driver-mode=g++": (), "-nostdinc": ("-nostdlibinc",), "-nostdinc++": ()}
-"""Flags of the pinned clang, and what has another one find its own headers, and libstdc++ where `_LIBSTDCXX` says."""
+"""Flags of the pinned clang, with replacements for other clangs: own headers, and libstdc++ from `_LIBSTDCXX`."""
 
 _LIBSTDCXX: Final = "-stdlib++-isystem"
-"""The option for libstdc++'s directories: clang's wrappers of some for CUDA come first, as with no `-isystem`."""
+"""The option for libstdc++'s directories: clang's CUDA wrappers of its headers come first, unlike with `-isystem`."""
 
 _LANGUAGES: Final = {"c": "c", "S": "assembler-with-cpp"}
 _CUDA: Final = ".cu"
@@ -46,15 +46,16 @@ _CUDA_FLAGS: Final = ("-x", "cuda", "--cuda-host-only", "-nogpulib")
 
 
 class Job(NamedTuple):
-    """What is compiled with the same flags for a variant.
+    """Sources of a variant that are compiled with the same flags.
 
     Attributes:
         group: the sources and their flags.
-        variant: that links them.
-        trees: the headers, in the order of the search; see `header_trees`.
+        variant: the variant that links them.
+        trees: the headers, in search order; see `header_trees`.
         rules: the directory of the rules' own headers.
         glibc: the version whose headers are used, e.g. `2.28`.
-        pybind_abi: what torch's wheel calls its C++ ABI in pybind11's names; empty if its headers say so themselves.
+        pybind_abi: the name of the C++ ABI in pybind11's names for torch's wheel; empty if its headers define it
+            themselves.
     """
 
     group: Group
@@ -68,16 +69,16 @@ class Job(NamedTuple):
 def entries(
     jobs: Iterable[Job], directory: Path, matrix: Matrix, included: Callable[[str], Iterable[str] | None]
 ) -> list[dict[str, Any]]:
-    """The entries of a compilation database: one for each source and header; of several jobs the first one counts.
+    """The entries of a compilation database: one for each source and header; among several jobs the first counts.
 
-    A header is parsed as the C++ source that includes it is, and as a CUDA source if only such a one does, or if it is
-    called `.cuh` and such a one does.
+    A header is parsed like the C++ source that includes it; like a CUDA source if only CUDA sources include it, or if
+    it is named `.cuh` and a CUDA source includes it.
 
     Args:
-        jobs: what is compiled, the most telling variant first.
-        directory: of the project.
+        jobs: the jobs, with the most informative variant first.
+        directory: the directory of the project.
         matrix: the releases.
-        included: what a file of the project includes, as written; None if that cannot be told.
+        included: returns the includes of a project's file, as written; None if they cannot be determined.
     """
     found: dict[str, dict[str, Any]] = {}
     readers: dict[str, tuple[Job, str]] = {}
@@ -96,7 +97,7 @@ def entries(
 
 
 def _is_cuda(path: str) -> bool:
-    """Whether a file is CUDA by its name."""
+    """Whether a file's name marks it as CUDA."""
     return path.endswith((_CUDA, f"{_CUDA}h"))
 
 
@@ -112,7 +113,7 @@ def _entry(job: Job, source: str, path: str, directory: Path, matrix: Matrix) ->
 
 
 def _is_foreign(group: Group, source: str) -> bool:
-    """Whether clang's CUDA mode is not what compiles a source for a GPU: HIP's, whose headers are not unpacked."""
+    """Whether a source is for a GPU and not for clang's CUDA mode: HIP's, whose headers are not unpacked."""
     return group.backend != "cuda" and source.endswith(BUILT[group.backend].sources or ("\0",))
 
 
@@ -120,8 +121,8 @@ def arguments(job: Job, source: str, matrix: Matrix) -> list[str]:
     """The command that compiles a source, without the source.
 
     Args:
-        job: that it is part of.
-        source: relative to the project.
+        job: the job of the source.
+        source: the source, relative to the project.
         matrix: the releases.
     """
     table, cpu = facts("compilers"), job.variant.configuration.cpu or USUAL_CPU
@@ -147,7 +148,7 @@ def arguments(job: Job, source: str, matrix: Matrix) -> list[str]:
 
 
 def _standard(job: Job, matrix: Matrix) -> int:
-    """The C++ standard: the one that the headers of torch need, if there are any."""
+    """The C++ standard: the one that torch's headers need, if they are used."""
     if TORCH not in job.group.depends:
         return int(facts("compilers")["CXX_STANDARD"])
     return next(torch.cxx_standard for torch in matrix.torch if torch.version == job.variant.needs.torch)
@@ -171,23 +172,23 @@ def _defines(job: Job) -> list[str]:
 
 
 def _searched(job: Job) -> list[Path]:
-    """The directories of headers that are the rules' or the project's own."""
+    """The directories of headers of the rules and of the project."""
     binding = [job.rules / "pybind"] if PYBIND in job.group.depends else []
     return [job.rules, *binding, *map(Path, job.group.includes)]
 
 
 def _system_includes(job: Job) -> list[str]:
-    """The options that name the headers of toolchains, in the order of the search."""
+    """The options for the headers of toolchains, in search order."""
     last = job.trees[CXX]
     trees = [tree for name, tree in job.trees.items() if name != CXX]
     words = [word for tree in trees for directory in tree.includes for word in ("-isystem", str(directory))]
-    # Headers of the C library come after clang's own, which clang searches after all of `-isystem`.
+    # Headers of the C library come after clang's own, which clang searches after all `-isystem` directories.
     words += [word for directory in last.includes for word in (_LIBSTDCXX, str(directory))]
     return [*words, *(word for directory in last.after for word in ("-idirafter", str(directory)))]
 
 
 def _archs(job: Job) -> list[str]:
-    """The newest GPU architecture of a group, for which clang's CUDA mode looks at device code."""
+    """The newest GPU architecture of a group, for which clang's CUDA mode parses device code."""
     archs = job.group.archs.get(job.variant.configuration.backend)
     if not archs or not archs.kept:
         return []
@@ -196,10 +197,10 @@ def _archs(job: Job) -> list[str]:
 
 
 def of_nvcc(flags: Sequence[str]) -> list[str]:
-    """Those of an author's flags for nvcc that mean something to clang: macros, the standard, the host compiler's.
+    """An author's flags for nvcc that clang understands: macros, the standard, the host compiler's flags.
 
     Args:
-        flags: in their order.
+        flags: the flags, in order.
     """
     found: list[str] = []
     words = iter(flags)

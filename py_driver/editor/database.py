@@ -1,4 +1,4 @@
-"""The compilation database of a project: which variant it shows, and where it is written."""
+"""The compilation database of a project: its variants, and its file."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from py_driver.plan.plan import Plan, Variant
 
 _ORDER = ("cuda", "cpu", "rocm")
-"""The backends, the most telling one first: a variant for CUDA compiles the binding with all of its branches."""
+"""The backends, the most informative first: a variant for CUDA compiles the binding with all its branches."""
 
 
 class Shown(NamedTuple):
-    """What a database shows.
+    """The contents of a database.
 
     Attributes:
         variant: the identifier of the first variant; empty if nothing is compiled.
-        sources: those that have an entry, sorted.
-        left: the sources that have none, sorted.
+        sources: the sources with an entry, sorted.
+        left: the sources without an entry, sorted.
     """
 
     variant: str
@@ -54,7 +54,7 @@ class Shown(NamedTuple):
 
 
 def most_telling(variants: Sequence[Variant], matrix: Matrix) -> Variant:
-    """The variant that a database shows first: for the newest torch, and the newest tested CUDA.
+    """The variant that a database shows first: for the newest torch and the newest tested CUDA.
 
     Args:
         variants: at least one.
@@ -76,20 +76,20 @@ def most_telling(variants: Sequence[Variant], matrix: Matrix) -> Variant:
 
 
 def shown_variants(plan: Plan, patterns: Sequence[str], words: Words, matrix: Matrix) -> list[Variant]:
-    """The variants that a database shows: one, and for the sources of other backends those of the same torch.
+    """The variants that a database shows: one, and for sources of other backends a variant of the same torch each.
 
-    Those of several modules of a setup.py that are for one configuration count as one.
+    The variants of a setup.py's modules for the same configuration count as one.
 
     Args:
-        plan: of the project.
-        patterns: globs of identifiers; none for the most telling default variant.
+        plan: the plan of the project.
+        patterns: globs of identifiers; empty for the most informative default variant.
         words: see `choose`.
         matrix: the releases.
 
     Raises:
         DriverError: NO_SUCH_VARIANT.
     """
-    # The names of variants of modules have a suffix, which no pattern means.
+    # The names of modules' variants have a suffix, which no pattern includes.
     plain = plan._replace(variants=tuple(variant._replace(suffix="") for variant in plan.variants))
     names = {variant.name for variant in choose(plain, patterns, words)}
     compiled = [variant for variant in plan.variants if variant.groups and spell(variant.configuration) in names]
@@ -112,7 +112,7 @@ def shown_variants(plan: Plan, patterns: Sequence[str], words: Words, matrix: Ma
     ]
 
 
-def write_database(  # noqa: PLR0913  (whose, what, and where it is shown)
+def write_database(  # noqa: PLR0913  (the project, the variants, and the output)
     directory: Path,
     plans: Sequence[Plan],
     releases: Releases,
@@ -120,14 +120,14 @@ def write_database(  # noqa: PLR0913  (whose, what, and where it is shown)
     patterns: Sequence[str] = (),
     words: Words = ANY,
 ) -> Shown:
-    """Write the compilation database of a project, and unpack the headers that it names.
+    """Write the compilation database of a project, and unpack its headers.
 
     Args:
-        directory: of the project.
-        plans: of the project; one, unless setup.py creates other sources for each variant.
-        releases: to build for.
+        directory: the directory of the project.
+        plans: the plans of the project; one, unless setup.py creates other sources for each variant.
+        releases: the releases to build for.
         output: where progress is shown.
-        patterns: globs of identifiers; none for the variant of `shown_variants`.
+        patterns: globs of identifiers; empty for the variant of `shown_variants`.
         words: see `choose`.
 
     Raises:
@@ -159,10 +159,10 @@ def write_database(  # noqa: PLR0913  (whose, what, and where it is shown)
 
 
 def recorded_variant(path: Path) -> str | None:
-    """The variant that a database of the driver's shows; None if it is not one.
+    """The variant in a database of the driver; None for any other database.
 
     Raises:
-        DriverError: PERMISSION if it cannot be read.
+        DriverError: PERMISSION if the file cannot be read.
     """
     if not is_file(path):
         return None
@@ -179,42 +179,42 @@ def recorded_variant(path: Path) -> str | None:
 
 
 def needs_network(plan: Plan, releases: Releases) -> bool:
-    """Whether a database of a project, without patterns, needs archives that are not in the store.
+    """Whether the database of a project, without patterns, needs archives that are not in the store.
 
     Args:
-        plan: of the project.
-        releases: to build for.
+        plan: the plan of the project.
+        releases: the releases to build for.
     """
     variants = shown_variants(plan, (), ANY, releases.matrix)
     return any(absent(_trees(variant, group, releases.lock).values()) for variant, group in _parts(plan, variants))
 
 
 def _parts(plan: Plan, variants: Sequence[Variant]) -> list[tuple[Variant, Group]]:
-    """What variants link."""
+    """The groups of sources of variants."""
     return [(variant, group) for variant in variants for group in plan.groups if group.name in variant.groups]
 
 
 def _trees(variant: Variant, group: Group, lock: Lock) -> dict[str, HeaderTree]:
-    """The headers that the sources of a group read."""
+    """The headers that the sources of a group include."""
     python = variant.python.key if variant.python and CPYTHON_PART in group.depends else ""
     openmp = (OPENMP,) if group.openmp else ()
     return header_trees(lock, variant.needs, (*group.depends, *openmp), python)
 
 
 def _jobs(plan: Plan, variants: Sequence[Variant], lock: Lock, output: Output) -> list[Job]:
-    """What is compiled for some variants, with the headers unpacked."""
+    """The jobs for variants, with the headers unpacked."""
     rules = module_root() / "rules" / "private" / "include"
     wanted = [(variant, group, _trees(variant, group, lock)) for variant, group in _parts(plan, variants)]
-    there = unpacked({tree.name: tree for _, _, trees in wanted for tree in trees.values()}, output)
+    trees_by_name = unpacked({tree.name: tree for _, _, trees in wanted for tree in trees.values()}, output)
     for name in {trees[PYTHON].name for _, _, trees in wanted if PYTHON in trees}:
-        # As toolchains/python/repository.bzl does: short headers in the place of those that are for one Python.
+        # As in toolchains/python/repository.bzl: stand-ins replace headers that are for one Python.
         limited = module_root() / "toolchains" / "python" / "limited"
-        there[name] = there[name]._replace(includes=(limited, *there[name].includes))
+        trees_by_name[name] = trees_by_name[name]._replace(includes=(limited, *trees_by_name[name].includes))
     return [
         Job(
             group=group,
             variant=variant,
-            trees={name: there[tree.name] for name, tree in trees.items()},
+            trees={name: trees_by_name[tree.name] for name, tree in trees.items()},
             rules=rules,
             glibc=lock.parts["cc"]["glibc"],
             pybind_abi=lock.parts["torch"].get(variant.needs.torch or "", {}).get("pybind_abi", ""),

@@ -1,4 +1,4 @@
-"""The headers of toolchains as files that stay: unpacked from the store into the cache, once for each tree."""
+"""The headers of toolchains, unpacked from the store into the cache, once for each tree."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Part(NamedTuple):
 
     Attributes:
         entry: the archive.
-        strip: the directory taken off its names.
-        include: what is unpacked, as it is named in the archive; all below `strip` if empty.
-        to: the directory of the tree where it goes; empty for its root.
+        strip: the directory that is removed from the names.
+        include: the paths to unpack, as named in the archive; all below `strip` if empty.
+        to: the target directory in the tree; empty for its root.
     """
 
     entry: Entry
@@ -57,11 +57,12 @@ class HeaderTree(NamedTuple):
     """A directory of headers.
 
     Attributes:
-        parts: what it is made of.
-        includes: its include directories, in the order of the search: of each the first that is there counts.
-        after: those of them that are searched after the compiler's own.
-        defines: macros that its headers are read with.
-        empty: directories without a file: clang takes for a CUDA toolkit what has a directory for programs.
+        parts: the parts of the tree.
+        includes: its include directories, in search order, each with alternative names of which the first existing one
+            counts.
+        after: include directories that are searched after the compiler's own.
+        defines: macros for its headers.
+        empty: empty directories: clang recognizes a CUDA toolkit by its directory for programs.
     """
 
     parts: tuple[Part, ...]
@@ -72,19 +73,19 @@ class HeaderTree(NamedTuple):
 
     @property
     def name(self) -> str:
-        """A name for its directory, which says what is in it."""
+        """The name of its directory, a digest of its contents."""
         parts = [(part.entry.key, part.strip, part.include, part.to) for part in self.parts]
         return sha256(json.dumps([parts, self.empty]).encode())[:24]
 
 
 class UnpackedTree(NamedTuple):
-    """A tree of headers that is there.
+    """An unpacked tree of headers.
 
     Attributes:
         root: its directory.
-        includes: its include directories, in the order of the search.
+        includes: its include directories, in search order.
         after: include directories that are searched after the compiler's own.
-        defines: macros that its headers are read with.
+        defines: macros for its headers.
     """
 
     root: Path
@@ -96,16 +97,16 @@ class UnpackedTree(NamedTuple):
 def header_trees(
     lock: Lock, configuration: Configuration, depends: Iterable[str], python: str
 ) -> dict[str, HeaderTree]:
-    """The headers that compiling for a configuration reads, in the order of the search. Pure.
+    """The headers for compiling a configuration, in search order. Pure.
 
     Args:
-        lock: what is pinned.
-        configuration: with the torch release and the backend.
-        depends: what sources include: `torch`, `cutlass_3_6`, ...
-        python: the one of the lock whose headers modules are compiled with; empty if there is none.
+        lock: the pinned archives.
+        configuration: the configuration with the torch release and the backend.
+        depends: the dependencies of the sources: `torch`, `cutlass_3_6`, ...
+        python: the locked Python whose headers are used; empty for none.
 
     Returns:
-        The trees by what they are: `cpython`, the values of `depends`, `cuda`, `cc`.
+        The trees by name: `cpython`, the values of `depends`, `cuda`, `cc`.
     """
     cpu = configuration.cpu or USUAL_CPU
     wanted = set(depends)
@@ -132,7 +133,7 @@ def header_trees(
 
 
 def _library(name: str, part: Mapping[str, Any]) -> HeaderTree:
-    """The headers of a library: tvm-ffi, CUTLASS, or of a matrix of the user's own."""
+    """The headers of a library: tvm-ffi, CUTLASS, or a library of the user's own matrix."""
     if name == PYTHON:
         return _python(part["headers"], part["version"], (f"Py_LIMITED_API={part['limited_api']}",))
     entry = parse_entry(part["archive"])
@@ -155,7 +156,7 @@ def _python(headers: Sequence[Mapping[str, Any]], version: str, defines: tuple[s
 
 
 def _cuda(archives: Sequence[Mapping[str, Any]]) -> HeaderTree:
-    """The headers of a CUDA toolkit, out of all of its archives."""
+    """The headers of a CUDA toolkit, from all its archives."""
     parts = tuple(
         Part(
             parse_entry(archive), unpacked["strip"], (f"{unpacked['strip']}/{name}",), unpacked["to"].removeprefix(".")
@@ -169,7 +170,7 @@ def _cuda(archives: Sequence[Mapping[str, Any]]) -> HeaderTree:
 
 
 def _cxx(part: Mapping[str, Any], cpu: str) -> HeaderTree:
-    """The headers of libstdc++, and of the C library, that zig has."""
+    """The headers of libstdc++ and, from zig, of the C library."""
     table = facts("compilers")
     spelled = {"cpu": cpu, "kernel": table["KERNEL_CPUS"][cpu]}
     libc = tuple(tuple(name.format(**spelled) for name in names) for names in table["LIBC_INCLUDES"])
@@ -185,7 +186,7 @@ def _cxx(part: Mapping[str, Any], cpu: str) -> HeaderTree:
 
 
 def absent(trees: Iterable[HeaderTree]) -> list[Entry]:
-    """The archives that have to be fetched before `unpacked` has the headers.
+    """The archives to fetch before `unpacked` can provide the headers.
 
     Raises:
         DriverError: see `Store.has`.
@@ -196,10 +197,10 @@ def absent(trees: Iterable[HeaderTree]) -> list[Entry]:
 
 
 def unpacked(trees: Mapping[str, HeaderTree], output: Output) -> dict[str, UnpackedTree]:
-    """Trees of headers as directories of the cache, unpacked if they are not there.
+    """Trees of headers as directories of the cache, unpacked unless they exist.
 
     Args:
-        trees: which, by name.
+        trees: the trees, by name.
         output: where progress is shown.
 
     Raises:
@@ -237,7 +238,7 @@ def _unpack(tree: HeaderTree, paths: Mapping[str, Path], kept: Path) -> None:
 
 
 def _found(tree: HeaderTree, root: Path) -> UnpackedTree:
-    """The directories of a tree: of those with several names the first that is there; some releases lack one."""
+    """The directories of a tree: the first existing of alternative names; some releases lack a directory."""
 
     def there(spellings: Iterable[tuple[str, ...]]) -> tuple[Path, ...]:
         directories = ([root / name for name in names if (root / name).is_dir()] for names in spellings)

@@ -1,4 +1,4 @@
-"""A project made ready for editors: `driver ide`, and what `driver init` and builds do of it."""
+"""Preparation of a project for editors: for `driver ide`, `driver init` and builds."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def prepare_settings(
     """Write the settings of a project, which need no archive.
 
     Args:
-        directory: of the project.
-        plans: of the project.
-        edition: of build.toml; None for a project without one.
+        directory: the directory of the project.
+        plans: the plans of the project.
+        edition: the edition of build.toml; None for a project without one.
 
     Returns:
-        The settings that are the driver's, by their paths in the project, and those that are the user's own and stay.
+        The paths of settings that are the driver's, and of settings that are the user's own and stay unchanged.
 
     Raises:
         DriverError: what `write_settings` raises.
@@ -46,15 +46,15 @@ def prepare_settings(
 
 
 def begin(directory: Path, releases: Releases, output: Output) -> tuple[str, ...]:
-    """Make a new project ready for editors, as far as that needs no network; what hinders it is a warning.
+    """Prepare a new project for editors, without the network; errors become warnings.
 
     Args:
-        directory: of the project.
-        releases: to build for.
+        directory: the directory of the project.
+        releases: the releases to build for.
         output: where progress is shown.
 
     Returns:
-        The paths of what was written in the project.
+        The paths of the files written in the project.
     """
     written: tuple[str, ...] = ()
     try:
@@ -71,14 +71,14 @@ def begin(directory: Path, releases: Releases, output: Output) -> tuple[str, ...
 def refresh(
     directory: Path, releases: Releases, output: Output, plans: Sequence[Plan] = (), *, complete: bool = True
 ) -> None:
-    """Write the compilation database of a project anew if it has one of the driver's; what hinders that is a warning.
+    """Update the compilation database of a project if it has one of the driver's; errors become warnings.
 
     Args:
-        directory: of the project.
-        releases: to build for.
+        directory: the directory of the project.
+        releases: the releases to build for.
         output: where a warning is shown.
-        plans: of the project, if they were made already.
-        complete: whether they have all of its variants; else a database of one that they lack stays as it was.
+        plans: the plans of the project, if they exist already.
+        complete: whether they include all its variants; if not, a database of a missing variant stays unchanged.
     """
     try:
         name = recorded_variant(directory / COMPILE_COMMANDS)

@@ -1,4 +1,4 @@
-"""Settings of editors for a project: clangd, VS Code, the schema of build.toml. No file of the user's is changed."""
+"""Settings of editors for a project: clangd, VS Code, the schema of build.toml. Files of the user are never changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CODE_FILES: Final = ("extensions", "settings", "tasks")
 """VS Code's files; they are JSON with comments."""
 
 _SCHEMA: Final = ".vscode/build-toml.schema.json"
-"""Where the schema of build.toml is; the first line of the templates' build.toml names it."""
+"""The path of the schema of build.toml; the first line of the templates' build.toml names it."""
 
 _DIAGNOSTIC: Final = {
     "owner": "driver",
@@ -30,7 +30,7 @@ _DIAGNOSTIC: Final = {
         {"regexp": r"^ *--> (.+):(\d+):(\d+)$", "file": 1, "line": 2, "column": 3},
     ],
 }
-"""A problem matcher for errors of the driver's own: `error[E101]: ...`, and the place in the next line."""
+"""A problem matcher for the driver's own errors: `error[E101]: ...`, with the location on the next line."""
 
 _COMPILER: Final = {
     "owner": "driver-compilers",
@@ -44,7 +44,7 @@ _COMPILER: Final = {
         "message": 5,
     },
 }
-"""A problem matcher for errors of compilers as the driver shows them, clang's and nvcc's alike."""
+"""A problem matcher for compilers' errors as the driver shows them, from clang and nvcc alike."""
 
 
 def editor_files(extra_paths: Sequence[str], edition: int | None) -> dict[str, str]:
@@ -52,7 +52,7 @@ def editor_files(extra_paths: Sequence[str], edition: int | None) -> dict[str, s
 
     Args:
         extra_paths: directories of Python packages, for completion.
-        edition: of build.toml; None for a project without one.
+        edition: the edition of build.toml; None for a project without one.
     """
     matchers = json.dumps([_DIAGNOSTIC, _COMPILER])[1:-1]
     files = {_CLANGD: f"# {_WRITTEN}\n{resource('editor/clangd.yaml')}"}
@@ -66,14 +66,14 @@ def editor_files(extra_paths: Sequence[str], edition: int | None) -> dict[str, s
 
 
 def write_settings(directory: Path, files: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Write the settings that are not there, or are the driver's own.
+    """Write the settings that do not exist, or that the driver wrote.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         files: see `editor_files`.
 
     Returns:
-        The paths that are as the driver has them, and those that are the user's, and stay as they are.
+        The paths of up-to-date settings of the driver, and of the user's own settings, which stay unchanged.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION.
@@ -94,7 +94,7 @@ def write_settings(directory: Path, files: Mapping[str, str]) -> tuple[list[str]
 
 
 def _is_own(file: Path, text: str) -> bool:
-    """Whether a file is the driver's, by its first line, or by the name of the schema."""
+    """Whether the driver wrote a file: by its first line, or by the name of the schema."""
     if not is_file(file):
         return False
     with reading(file):

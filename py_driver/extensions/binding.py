@@ -1,4 +1,4 @@
-"""How the functions of an extension module are bound: on torch::Library for every Python, or by pybind11 for each."""
+"""The binding of an extension module's functions: on torch::Library for every Python, or by pybind11 for each."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from py_driver.plan.plan import Variant
 
 LIBRARY: Final = "library"
-"""The way that has one binary for every Python."""
+"""The way with one binary for every Python."""
 
 PYBIND: Final = "pybind"
-"""The way that has one for each Python."""
+"""The way with a binary for each Python."""
 
 _NAMESPACE: Final = "pybind11"
 _ALIAS: Final = re.compile(rf"\bnamespace\s+(\w+)\s*=\s*(?:::)?\s*{_NAMESPACE}\s*;")
 _OWN_COPY: Final = re.compile(rf"(^|/){_NAMESPACE}/")
-"""Files of a copy of pybind11 in the project, which use all of it."""
+"""Files of a copy of pybind11 in the project, which use its whole API."""
 
 
 class Bindings(NamedTuple):
-    """How modules are to be bound.
+    """The choice of how modules are bound.
 
     Attributes:
-        way: `LIBRARY` or `PYBIND` if the user has chosen it for all modules that it is possible for; else empty.
-        pythons: for a configuration the Pythons of modules that are bound by pybind11, in their order. It is called if
+        way: `LIBRARY` or `PYBIND` if the user chose it, for all modules that allow it; else empty.
+        pythons: for a configuration, the Pythons of modules that are bound by pybind11, in order. It is called only if
             there are such modules.
     """
 
@@ -46,11 +46,11 @@ class Bindings(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """What in the sources of a module needs one Python.
+    """A use in a module's sources that needs one Python.
 
     Attributes:
-        word: as written, e.g. `py::dict`.
-        span: where; its file is relative to the project.
+        word: the text, e.g. `py::dict`.
+        span: its location; the file is relative to the project.
     """
 
     word: str
@@ -58,7 +58,7 @@ class Reason(NamedTuple):
 
 
 class _Word(NamedTuple):
-    """A row of binding.toml: see there."""
+    """A row of binding.toml, which explains the fields."""
 
     where: str
     word: str
@@ -66,20 +66,20 @@ class _Word(NamedTuple):
 
 
 def way_of(variant: Variant) -> str:
-    """How a module is bound: `LIBRARY` or `PYBIND`; empty if it registers ops itself.
+    """The way of binding of a module: `LIBRARY` or `PYBIND`; empty if it registers ops itself.
 
     Args:
-        variant: of a module.
+        variant: the variant of a module.
     """
     return PYBIND if variant.python else LIBRARY if variant.binding else ""
 
 
 def find_reason(texts: Mapping[str, str], *, binds: bool) -> Reason | None:
-    """The first use of Python in the sources of a module that torch::Library has no place for; None if there is none.
+    """The first use of Python in a module's sources that is not possible with torch::Library; None if there is none.
 
     Args:
-        texts: of the files that the module's sources reach, by path, in the order in which they are looked at.
-        binds: whether they have PYBIND11_MODULE.
+        texts: the texts of the files that the module's sources reach, by path, in the order of the search.
+        binds: whether they contain PYBIND11_MODULE.
     """
     own = {path: text for path, text in texts.items() if not _OWN_COPY.search(path)}
     codes = {path: code_of(text) for path, text in own.items()}
@@ -115,7 +115,7 @@ def _headers() -> frozenset[str]:
 
 @cache
 def _pattern(aliases: tuple[str, ...], binds: bool, headers: frozenset[str]) -> re.Pattern[str]:  # noqa: FBT001  (cached)
-    """What is looked for in the code of a module."""
+    """The pattern of uses of Python in a module's code."""
     space = f"(?:{'|'.join(map(re.escape, aliases))})"
     where = {"any", "binding" if binds else "python"}
     words = [word.word for word in _words() if word.where in where and (not word.header or word.header in headers)]

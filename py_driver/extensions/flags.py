@@ -1,4 +1,4 @@
-"""Flags of extension modules: macros, `extra_compile_args` and the GPU architectures that they choose."""
+"""Flags of extension modules: macros, `extra_compile_args`, and the GPU architectures among them."""
 
 from __future__ import annotations
 
@@ -37,17 +37,20 @@ _ADVICE: Final = {
 _INCLUDE: Final = re.compile(r"(-I|-isystem|--?include-path|--?system-include)=?(.*)")
 _TARGET: Final = re.compile(r"-DTORCH_TARGET_VERSION=\w+")
 _AFTER: Final = ("-isystem", "-system-include", "--system-include")
-"""The flags for directories that compilers search after those of `-I`."""
+"""Flags for directories that compilers search after those of `-I`."""
 
 _QUOTED: Final = re.compile(r"""\A(['"])(-[^'"\s]+)\1\Z""")
-"""A flag in quotes, as `'-fPIC'` after `--compiler-options`: nvcc lets a shell read it."""
+"""A flag in quotes, as `'-fPIC'` after `--compiler-options`: nvcc passes it to a shell."""
 
 _ASSERTS: Final = "-UNDEBUG"
-"""The rules define NDEBUG. So do the flags of Python, which setuptools gives to compilers of C and C++; nvcc and hipcc
-do not get them from torch's BuildExtension, nor any compiler from CMake, whose build types have their own."""
+"""Undoes NDEBUG, which the rules define.
+
+Python's flags define it, too, and setuptools passes them to compilers of C and C++. Neither nvcc nor hipcc gets them
+from torch's BuildExtension, nor any compiler from CMake, whose build types have their own.
+"""
 
 _OF_SETUPTOOLS: Final = (*facts("compilers")["SETUPTOOLS_FLAGS"],)
-"""What the flags of Python change besides, for the compilers that get them: before those of a module."""
+"""Further effects of Python's flags for the compilers that get them, before the flags of a module."""
 
 _HIP_ARCH: Final = ("--offload-arch", "--amdgpu-target")
 _NAME_ARCHS: Final = "name the architectures, or set TORCH_CUDA_ARCH_LIST"
@@ -61,22 +64,25 @@ _LINKED: Final = re.compile(
     r"|-Wl(,(-s|-S|-O\d|-z,[\w-]+|-?-(strip-(all|debug)|(no-)?as-needed|gc-sections|build-id(=\w+)?|no-undefined"
     r"|hash-style=\w+|(enable-new|disable-new)-dtags|rpath(-link)?[=,][^,]*|Bsymbolic(-functions)?)))+"
 )
-"""The `extra_link_args` that change nothing of what a module does: the rules strip, search torch's directories and link
-what is called, and the ABI check finds what is not defined. Others, such as `-Wl,--wrap=malloc`, would be missing."""
+"""The `extra_link_args` that have no effect on a module.
+
+The rules strip, search torch's directories and link what is called, and the ABI check finds undefined symbols. Others,
+such as `-Wl,--wrap=malloc`, would be missing.
+"""
 
 _LINKED_ANYWAY: Final = ("cudadevrt", "cudart", "cudart_static")
-"""The libraries that nvcc names by itself where it links device code; of them the first one has some."""
+"""The libraries that nvcc itself adds when it links device code; only the first contains device code."""
 
 _NO_LIBRARY: Final = ("-lineinfo", "-lto")
 _OF_THE_CALL: Final = (*facts("flags")["DEVICE_LINK"], "-c", "-fPIC")
-"""What the rules say themselves of the call that links device code."""
+"""The arguments that the rules themselves pass when device code is linked."""
 
 
 class SetupFindings(Findings):
-    """Findings on a setup.py: what is said of build.toml's keys elsewhere is said of setup.py's arguments.
+    """Findings on a setup.py, whose messages name arguments of setup.py instead of keys of build.toml.
 
     Args:
-        start: the place for what is wrong with the project as a whole.
+        start: the location of errors that concern the whole project.
     """
 
     def __init__(self, start: Span) -> None:
@@ -89,18 +95,18 @@ class SetupFindings(Findings):
         super().add(code, _told(message, span), span, label=label, advice=told)
 
     def note(self, message: str, span: Span, code: Code | None = None) -> None:
-        """Collect a note; see `Findings`. Equal notes of several configurations are one."""
+        """Collect a note; see `Findings`. Equal notes of several configurations are merged."""
         told = _told(message, span)
         if not any(note.message == told and note.span == span for note in self.notes()):
             super().note(told, span, code)
 
 
 class _LinkFindings(SetupFindings):
-    """Findings on the flags for linking device code, which are in another list.
+    """Findings on the flags for linking device code, which are in a separate list.
 
     Args:
         start: see `SetupFindings`.
-        findings: gets them.
+        findings: receives the findings.
     """
 
     def __init__(self, start: Span, findings: Findings) -> None:
@@ -130,14 +136,13 @@ class Flags(NamedTuple):
     """The flags of a module.
 
     Attributes:
-        cxx: for C++ sources.
-        cuda: for CUDA sources.
-        hip: for CUDA sources that are compiled as HIP.
-        archs: the architectures that the flags for nvcc choose: `8.0`, `9.0a`, `9.0+PTX`, `gfx942`; None if they choose
-            none.
-        cxx_includes: the include directories that the flags for C++ name, in the order of the search.
-        cuda_includes: those of the flags for nvcc.
-        link: for nvcc where it links device code.
+        cxx: flags for C++ sources.
+        cuda: flags for CUDA sources.
+        hip: flags for CUDA sources that are compiled as HIP.
+        archs: the architectures in the flags for nvcc: `8.0`, `9.0a`, `9.0+PTX`, `gfx942`; None if there are none.
+        cxx_includes: the include directories in the flags for C++, in search order.
+        cuda_includes: the include directories in the flags for nvcc.
+        link: flags for nvcc when it links device code.
     """
 
     cxx: tuple[str, ...]
@@ -150,21 +155,21 @@ class Flags(NamedTuple):
 
 
 def is_device(source: str, family: str) -> bool:
-    """Whether only a backend's own compiler takes a source."""
+    """Whether only a backend's own compiler can compile a source."""
     return source.endswith(BUILT[family].sources)
 
 
 def read_flags(module: Module, family: str, standard: int, span: Span, findings: Findings) -> Flags:
-    """The flags of a module, in the order in which setuptools and `BuildExtension` give them to the compilers.
+    """The flags of a module, in the order in which setuptools and `BuildExtension` pass them to the compilers.
 
-    Those of a compiler that has no source of the module are neither read nor refused.
+    Flags for a compiler without sources in the module are neither read nor refused.
 
     Args:
-        module: as recorded.
+        module: the recorded module.
         family: the backend, `cpu`, `cuda` or `rocm`.
-        standard: the C++ standard that torch's BuildExtension compiles for if the flags name none, e.g. 20.
+        standard: the C++ standard of torch's BuildExtension for flags without one, e.g. 20.
         span: the call that created the module.
-        findings: gets BAD_FLAG, and a note for each flag that is ignored.
+        findings: receives BAD_FLAG, and a note for each flag that is ignored.
     """
     macros = [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in module.define_macros]
     macros += [f"-U{name}" for name in module.undef_macros]
@@ -216,19 +221,19 @@ def read_flags(module: Module, family: str, standard: int, span: Span, findings:
 
 
 def _with_standard(flags: tuple[str, ...], default: tuple[str, ...]) -> tuple[str, ...]:
-    """Flags with the C++ standard that torch adds where they name none."""
+    """Flags with the C++ standard that torch adds if they name none."""
     return flags if any(flag.startswith(("-std", "--std")) for flag in flags) else (*flags, *default)
 
 
 def _of_torch(family: str, key: str) -> list[str]:
-    """Flags that torch gives to the compilers of a backend by itself."""
+    """The flags that torch itself adds for a backend."""
     return [*recording_facts()["hip"][key]] if family == "rocm" else []
 
 
 def _hip_flags(
     macros: Sequence[str], flags: Sequence[str], span: Span, findings: Findings
 ) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-    """The architectures that flags for hipcc choose, None if they choose none; and the other flags.
+    """The architectures in flags for hipcc, None if there are none; and the other flags.
 
     As in torch's `_hipify_compile_flags`, the first `CUDA` in the name of a flag is `HIP`; in macros it stays.
     """
@@ -248,19 +253,19 @@ def _hip_flags(
 
 
 def _take_targets(flags: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The definitions of TORCH_TARGET_VERSION among flags, and the others.
+    """Split flags into definitions of TORCH_TARGET_VERSION and others.
 
-    A build.toml has `stable-abi` for it; a setup.py writes the macro, which means to torch's headers what it says.
+    A build.toml has `stable-abi` for it; a setup.py defines the macro, and torch's headers obey it.
     """
     every = list(flags)
     return [flag for flag in every if _TARGET.fullmatch(flag)], [flag for flag in every if not _TARGET.fullmatch(flag)]
 
 
 def _read_link_flags(module: Module, archs: tuple[str, ...] | None, span: Span, findings: Findings) -> tuple[str, ...]:
-    """Those of the flags for linking device code that change it.
+    """The flags for linking device code that have an effect.
 
-    Each architecture that is compiled is linked. It is optimised then if it was compiled for that; `-dlto`, which torch
-    adds, changes nothing else.
+    Each compiled architecture is linked, with link-time optimisation if it was compiled for that; `-dlto`, which torch
+    adds, has no further effect.
     """
     own = _LinkFindings(span, findings)
     left = []
@@ -288,7 +293,7 @@ def _plain(arch: str) -> str:
 
 
 def _take_includes(flags: Iterable[str]) -> tuple[tuple[str, ...], list[str]]:
-    """The include directories that flags name, and the other flags without empty ones and blanks around them."""
+    """Split flags into include directories and other flags, dropping empty flags and blanks around flags."""
     found: dict[bool, list[str]] = {False: [], True: []}
     left = []
     words = (flag.strip() for flag in flags if flag.strip())
@@ -302,13 +307,13 @@ def _take_includes(flags: Iterable[str]) -> tuple[tuple[str, ...], list[str]]:
 
 
 def check_link_arguments(module: Module, known: Callable[[str], bool], span: Span, findings: Findings) -> None:
-    """Collect what of a module's libraries and arguments for the linker is not taken over.
+    """Report libraries and linker arguments of a module that are not passed on.
 
     Args:
-        module: as recorded.
-        known: whether a library, by its name as after `-l`, is one that extensions may need.
+        module: the recorded module.
+        known: whether a library, named as after `-l`, is one that extensions may need.
         span: the call that created the module.
-        findings: gets BAD_FLAG for an argument that means something else, and a note for each unknown library.
+        findings: receives BAD_FLAG for an argument with another effect, and a note for each unknown library.
     """
     words = iter(module.extra_link_args)
     named = [argument.removeprefix("-l") for argument in module.extra_link_args if re.fullmatch("-l.+", argument)]
@@ -327,7 +332,7 @@ def check_link_arguments(module: Module, known: Callable[[str], bool], span: Spa
 
 
 def _undefined(family: str) -> list[str]:
-    """The macros that the rules define for kernels of a build.toml, and that no setup.py defines unless it says so."""
+    """Flags that undefine the macros that the rules define for a build.toml; a setup.py defines its own."""
     backend = facts("backends")["BACKENDS"][family]
     return [f"-U{macro.partition('=')[0]}" for macro in (backend["macro"], *backend["defines"])]
 
@@ -337,7 +342,7 @@ def _texts(flags: Iterable[str], span: Span) -> Texts:
 
 
 def _choice_of_archs(flags: Texts, findings: Findings) -> tuple[Texts, tuple[str, ...] | None]:
-    """The flags without those that choose architectures, and what these choose; None if there are none.
+    """Split flags into those without architectures and the architectures; None if no flag names any.
 
     As in torch's `_get_cuda_arch_flags`, one such flag is enough for TORCH_CUDA_ARCH_LIST to have no effect.
     """
@@ -362,16 +367,16 @@ def _choice_of_archs(flags: Texts, findings: Findings) -> tuple[Texts, tuple[str
 
 
 def _capability(arch: str) -> str:
-    """The capability that `-arch` means: `9.0+PTX` for `sm_90`, as nvcc compiles both; "" if that is unknown."""
+    """The capability for `-arch`: `9.0+PTX` for `sm_90`, as nvcc compiles both; empty if it is unknown."""
     match = re.fullmatch(r"(sm|compute|lto)_(\d+)(\d)([af]?)", arch, re.ASCII)
     return f"{match[2]}.{match[3]}{match[4]}" + ("" if match[1] == "lto" else "+PTX") if match else ""
 
 
 def asked(archs: Sequence[str] | None, arch_list: str) -> tuple[str, ...]:
-    """The capabilities that a module is compiled for: those of its flags, else those of TORCH_CUDA_ARCH_LIST.
+    """The capabilities that a module is compiled for: from its flags, else from TORCH_CUDA_ARCH_LIST.
 
     Args:
-        archs: those of its flags.
-        arch_list: as torch reads it, with names of architectures replaced: separated by `;` or blanks.
+        archs: the capabilities in its flags.
+        arch_list: TORCH_CUDA_ARCH_LIST with names of architectures replaced: separated by `;` or blanks.
     """
     return tuple(archs) if archs is not None else tuple(part for part in re.split(r"[;\s]+", arch_list) if part)

@@ -1,4 +1,4 @@
-"""What changes where a module is built for one Python: the headers in sight, and the name of the library."""
+"""Changes for a module that is built for one Python: the visible headers, and the name of the library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def with_cpython(found: Reached) -> Reached:
-    """What a source reaches, with the headers of one Python in the place of those for every Python."""
+    """The reach of a source with the headers of one Python instead of those for every Python."""
     depends = set(found.depends)
     if depends & OF_PYTHON:
         depends = depends - OF_PYTHON | {CPYTHON_PART}
@@ -24,12 +24,12 @@ def with_cpython(found: Reached) -> Reached:
 
 
 def for_python(variant: Variant, module: Module, python: Python) -> Variant:
-    """A module as it is built for one Python.
+    """The variant of a module for one Python.
 
     Args:
-        variant: the module.
-        module: as recorded.
-        python: which.
+        variant: the variant for every Python.
+        module: the recorded module.
+        python: the Python.
     """
     plain = posixpath.basename(module.file) == f"{module.name.rpartition('.')[2]}.so"
     return variant._replace(

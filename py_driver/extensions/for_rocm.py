@@ -1,4 +1,4 @@
-"""Modules of a setup.py for ROCm, where torch rewrites the CUDA sources of a CUDAExtension as HIP."""
+"""Modules of a setup.py for ROCm, for which torch translates the CUDA sources of a CUDAExtension to HIP."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ if TYPE_CHECKING:
 
 
 def family_of(module: Module, family: str) -> str:
-    """The backend whose compilers take a module: for ROCm a CppExtension is C++ as it stands, and nothing rewrites it.
+    """The backend whose compilers compile a module: for ROCm a CppExtension is plain C++, without translation.
 
     Args:
-        module: as recorded.
+        module: the recorded module.
         family: the backend of the variant.
     """
     return "cpu" if family == "rocm" and module.kind != "cuda" else family
 
 
 def hip_problem(module: Module, span: Span) -> str:
-    """Why a module cannot be built for ROCm, as the rest of a sentence; empty if it can.
+    """Why a module cannot be built for ROCm, as the rest of a sentence; empty if it can be.
 
     Args:
-        module: as recorded.
+        module: the recorded module.
         span: the call that created the module.
     """
     if span.file.endswith("CMakeLists.txt"):

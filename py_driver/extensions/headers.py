@@ -1,4 +1,4 @@
-"""The files that the sources of an extension module reach: which of the project, and which libraries."""
+"""The files that the sources of an extension module reach: files of the project, and libraries."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PYBIND = "pybind"
-"""What sources depend on that include torch/extension.h, torch/python.h or pybind11: headers of the rules' own."""
+"""The dependency of sources that include torch/extension.h, torch/python.h or pybind11: the rules' own headers."""
 
 PYTHON = "python"
-"""What sources depend on that include Python.h."""
+"""The dependency of sources that include Python.h."""
 
 OF_PYTHON = frozenset({PYBIND, PYTHON})
-"""What sources depend on that see Python or its place holders."""
+"""The dependencies of sources that see Python or its stand-ins."""
 
 BINDING = "PYBIND11_MODULE"
 """The macro that binds functions to a Python module."""
 
 _PYTHON_API = ("Python.h", "structmember.h")
 _INCLUDED = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc", ".ipp", ".tpp", ".txx", ".def")
-"""The extensions of files that are included, for sources whose includes nobody can tell."""
+"""The suffixes of files that are included, for sources whose includes cannot be determined."""
 
 _EVERYTHING = "torch/torch.h"
-"""Includes torch/extension.h where TORCH_API_INCLUDE_EXTENSION_H is defined, as it is in each extension."""
+"""A header that includes torch/extension.h if TORCH_API_INCLUDE_EXTENSION_H is defined, as in each extension."""
 
 _OPENMP_HEADER = "omp.h"
 _LIMIT = 8 * 1024 * 1024
 
 
 class Reached(NamedTuple):
-    """What a source reaches.
+    """The reach of a source.
 
     Attributes:
-        files: of the project that it includes, itself or through others, sorted; without itself.
+        files: the files of the project that it includes, directly or not, sorted; without itself.
         depends: `torch`, `pybind`, `python`, `openmp`, sorted.
-        binds: the file, of these or itself, that uses PYBIND11_MODULE; empty if none does.
+        binds: the file, of these or itself, that uses PYBIND11_MODULE; empty if there is none.
     """
 
     files: tuple[str, ...]
@@ -54,14 +54,14 @@ class Reached(NamedTuple):
 
 
 class _Edges(NamedTuple):
-    """What a file includes by itself: files of the project, what others belong to, and OpenMP's header.
+    """The direct includes of a file: files of the project, dependencies, and OpenMP's header.
 
     Attributes:
-        targets: files of the project.
-        depends: what the headers of toolchains belong to.
+        targets: the included files of the project.
+        depends: the dependencies that provide the included headers of toolchains.
         openmp: `openmp` if it includes that header, whether the compiler has OpenMP or not.
         binds: whether it uses PYBIND11_MODULE.
-        opaque: whether nobody can tell what else it includes.
+        opaque: whether its other includes cannot be determined.
     """
 
     targets: tuple[str, ...]
@@ -75,7 +75,7 @@ class ProjectTree:
     """The files of a project as compilers see them, each read once.
 
     Args:
-        path_of: where a file of the project is.
+        path_of: the path of a project's file.
         all_files: all files of the project, relative to it.
     """
 
@@ -102,11 +102,11 @@ class ProjectTree:
         return self._texts[path]
 
     def suggestion(self, path: str) -> str:
-        """`did you mean ...?` for a file that the project does not have, or nothing."""
+        """`did you mean ...?` for a file that the project does not have; empty without a similar file."""
         return did_you_mean(path, sorted(self._all_files()))
 
     def headers_below(self, folders: Sequence[str]) -> list[str]:
-        """The headers below some directories, sorted."""
+        """The headers below directories, sorted."""
         if self._every is None:
             self._every = sorted(path for path in self._all_files() if path.endswith(_INCLUDED))
         return [
@@ -116,15 +116,15 @@ class ProjectTree:
         ]
 
     def reached(self, source: str, include_dirs: Sequence[str], *, openmp: bool) -> Reached:
-        """What a source reaches.
+        """The reach of a source.
 
-        An include leads to the first file in the order of the compiler's search; whether an `#if` hides it does not
-        count. Of a file whose includes nobody can tell, all headers in sight are reached.
+        An include refers to the first file in the compiler's search order, whether or not an `#if` hides it. A file
+        whose includes cannot be determined reaches all visible headers.
 
         Args:
-            source: relative to the project.
-            include_dirs: of the project, in the order of the search.
-            openmp: whether the compiler of the source has OpenMP's header in sight.
+            source: the source, relative to the project.
+            include_dirs: include directories of the project, in search order.
+            openmp: whether the source's compiler can see OpenMP's header.
         """
         found: dict[str, None] = {source: None}
         depends: set[str] = set()
@@ -142,7 +142,7 @@ class ProjectTree:
         return Reached(files=tuple(sorted(found)), depends=tuple(sorted(depends)), binds=binds)
 
     def _edges(self, path: str, include_dirs: tuple[str, ...]) -> _Edges:
-        """What a file includes by itself."""
+        """The direct includes of a file."""
         key = path, include_dirs
         if key not in self._known:
             text = self.text(path)
@@ -171,7 +171,7 @@ class ProjectTree:
 
 
 def _depends(included: str) -> set[str]:
-    """What the header of a toolchain belongs to."""
+    """The dependencies that provide a header of a toolchain."""
     if included in _PYTHON_API:
         return {PYTHON}
     if included == _EVERYTHING or PYTHON_HEADERS.fullmatch(included):
@@ -180,7 +180,7 @@ def _depends(included: str) -> set[str]:
 
 
 def _growing(found: dict[str, None]) -> Iterator[str]:
-    """The keys of a dictionary that grows meanwhile, each once."""
+    """The keys of a dictionary that grows during the iteration."""
     seen: set[str] = set()
     while waiting := [path for path in found if path not in seen]:
         for path in waiting:

@@ -1,4 +1,4 @@
-"""records x matrix -> plan: a variant for each extension module and configuration, and what each compiles. Pure."""
+"""records x matrix -> plan: a variant for each extension module and configuration, and its targets. Pure."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ if TYPE_CHECKING:
 
 _DIGITS = 8
 _LIMITED_API = ("-UPy_LIMITED_API", "-DPy_LIMITED_API=0x03090000")
-"""A wheel for every Python has the tag `cp39-abi3`: the limited API is that of 3.9, unless flags say otherwise."""
+"""A wheel for every Python has the tag `cp39-abi3`, so the limited API is that of 3.9 unless flags choose another."""
 
 _OTHERS = ("cuda:", "rocm:", "torch:", "python:", "pybind11:")
-"""What the include directories of toolchains begin with in a record: the rules bring these themselves."""
+"""The prefixes of toolchains' include directories in a record: the rules provide these themselves."""
 
 
 class ConfigurationRecord(NamedTuple):
-    """A configuration, and what setup.py builds for it.
+    """A configuration with its record of setup.py.
 
     Attributes:
-        configuration: which.
-        default: whether it is built by default.
-        record: of the run.
+        configuration: the configuration.
+        default: whether it is a default one.
+        record: the record of setup.py.
     """
 
     configuration: Configuration
@@ -67,17 +67,17 @@ def plan_extensions(
     spans: Mapping[str, Span],
     bindings: Bindings,
 ) -> Plan:
-    """Plan what to build of a project with extension modules.
+    """Plan the build of a project with extension modules.
 
     Args:
-        records: of the configurations to build; at least one.
+        records: the records of the configurations to build; at least one.
         tree: the files of the project.
         matrix: the releases to build for.
-        spans: the call that created a module, by the module's name; also "" for the project.
+        spans: the call that created a module, by the module's name; the key "" has the location of the project.
         bindings: how modules are to be bound.
 
     Raises:
-        DriverError: what setup.py asks for and cannot have: BAD_FLAG, PATH_ESCAPES, FILE_MISSING, FILE_KIND,
+        DriverError: setup.py requests something that is not possible: BAD_FLAG, PATH_ESCAPES, FILE_MISSING, FILE_KIND,
             UNSUPPORTED, EMPTY_ARCHS.
     """
     findings = SetupFindings(spans[""])
@@ -103,7 +103,7 @@ def plan_extensions(
 
 
 class _Unit(NamedTuple):
-    """Sources of a module that are compiled with the same flags and headers of toolchains in sight."""
+    """Sources of a module that are compiled with the same flags and visible headers of toolchains."""
 
     sources: tuple[str, ...]
     headers: tuple[str, ...]
@@ -112,10 +112,10 @@ class _Unit(NamedTuple):
 
 
 class _Targets(NamedTuple):
-    """What is built of a module.
+    """The targets of a module.
 
     Attributes:
-        groups: its sources.
+        groups: the groups of its sources.
         binds: whether PYBIND11_MODULE binds its functions on torch::Library.
         for_one: whether it is built for each Python.
     """
@@ -126,7 +126,7 @@ class _Targets(NamedTuple):
 
 
 class _Planner:
-    """Collects the targets of all configurations; equal ones are one."""
+    """Collects the targets of all configurations; equal targets are merged."""
 
     def __init__(
         self, tree: ProjectTree, matrix: Matrix, spans: Mapping[str, Span], findings: Findings, bindings: Bindings
@@ -228,7 +228,7 @@ class _Planner:
         return _Targets(groups, binds=binds and not for_one, for_one=for_one)
 
     def _is_for_one(self, module: Module, reached: Mapping[str, Reached], *, binds: bool) -> bool:
-        """Whether a module is built for each Python; a note says why."""
+        """Whether a module is built for each Python; a note gives the reason."""
         of_python = {source: found for source, found in reached.items() if OF_PYTHON.intersection(found.depends)}
         if not of_python or self._bindings.way == LIBRARY:
             return False
@@ -246,15 +246,15 @@ class _Planner:
         return reason is not None
 
     def _say_limits(self, module: Module, source: str, span: Span, *, binds: bool) -> None:
-        """Note what a source that includes Python.h can call in a module for every Python."""
+        """Note which functions a source that includes Python.h can call in a module for every Python."""
         message = f"`{source}` of {module.name} includes Python.h"
         if binds:
             self._findings.note(f"{message}; functions are bound without Python, so it cannot call Python", span)
         elif not module.limited_api:
-            self._findings.note(f"{message}; it can call Python's limited API alone", span)
+            self._findings.note(f"{message}; it can call only Python's limited API", span)
 
     def _check(self, module: Module, family: str, span: Span) -> None:
-        """Collect what is wrong with the sources and libraries of a module."""
+        """Collect errors in the sources and libraries of a module."""
         if family == "rocm" and (reason := hip_problem(module, span)):
             self._findings.add(Code.UNSUPPORTED, f"{module.name} cannot be built for ROCm: {reason}", span)
         languages = facts("backends")
@@ -271,14 +271,14 @@ class _Planner:
                 message = f"{module.name} has the CUDA source `{source}`, and this variant is for the CPU"
                 self._findings.add(Code.UNSUPPORTED, message, span, advice="build it for CUDA: `--backend cuda`")
             elif not source.endswith((*known, *device)):
-                message = f"the source `{source}` of {module.name} is in no language that is compiled here"
+                message = f"the source `{source}` of {module.name} is not in a supported language"
                 self._findings.add(Code.FILE_KIND, message, span, advice=f"known are {', '.join((*known, *device))}")
         for name in module.extra_objects:
-            message = f"{module.name} links the object `{name}`, which nothing here has compiled"
+            message = f"{module.name} links the object `{name}`, which is not compiled here"
             self._findings.add(Code.UNSUPPORTED, message, span, advice="list its source")
 
     def _include_dirs(self, module: Module, directories: Iterable[str], span: Span) -> tuple[str, ...]:
-        """Those include directories of a module that are in the project."""
+        """The include directories of a module that are in the project."""
         found = []
         for directory in directories:
             if directory.startswith("/") or posixpath.normpath(directory).split("/")[0] == "..":
@@ -323,7 +323,7 @@ class _Planner:
         archs: Archs | None,
         configuration: Configuration,
     ) -> Group:
-        """The target of some sources; one that another configuration has too is extended by its architectures."""
+        """The target of sources; an equal target of another configuration gets its architectures."""
         listed = (*unit.sources, *unit.headers)
         in_use = tuple(
             directory
@@ -357,7 +357,7 @@ class _Planner:
 
 
 def _merged(group: Group, other: Group) -> Group | None:
-    """A target with the architectures of two that are otherwise equal; None if they are not."""
+    """A target with the architectures of two otherwise equal targets; None if they differ."""
     if group._replace(archs={}) != other._replace(archs={}):
         return None
     if any(group.archs[backend] != archs for backend, archs in other.archs.items() if backend in group.archs):
@@ -366,7 +366,7 @@ def _merged(group: Group, other: Group) -> Group | None:
 
 
 def _units(reached: Mapping[str, Reached], family: str) -> list[_Unit]:
-    """Sources that can be compiled in one target: of one kind, with the same headers of toolchains in sight."""
+    """Group sources into targets: of the same kind, with the same visible headers of toolchains."""
     by_kind: dict[tuple[bool, tuple[str, ...]], list[str]] = {}
     for source, found in reached.items():
         by_kind.setdefault((is_device(source, family), found.depends), []).append(source)
@@ -382,7 +382,7 @@ def _units(reached: Mapping[str, Reached], family: str) -> list[_Unit]:
 
 
 def suffix_of(module: Module) -> str:
-    """The end of the name of a module's library, as the project has it, for every Python: `.so`, `.abi3.so`."""
+    """The suffix of the file of a module's library for every Python, as the project names it: `.so`, `.abi3.so`."""
     name = posixpath.basename(module.file)
     last = module.name.rpartition(".")[2]
     return ".so" if name == f"{last}.so" else ".abi3.so"
@@ -394,13 +394,13 @@ def _kept(group: Group, configuration: Configuration) -> Iterable[str]:
 
 
 def _settings(module: Module) -> dict[str, Any]:
-    """What of a module belongs to its id: not where it stands in setup.py, nor the name that one Python gives it."""
+    """The settings of a module that enter its id: neither its location in setup.py nor its name for one Python."""
     known = {"file", "line", "script"}
     return {key: getattr(module, key) for key in module.__slots__ if key not in known}
 
 
 def _metadata(record: Record, family: str, archs: list[str] | None) -> dict[str, Any]:
-    """What the metadata.json of a module says, besides its id and digest."""
+    """The metadata.json of a module, without its id and digest."""
     backend: dict[str, Any] = {"type": family}
     if archs is not None:
         backend["archs"] = sorted({BUILT[family].plain(arch) for arch in archs})

@@ -1,1 +1,1 @@
-"""What is done with variants once they are built: published, verified, put into a wheel."""
+"""The use of built variants: publishing, verifying, packing into wheels."""

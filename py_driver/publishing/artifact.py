@@ -1,9 +1,9 @@
-"""Variants as OCI artifacts: an index of variants, a manifest for each, and what is attached to that. Pure.
+"""Variants as OCI artifacts: an index of variants, a manifest for each, and the documents attached to each. Pure.
 
-Each file of a variant is a layer of its own, so that the digest of a layer is the digest that statements have of the
-file. Formats: OCI image-spec 1.1 (manifest with `artifactType` and `subject`, empty config), and its fallback for
-registries that list no referrers, the referrers tag schema of distribution-spec 1.1. There is no time in them: the same
-variants give the same digests.
+Each file of a variant is a layer of its own, so that a layer's digest equals the file's digest in statements.
+Formats: OCI image-spec 1.1 (manifest with `artifactType` and `subject`, empty config), and its fallback for registries
+that list no referrers, the referrers tag schema of distribution-spec 1.1. No time is recorded: the same variants give
+the same digests.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _REFERENCE: Final = re.compile(
 )
 
 EMPTY: Final = make_file("{}", b"{}")
-"""The config of an artifact that has none, which is a blob all the same."""
+"""The config of an artifact without a config; it is uploaded as a blob, too."""
 
 
 class Reference(NamedTuple):
-    """Where an artifact is.
+    """The address of an artifact.
 
     Attributes:
-        registry: its host, with its port.
-        name: of the repository.
-        tag: of the artifact.
+        registry: the host, with its port.
+        name: the repository.
+        tag: the artifact's tag.
     """
 
     registry: str
@@ -66,9 +66,9 @@ class Document(NamedTuple):
     """A manifest or an index.
 
     Attributes:
-        media_type: which of them.
+        media_type: the media type of a manifest or of an index.
         file: its content.
-        blobs: what the registry has to have before.
+        blobs: files that the registry needs before the document.
     """
 
     media_type: str
@@ -77,12 +77,12 @@ class Document(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """By which a registry knows it."""
+        """The digest under which a registry stores it."""
         return f"sha256:{self.file.sha256}"
 
     @property
     def descriptor(self) -> dict[str, Any]:
-        """How other documents refer to it."""
+        """The descriptor with which other documents refer to it."""
         return {"mediaType": self.media_type, "digest": self.digest, "size": self.file.size}
 
 
@@ -90,11 +90,11 @@ def read_reference(text: str, tag: str) -> Reference:
     """Read `HOST[:PORT]/NAME[:TAG]`.
 
     Args:
-        text: what the user says.
-        tag: where that has none.
+        text: the user's text.
+        tag: the tag if `text` has none.
 
     Raises:
-        DriverError: USAGE if it is none.
+        DriverError: USAGE if the text has another form.
     """
     found = _REFERENCE.fullmatch(text)
     if not found or not _TAG.fullmatch(found["tag"] or tag):
@@ -107,20 +107,20 @@ def variant_manifest(files: Sequence[File], annotations: Mapping[str, str]) -> D
     """The manifest of a variant.
 
     Args:
-        files: of the variant; its paths are those in a repository on the Hub, and where clients put them.
-        annotations: of the manifest.
+        files: the files of the variant; their paths are those of a repository on the Hub, and where clients put them.
+        annotations: the annotations of the manifest.
     """
     layers = [{**_blob(file, _FILE), "annotations": {_TITLE: file.path}} for file in files]
     return _manifest(_VARIANT, layers, {"annotations": dict(annotations)}, (EMPTY, *files))
 
 
 def attached(kind: str, file: File, subject: Document) -> Document:
-    """The manifest of something that is attached to another.
+    """The manifest of a document that is attached to a manifest.
 
     Args:
-        kind: its media type.
-        file: what is attached; the last part of its path is its name.
-        subject: to what.
+        kind: the media type of `file`.
+        file: the attached file; the last part of its path is its name.
+        subject: the manifest that it is attached to.
     """
     layer = {**_blob(file, kind), "annotations": {_TITLE: file.path.rpartition("/")[2]}}
     return _manifest(kind, [layer], {"subject": subject.descriptor}, (EMPTY, file))
@@ -130,8 +130,8 @@ def index(manifests: Mapping[str, Document], known: bytes | None) -> Document:
     """The index of a kernel's variants.
 
     Args:
-        manifests: of variants, by their identifiers.
-        known: the index that is there; what it says of other variants stays.
+        manifests: the manifests of the variants, by identifier.
+        known: the registry's present index, whose entries for other variants stay; None if it has none.
 
     Raises:
         DriverError: HUB_REFUSED if something else has the tag.
@@ -147,38 +147,38 @@ def index(manifests: Mapping[str, Document], known: bytes | None) -> Document:
 
 
 def referrers(documents: Iterable[tuple[str, Document]], known: bytes | None) -> Document:
-    """The index of what is attached to a document, for a registry that does not make it.
+    """The index of the documents attached to a manifest, for a registry that does not maintain one itself.
 
     Args:
-        documents: what is attached, each with its media type.
-        known: the index that is there; what it lists stays.
+        documents: the attached documents, each with its media type.
+        known: the registry's present index, whose entries stay; None if it has none.
 
     Raises:
-        DriverError: HUB_REFUSED if that is no index.
+        DriverError: HUB_REFUSED if `known` is not an index.
     """
     try:
         entries = {entry["digest"]: entry for entry in (json.loads(known)["manifests"] if known is not None else [])}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        message = "the tag of the registry that lists what is attached to a variant has no index"
+        message = "the registry's tag for the documents attached to a variant is not an index"
         raise error(Code.HUB_REFUSED, message, help="delete it there") from None
     entries |= {document.digest: {**document.descriptor, "artifactType": kind} for kind, document in documents}
     return _document(INDEX_TYPE, {"manifests": list(entries.values())}, ())
 
 
 def referrers_tag(subject: Document) -> str:
-    """The tag of that index."""
+    """The tag under which `referrers` are published."""
     return subject.digest.replace(":", "-")
 
 
 def _entries(known: bytes) -> dict[str, Any]:
-    """What an index says of variants, by their identifiers."""
+    """The entries of an index of variants, by identifier."""
     try:
         value = json.loads(known)
         if value["artifactType"] == _KERNEL:
             return {str(entry["annotations"][VARIANT]): entry for entry in value["manifests"]}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         pass
-    raise error(Code.HUB_REFUSED, "the tag is that of another artifact", help="choose another tag, or delete it there")
+    raise error(Code.HUB_REFUSED, "the tag belongs to another artifact", help="choose another tag, or delete it there")
 
 
 def _blob(file: File, media_type: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from py_driver.publishing.release import File
 
 BENCHMARKS: Final = "benchmarks"
-"""The directory of a project with benchmark scripts, and with what `kernels benchmark --output FILE.json` wrote."""
+"""The directory of a project with benchmark scripts, and with reports of `kernels benchmark --output FILE.json`."""
 
 TESTS: Final = "tests"
 """The directory of a project with its tests."""
@@ -24,7 +24,7 @@ _LARGE: Final = 1 << 20
 
 
 def texts(project: Project) -> dict[str, str]:
-    """What the card is made from, by path: the binding, Python files, and reports of benchmarks.
+    """The texts that the card is made from, by path: the binding, Python files, and reports of benchmarks.
 
     Raises:
         DriverError: PATH_ESCAPES or PERMISSION; see `benchmarks`.
@@ -37,7 +37,7 @@ def texts(project: Project) -> dict[str, str]:
 
 
 def texts_of_tests(directory: Path) -> dict[str, str]:
-    """The files of a project's tests, by path, that pytest looks for.
+    """The texts of a project's test files, by path: those that pytest collects.
 
     Raises:
         DriverError: PATH_ESCAPES or PERMISSION; see `benchmarks`.
@@ -47,14 +47,14 @@ def texts_of_tests(directory: Path) -> dict[str, str]:
 
 
 def benchmarks(directory: Path, pattern: str) -> tuple[list[File], list[str]]:
-    """Files of a project's benchmarks, and notes of those that are hidden or large.
+    """Files of a project's benchmarks, and a note for each file that is hidden or large.
 
     Args:
-        directory: of the project.
-        pattern: of the names of files.
+        directory: the directory of the project.
+        pattern: a glob of file names.
 
     Raises:
-        DriverError: PATH_ESCAPES if one of them is a link to what is no file of the project; PERMISSION if one of them
+        DriverError: PATH_ESCAPES if a link leads to something that is not a file of the project; PERMISSION if a file
             cannot be read.
     """
     return _own(directory, BENCHMARKS, pattern)
@@ -70,7 +70,7 @@ def _read(directory: Path, names: set[str]) -> dict[str, str]:
 
 
 def _own(directory: Path, folder: str, pattern: str) -> tuple[list[File], list[str]]:
-    """Files of a directory of a project, and notes of those that are hidden or large."""
+    """Files of a directory of a project, and a note for each file that is hidden or large."""
     found, notes = [], []
     links = Links(directory)
     for path in sorted((directory / folder).glob(pattern)):

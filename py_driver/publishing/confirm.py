@@ -1,4 +1,4 @@
-"""Whether builders that a policy names have confirmed variants, in `build/` or on the Hub. Nothing is built for it."""
+"""Whether builders that a policy names have confirmed variants, in `build/` or on the Hub. Nothing is built."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 class ConfirmOptions(NamedTuple):
-    """What is to be confirmed.
+    """Which variants are to be confirmed, and by which policy.
 
     Attributes:
-        policy: its file.
-        patterns: globs of identifiers; none means all variants that are there.
-        published: whether to look at what the Hub has instead of `build/`.
-        repo_id: the repository, instead of what build.toml says.
-        branch: of it, instead of what build.toml says or `v<version>`.
+        policy: the file of the policy.
+        patterns: globs of identifiers; empty for all existing variants.
+        published: whether to read the variants from the Hub instead of `build/`.
+        repo_id: the repository, instead of the one in build.toml.
+        branch: instead of the one in build.toml or `v<version>`.
         statements: a directory of signed statements; None for `statements/` of the project.
     """
 
@@ -47,7 +47,7 @@ class ConfirmOptions(NamedTuple):
 
 
 class _Kernel(NamedTuple):
-    """Which kernel it is: its repository, the branch, and its version if that is known."""
+    """A kernel: its repository, the branch, and its version if that is known."""
 
     repo_id: str
     branch: str
@@ -55,13 +55,14 @@ class _Kernel(NamedTuple):
 
 
 def confirm(directory: Path, releases: Releases, output: Output, options: ConfirmOptions) -> list[Confirmed]:
-    """What a policy says of the variants of a kernel.
+    """Judge the variants of a kernel by a policy.
 
     Args:
-        directory: of the project; it need not have a build.toml if the options name repository and branch.
-        releases: to read the project with.
+        directory: the directory of the project; it need not have a build.toml if the options name repository and
+            branch.
+        releases: the releases to read the project with.
         output: where progress is shown.
-        options: what is to be confirmed.
+        options: which variants, and by which policy.
 
     Raises:
         DriverError: FILE_MISSING if there are no variants; NO_SUCH_VARIANT; USAGE if the policy is wrong; see
@@ -107,7 +108,7 @@ def _variants(source: Place, patterns: Sequence[str]) -> list[Path]:
 
 
 def _digests(variant: Path) -> dict[str, Any]:
-    """The SHA-256 of each file of a variant, by its path in a repository; a link has none that fits."""
+    """The SHA-256 of each file of a variant, by its path in a repository; a link gets a text that matches no digest."""
     found = {}
     with reading(variant):
         for name, path in files_of(variant).items():

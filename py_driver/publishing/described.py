@@ -1,4 +1,4 @@
-"""All that can be said of a kernel before somebody uses it: the card, and what lies in `build/`."""
+"""The description of a kernel for its users: the card, and the contents of `build/`."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 class State(StrEnum):
-    """What `build/` has of a variant.
+    """The state of a variant in `build/`.
 
     Attributes:
-        BUILT: all of it, as it was built from what the project is now.
-        CHANGED: something else than was built, or of other sources.
-        MISSING: nothing.
+        BUILT: complete, and built from the project's present sources.
+        CHANGED: its files were changed after the build, or its sources were.
+        MISSING: not there.
     """
 
     BUILT = "built"
@@ -51,12 +51,12 @@ class DescribedVariant(NamedTuple):
     """A variant of the project.
 
     Attributes:
-        row: its name, its variant, and its GPU architectures: those that it has, or is to have.
+        row: its name, configuration and GPU architectures, built or planned.
         is_default: whether `driver build` builds it without `--variant`.
-        state: what `build/` has of it.
-        problem: what is wrong with that; empty if nothing is.
-        built: its files and what its metadata.json says; None unless it is built.
-        documents: the files that say what it was built from: those in the project, and its signature.
+        state: its state in `build/`.
+        problem: why its state is CHANGED; empty otherwise.
+        built: its files and its metadata.json; None unless it is built.
+        documents: its statement and SBOM in the project, and its signature.
         part: the capability, if it is a slice: `sm90`.
     """
 
@@ -70,12 +70,12 @@ class DescribedVariant(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of its directory, in the project."""
+        """The path of its directory in the project."""
         return f"{SLICES}/{self.part}/{self.row.name}" if self.part else f"{BUILD}/{self.row.name}"
 
     @property
     def size(self) -> int:
-        """Of all its files, in bytes."""
+        """The size of all its files, in bytes."""
         return sum(file.size for file in self.built.files) if self.built else 0
 
     def as_json(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class DescribedVariant(NamedTuple):
 
     @property
     def files(self) -> tuple[Any, ...]:
-        """Its files; none unless it is built."""
+        """Its files; empty unless it is built."""
         return self.built.files if self.built else ()
 
 
@@ -109,15 +109,15 @@ class Described(NamedTuple):
     """A kernel.
 
     Attributes:
-        facts: what its card says, of the variants that are built.
+        facts: the contents of its card, for the variants that are built.
         variants: all variants, default ones first.
-        foreign: what else is in `build/`.
+        foreign: other entries of `build/`.
         tests: the names of its tests, by file.
         scripts: its benchmarks.
-        sources: what git says of its sources.
-        differs: the first file that differs from the commit; empty if none does.
-        unknown: why git says nothing; empty if it does.
-        slices: of the variants that are built, by capability; None if nobody asked for them.
+        sources: the state of its sources, from git.
+        differs: the first file that differs from the commit; empty if all are the same.
+        unknown: why the state of the sources is unknown; empty if it is known.
+        slices: the slices of the built variants, by capability; None if they were not requested.
     """
 
     facts: Facts
@@ -137,7 +137,7 @@ class Described(NamedTuple):
 
     @property
     def warnings(self) -> list[str]:
-        """What of `build/` the card is silent about, and why."""
+        """A warning for each part of `build/` that is not on the card, with the reason."""
         found = [
             f"{variant.name} is not on the card: {variant.problem}"
             for variant in (*self.variants, *(self.slices or ()))
@@ -148,7 +148,7 @@ class Described(NamedTuple):
         if missing := [part for part in self.slices or () if part.state is State.MISSING]:
             advice = "build it first: driver build --slice"
             found += [f"{part.name} is not on the card: it does not exist; {advice}" for part in missing]
-        return found + [f"{BUILD}/{name} is not on the card: it is no variant of the project" for name in self.foreign]
+        return found + [f"{BUILD}/{name} is not on the card: not a variant of the project" for name in self.foreign]
 
     def as_json(self) -> dict[str, Any]:
         """The kernel as a value for JSON."""
@@ -196,18 +196,18 @@ def describe(  # noqa: PLR0913  (what, for which releases, where it is shown, an
     strict_archs: bool = False,
     slices: bool = False,
 ) -> Described:
-    """Look at a project and its `build/`; nothing is built or run.
+    """Describe a project and its `build/`; nothing is built or run.
 
     Args:
-        directory: of the project.
-        releases: to build for.
-        output: where it is said that another run builds the project.
-        repo_id: where it is published, instead of what build.toml says.
-        strict_archs: whether an architecture that a section asks for and a variant lacks is an error.
-        slices: whether to look at slices, too.
+        directory: the directory of the project.
+        releases: the releases to build for.
+        output: where to report that another run is building the project.
+        repo_id: where it is published, instead of the repository in build.toml.
+        strict_archs: whether a variant that lacks an architecture of its section is an error.
+        slices: whether to describe slices, too.
 
     Raises:
-        DriverError: USAGE if `repo_id` is no name of a repository; PERMISSION; what reading the project raises.
+        DriverError: USAGE if `repo_id` is not the name of a repository; PERMISSION; what reading the project raises.
     """
     project = load(directory, releases)
     manifest = project.manifest
@@ -234,7 +234,7 @@ def describe(  # noqa: PLR0913  (what, for which releases, where it is shown, an
 
 
 def _variant(directory: Path, plan: Plan, variant: Variant) -> DescribedVariant:
-    """What `build/` has of a variant."""
+    """Describe a variant by its directory in `build/`."""
     path = directory_of(directory, variant)
     state, problem, built = State.MISSING, "", None
     if is_directory(path):
@@ -258,14 +258,14 @@ def _variant(directory: Path, plan: Plan, variant: Variant) -> DescribedVariant:
 
 
 def _slices(directory: Path, plan: Plan, variants: Iterable[DescribedVariant]) -> tuple[DescribedVariant, ...]:
-    """What `build-slices/` has of the slices of the variants that are built."""
+    """Describe the slices, in `build-slices/`, of the variants that are built."""
     built = {variant.row.name for variant in variants if variant.built}
     plan = sliced(plan, [variant for variant in plan.variants if variant.name in built])
     return tuple(_variant(directory, plan, part) for name in slice_names(plan) for part in slices_of(plan, name))
 
 
 def _rows(variants: Iterable[DescribedVariant], parts: Sequence[DescribedVariant] | None) -> list[SliceRow]:
-    """The slices that are built, as the card lists them: as if these variants were published with them."""
+    """The slices that are built, as the card lists them once they are published with these variants."""
     wholes = [variant.built for variant in variants if variant.built]
     found: dict[str, list[BuiltVariant]] = {}
     for part in parts or ():
@@ -276,15 +276,15 @@ def _rows(variants: Iterable[DescribedVariant], parts: Sequence[DescribedVariant
 
 
 def _foreign(project: Project, plan: Plan) -> tuple[str, ...]:
-    """What is in `build/` and no variant."""
+    """The entries of `build/` that are not variants of the project."""
     build = project.directory / BUILD
-    there = [path.name for path in build.iterdir()] if is_directory(build) else []
+    names = [path.name for path in build.iterdir()] if is_directory(build) else []
     known = {variant.name for variant in plan.variants}
-    return tuple(sorted(name for name in there if name not in known and not name.startswith(".")))
+    return tuple(sorted(name for name in names if name not in known and not name.startswith(".")))
 
 
 def _sources(directory: Path, files: Iterable[str]) -> tuple[Sources, str, str]:
-    """The commit of a project, the first file that differs from it, and why git says nothing."""
+    """The commit of a project, the first file that differs from it, and why git cannot report them."""
     try:
         return *sources(directory, files), ""
     except DriverError as failure:

@@ -1,4 +1,4 @@
-"""The arguments of a function as its signature and its docstring describe them, in the style of Google. Pure."""
+"""The arguments of a function from its signature and its docstring in Google style. Pure."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Argument(NamedTuple):
     """An argument of a function.
 
     Attributes:
-        name: with its stars, if it takes any number.
-        type: its annotation, or what the docstring has in its place; empty without either.
-        default: as the signature has it; empty without one.
-        text: of the docstring, in one line; empty if it has none.
+        name: the name with the stars of `*args` and `**kwargs`.
+        type: its annotation, or else the type in the docstring; empty without either.
+        default: its default in the signature; empty without one.
+        text: its description in the docstring, in one line; empty if there is none.
     """
 
     name: str
@@ -39,8 +39,8 @@ def arguments(node: Function, docstring: str, skipped: int = 0) -> tuple[Argumen
 
     Args:
         node: the function.
-        docstring: that describes them: its own, or that of its class.
-        skipped: how many come first that its caller does not pass, such as `self`.
+        docstring: the function's own, or its class's.
+        skipped: how many leading parameters callers do not pass, such as `self`.
     """
     described = _described(docstring)
     found = []
@@ -60,16 +60,16 @@ def arguments(node: Function, docstring: str, skipped: int = 0) -> tuple[Argumen
 
 
 def returns(docstring: str) -> str:
-    """What a docstring says that its function returns, in one line; empty if it does not.
+    """The docstring's description of the return value, in one line; empty if there is none.
 
     Args:
-        docstring: of the function.
+        docstring: the docstring of the function.
     """
     return next((_line(lines) for name, lines in _sections(docstring) if name in _RETURNS), "")
 
 
 def _parameters(args: ast.arguments) -> Iterator[tuple[ast.arg, str, ast.expr | None]]:
-    """The parameters of a signature in its order, each with its stars and its default."""
+    """The parameters of a signature in order, each with its stars and its default."""
     usual = [*args.posonlyargs, *args.args]
     defaults = [None] * (len(usual) - len(args.defaults)) + list(args.defaults)
     for argument, default in zip(usual, defaults, strict=True):
@@ -83,7 +83,7 @@ def _parameters(args: ast.arguments) -> Iterator[tuple[ast.arg, str, ast.expr | 
 
 
 def _sections(docstring: str) -> Iterator[tuple[str, list[str]]]:
-    """The sections of a docstring that have a name, each with its lines."""
+    """The named sections of a docstring, each with its lines."""
     name, lines = "", list[str]()
     for line in docstring.splitlines():
         title = _SECTION.fullmatch(line)
@@ -98,7 +98,7 @@ def _sections(docstring: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _described(docstring: str) -> Mapping[str, tuple[str, str]]:
-    """The type and the text that a docstring has for each argument."""
+    """The type and the text in the docstring for each argument."""
     entries: dict[str, tuple[str, list[str]]] = {}
     for _, lines in (section for section in _sections(docstring) if section[0] in _ARGUMENTS):
         indent = min((_indent(line) for line in lines if line.strip()), default=0)
@@ -118,5 +118,5 @@ def _indent(line: str) -> int:
 
 
 def _line(lines: list[str]) -> str:
-    """Some lines as one."""
+    """Join lines into one."""
     return " ".join(" ".join(lines).split())

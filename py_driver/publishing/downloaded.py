@@ -1,4 +1,4 @@
-"""What the Hub has of a kernel, brought here for as long as it is looked at."""
+"""The files of a kernel on the Hub, downloaded temporarily."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @contextmanager
 def downloaded(repo_id: str, branch: str, paths: Sequence[str], output: Output) -> Iterator[Place]:
-    """The files of a branch, in a directory that goes away when this ends.
+    """Download files of a branch into a directory that is removed at the end.
 
     Args:
         repo_id: the repository.
-        branch: of it.
-        paths: which files, as globs.
+        branch: the branch.
+        paths: globs of the files.
         output: where progress is shown.
 
     Raises:

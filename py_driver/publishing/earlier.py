@@ -1,4 +1,4 @@
-"""An earlier release of a project, with the variants that its `build/` has now: from the Hub, or built of a commit."""
+"""An earlier release of a project, with the variants that its `build/` has now: from the Hub, or of a commit."""
 
 from __future__ import annotations
 
@@ -34,62 +34,62 @@ _VERSION: Final = re.compile(r"v(\d+)")
 
 @contextmanager
 def of_commit(directory: Path, revision: str, releases: Releases, output: Output) -> Iterator[Path]:
-    """The project as a commit has it, with the variants that are in `build/`, built as those were.
+    """Build the project at a commit, with the variants and choices of the present `build/`.
 
-    A variant that the project did not have is left out, so it counts as new. In the place of one for torch's stable ABI
-    come those default ones that it replaces.
+    A variant that the project did not have then is left out, so it counts as new. A variant for torch's stable ABI is
+    represented by the default variants that it replaces.
 
     Args:
-        directory: of the project, within a git repository.
+        directory: the directory of the project, within a git repository.
         revision: a commit.
-        releases: to build for.
+        releases: the releases to build for.
         output: where progress is shown.
 
     Raises:
         DriverError: FILE_MISSING if nothing is built, or the commit has none of its variants; see `checked_out` and
             `build`.
     """
-    _, here = _built(directory, releases)
-    with checked_out(directory, revision) as there:
-        known = make_plan(load(there, releases), releases.matrix).variants
+    _, built = _built(directory, releases)
+    with checked_out(directory, revision) as checkout:
+        known = make_plan(load(checkout, releases), releases.matrix).variants
         old: dict[str, list[str]] = {}
         for variant in known:
-            own = stands_for(here, variant.name)
+            own = stands_for(built, variant.name)
             if own and (own.name == variant.name or variant.default):
                 old.setdefault(own.name, []).append(variant.name)
         if not old:
             message = f"the commit `{revision}` of {directory} has none of the variants in {directory / BUILD}"
             raise error(Code.FILE_MISSING, message, help="name a commit in which the project has them")
-        shared = [variant for variant in here if variant.name in old]
+        shared = [variant for variant in built if variant.name in old]
         for how, variants in choices_of(Place(directory), shared, Chosen()).items():
             choices = Choices(cxx=how.cxx, compress=how.compress)
             names = [name for variant in variants for name in old[variant.name]]
-            build(there, names, releases, output, Options(choices=choices))
-        yield there
+            build(checkout, names, releases, output, Options(choices=choices))
+        yield checkout
 
 
 @contextmanager
 def of_hub(
     directory: Path, releases: Releases, output: Output, *, repo_id: str = "", branch: str = ""
 ) -> Iterator[Path]:
-    """What the Hub has of a project, in a directory with a `build/` of those variants that are here, too.
+    """Download the published variants of a project that its `build/` has too, into a directory with a `build/`.
 
-    Those that a variant for torch's stable ABI replaces are among them.
+    They include the variants that one for torch's stable ABI replaces.
 
     Args:
-        directory: of the project.
-        releases: to build for.
+        directory: the directory of the project.
+        releases: the releases to build for.
         output: where progress is shown.
-        repo_id: the repository; what build.toml says if empty.
-        branch: of it; if empty, what build.toml says, or `v<version>`, or the branch of the newest version before that.
+        repo_id: the repository; if empty, the one in build.toml.
+        branch: if empty, the one in build.toml, or `v<version>`, or the branch of the newest version before that.
 
     Raises:
-        DriverError: FILE_MISSING if nothing is built, or nothing published that could be compared with it; see
+        DriverError: FILE_MISSING if nothing is built, or no published variant can be compared with it; see
             `target` and `Hub`.
     """
     from py_driver.publishing.hub import Hub  # noqa: PLC0415  (half a second, and only this needs it)
 
-    manifest, here = _built(directory, releases)
+    manifest, built = _built(directory, releases)
     where, wanted = target(manifest, repo_id, branch)
     hub = Hub(where)
     heads = hub.heads()
@@ -98,9 +98,9 @@ def of_hub(
         advice = "publish it first, or name another with --branch or --repo-id"
         raise error(Code.FILE_MISSING, f"{hub.address} has no branch {wanted}", help=advice)
     names = {path.path.split("/")[1] for path in hub.files(heads[found]) if path.path.startswith(f"{BUILD}/")}
-    if not (shared := [name for name in sorted(names) if stands_for(here, name)]):
+    if not (shared := [name for name in sorted(names) if stands_for(built, name)]):
         message = f"{hub.address} has none of the variants in {directory / BUILD} on its branch {found}"
-        raise error(Code.FILE_MISSING, message, help="build one of those: driver build --variant ...")
+        raise error(Code.FILE_MISSING, message, help="build a published variant: driver build --variant ...")
     if left := names - set(shared):
         output.warn(f"{len(left)} of the {len(names)} published variants are not built here, and not compared")
     with tempfile.TemporaryDirectory() as folder, output.task(f"downloading {where} of {found}") as task:
@@ -110,11 +110,11 @@ def of_hub(
 
 
 def stands_for(here: Iterable[Variant], name: str) -> Variant | None:
-    """The variant of a new release that users of an old one's load: the same, or one for torch's stable ABI.
+    """The variant that users of an old release's variant load now: the same, or one for torch's stable ABI.
 
     Args:
         here: the variants of the new release.
-        name: of the old one's.
+        name: the variant of the old release.
     """
     found = {variant.name: variant for variant in here}
     if name in found or not is_identifier(name):
@@ -129,19 +129,19 @@ def stands_for(here: Iterable[Variant], name: str) -> Variant | None:
 
 
 def commit_of(published: Path) -> str:
-    """The commit that what `of_hub` brought was built from; nothing if that is not stated, or not the whole truth."""
+    """The commit that the variants from `of_hub` were built from; empty if unknown, or if the sources had changes."""
     stated = {read_statement(path.read_bytes()).sources for path in sorted(published.glob(statement_path("*")))}
     [source] = stated if len(stated) == 1 else [Sources()]
     return "" if source.dirty else source.commit
 
 
 def _built(directory: Path, releases: Releases) -> tuple[Manifest, list[Variant]]:
-    """The manifest of a project, and the variants of it that are built."""
+    """The manifest of a project, and its built variants."""
     project = load(directory, releases)
     return project.manifest, present(directory, make_plan(project, releases.matrix), ())
 
 
 def _newest(branches: Iterable[str], version: int) -> str:
-    """The branch of the newest version before one; nothing if there is none."""
+    """The branch of the newest version below `version`; empty if there is none."""
     found = [int(name[1]) for branch in branches if (name := _VERSION.fullmatch(branch))]
     return f"v{max(before)}" if (before := [number for number in found if number < version]) else ""

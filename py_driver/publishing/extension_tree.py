@@ -1,4 +1,4 @@
-"""A project with a setup.py once it is built: its wheel, and the wheel as it is installed."""
+"""A built project with a setup.py: its wheel, and the wheel as installed."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _IMPORTABLE: Final = ("purelib", "platlib")
 def pack(
     part: BuiltExtension, releases: Releases, source: Entry | None, directory: Path, *, labelled: bool = False
 ) -> Path:
-    """Write the wheel of a variant that was built; its path.
+    """Write the wheel of a built variant; returns its path.
 
     Args:
-        part: the variant.
-        releases: that it was built for.
+        part: the built variant.
+        releases: the releases that it was built for.
         source: the source archive, if the project is from the package index.
-        directory: where to.
+        directory: the directory of the wheel.
         labelled: whether to write a wheel variant; see `make_extension_wheel`.
 
     Raises:
@@ -55,13 +55,13 @@ def pack(
 def pack_merged(
     parts: Sequence[BuiltExtension], releases: Releases, source: Entry | None, directory: Path
 ) -> list[Path]:
-    """Write one wheel of all variants that were built, or one for each Python that some of them are for; their paths.
+    """Write one wheel of all built variants, or one for each Python that they are built for; returns the paths.
 
     Args:
-        parts: the variants.
-        releases: that they were built for.
+        parts: the built variants.
+        releases: the releases that they were built for.
         source: the source archive, if the project is from the package index.
-        directory: where to.
+        directory: the directory of the wheels.
 
     Raises:
         DriverError: what `make_merged_wheel` raises; NO_SPACE or PERMISSION.
@@ -76,7 +76,7 @@ def pack_merged(
 
 
 def _wheel_of(part: BuiltExtension, releases: Releases, source: Entry | None) -> ExtensionWheel:
-    """What the wheel of a variant is made of."""
+    """The parts of a variant's wheel."""
     variants = [(plan, built.variant) for plan, built in part.parts]
     entries = [entry for plan, variant in variants for entry in archives(plan, [variant], releases.lock, read=True)]
     files = {module.name: module.file for module in part.record.modules}
@@ -94,7 +94,7 @@ def _wheel_of(part: BuiltExtension, releases: Releases, source: Entry | None) ->
 
 
 def _committed(part: BuiltExtension) -> Sources:
-    """What git says of the files that a variant was built from; nothing if it does not look at them."""
+    """The state in git of the files that a variant was built from; empty if git cannot report it."""
     files = {name for plan, _ in part.parts for name in plan.files if name not in plan.generated}
     scripts = [name for name in SCRIPTS if is_file(part.directory / name)]
     with suppress(DriverError):

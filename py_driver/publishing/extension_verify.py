@@ -1,4 +1,4 @@
-"""Whether what `driver` has built of a setup.py is what its sources make: it is built again, without any cache."""
+"""Whether artifacts that `driver` built from a setup.py match their sources: they are rebuilt without any cache."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ _NO_WHEEL: Final = (
 )
 
 MakeBindings = Callable[[str, Sequence[str]], Bindings]
-"""How modules are bound, of a way and versions of Python; see `Bindings`."""
+"""How modules are bound, for a way and versions of Python; see `Bindings`."""
 
 
 class Artifact(NamedTuple):
-    """What was built of a setup.py: a wheel, or a directory of `build/`.
+    """A wheel, or a directory of `build/`, that was built from a setup.py.
 
     Attributes:
-        path: of it.
-        parameters: what its statement says that it is of.
-        project: what that says of the sources: a name, and where they are from.
-        variants: the parameters of each variant, if it is a wheel of several; `parameters` has those of the first too.
+        path: its path.
+        parameters: its build parameters, from its statement.
+        project: the sources in its statement: a name and an origin.
+        variants: the parameters of each variant of a merged wheel; `parameters` includes those of the first.
     """
 
     path: Path
@@ -67,52 +67,54 @@ class Artifact(NamedTuple):
 
     @property
     def parts(self) -> tuple[Artifact, ...]:
-        """Each variant of a wheel of several as if it were alone; else the artifact itself."""
+        """Each variant of a merged wheel as an artifact of its own; otherwise the artifact itself."""
         return tuple(self._replace(parameters=own, variants=()) for own in self.variants) or (self,)
 
     @property
     def configuration(self) -> Configuration:
-        """What it is for."""
-        of = self.parameters
-        return Configuration(of["backend"], of["torch"], abi=of["cxx-abi"], cpu=of["cpu"], os=_OS)
+        """The configuration that it was built for."""
+        parameters = self.parameters
+        return Configuration(
+            parameters["backend"], parameters["torch"], abi=parameters["cxx-abi"], cpu=parameters["cpu"], os=_OS
+        )
 
     @property
     def python(self) -> str:
-        """The key of the Python that it is for; empty for every Python."""
+        """The key of its Python; empty if it fits every Python."""
         return next((str(own["python"]) for own in self.variants or (self.parameters,) if "python" in own), "")
 
     @property
     def way(self) -> str:
-        """How its modules are bound, if all are bound alike; see `Bindings.way`."""
+        """How its modules are bound; empty if they differ. See `Bindings.way`."""
         variants = self.variants or (self.parameters,)
         ways = {way for own in variants for way in own.get("bindings", {}).values()}
         return ways.pop() if len(ways) == 1 else ""
 
     @property
     def how(self) -> Chosen:
-        """How somebody chose to build it."""
+        """The choices that it was built with."""
         stated = chosen(self.parameters)
         cxx = Cxx(stated[CXX]) if CXX in stated else None
         return Chosen(cxx, Compress(stated[COMPRESS]) if COMPRESS in stated else None)
 
     @property
     def archs(self) -> tuple[str, ...]:
-        """The GPU architectures that setup.py was told to build for."""
+        """The GPU architectures that setup.py built for."""
         return tuple(filter(None, self.parameters["archs"].split(";")))
 
     @property
     def requirement(self) -> tuple[str, str] | None:
-        """The release of the package index that it was built from, and the digest of that; None for a directory."""
+        """The release on the package index that it was built from, and its digest; None for a directory."""
         digest = self.project.get("digest", {}).get("sha256")
         version = str(self.parameters["version"]).partition("+")[0]
         return (f"{self.parameters['name']}=={version}", f"sha256:{digest}") if digest else None
 
 
 def read_artifact(path: Path) -> Artifact:
-    """Read what a wheel, or a directory of `build/`, says that it was built from.
+    """Read the statement of a wheel or of a directory of `build/`.
 
     Raises:
-        DriverError: FILE_KIND if it is neither, or says nothing.
+        DriverError: FILE_KIND if it is neither, or has no valid statement.
     """
     try:
         statement = json.loads(_statement(path))
@@ -144,10 +146,10 @@ def built_here(directory: Path, patterns: Sequence[str], matrix: Matrix, options
     """The variants in `build/` of a project.
 
     Args:
-        directory: of the project.
-        patterns: globs of identifiers; none means all that are there.
+        directory: the directory of the project.
+        patterns: globs of identifiers; empty for all existing variants.
         matrix: the releases to build for.
-        options: with the words for other variants.
+        options: the options, which may select other variants.
 
     Raises:
         DriverError: FILE_MISSING if there are none; NO_SUCH_VARIANT.
@@ -176,16 +178,16 @@ def verify_extension(  # noqa: PLR0913  (what, made from what, and how)
     output: Output,
     options: VerifyOptions,
 ) -> list[Verified]:
-    """Build artifacts of a project anew, with no result of an earlier run of anything, and compare them.
+    """Rebuild artifacts of a project without any earlier result, and compare them.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         source: its source archive, if it is from the package index.
-        artifacts: what is compared.
-        bindings: see there.
-        releases: to build for.
+        artifacts: the artifacts to compare.
+        bindings: see `Bindings`.
+        releases: the releases to build for.
         output: where progress is shown.
-        options: how.
+        options: how to build and compare.
 
     Raises:
         DriverError: what `plan_extension` and the build raise.
@@ -211,7 +213,7 @@ def verify_extension(  # noqa: PLR0913  (what, made from what, and how)
 
 
 def _chosen(artifact: Artifact, matrix: Matrix) -> tuple[str, ...]:
-    """The architectures that `--archs` named for an artifact; none if it has the default ones."""
+    """The architectures that `--archs` named for an artifact; empty if it has the default ones."""
     toolkit = matrix.toolkit(artifact.configuration.backend)
     return () if toolkit is None or artifact.archs == tuple(toolkit.default_archs) else artifact.archs
 
@@ -219,7 +221,7 @@ def _chosen(artifact: Artifact, matrix: Matrix) -> tuple[str, ...]:
 def _rebuilt(
     extension: Extension, releases: Releases, output: Output, options: Options, destination: Path
 ) -> list[BuiltExtension]:
-    """All that an extension has, built without any cache into a directory.
+    """Build all variants of an extension into a directory, without any cache.
 
     Raises:
         DriverError: it cannot be built.
@@ -250,7 +252,7 @@ def _compared(  # noqa: PLR0913  (what, with what, and how)
     work: Path,
     options: VerifyOptions,
 ) -> Verified:
-    """Compare an artifact with what was built anew."""
+    """Compare an artifact with the rebuilt one."""
     names = [_name_of(part) for part in artifact.parts]
     name = names[0] if len(names) == 1 else f"{len(names)} variants"
     if missing := [variant for variant in names if variant not in built]:
@@ -261,21 +263,21 @@ def _compared(  # noqa: PLR0913  (what, with what, and how)
     else:
         labelled = bool(label_in(artifact.path.name)[1])
         fresh = pack(built[name], releases, source, work, labelled=labelled)
-    there = artifact.path
-    if there.is_dir():
-        remove_bytecode(there)
-        new, old = lay_out(fresh, work / "new", name)[0], there
-    elif there.name != fresh.name:
-        return Verified(variant=name, place=str(there), differences=(f"the wheel is called {fresh.name}",))
+    path = artifact.path
+    if path.is_dir():
+        remove_bytecode(path)
+        new, old = lay_out(fresh, work / "new", name)[0], path
+    elif path.name != fresh.name:
+        return Verified(variant=name, place=str(path), differences=(f"the wheel is called {fresh.name}",))
     else:
-        new, old = (_unpacked(wheel, work / side / name) for wheel, side in ((fresh, "new"), (there, "old")))
+        new, old = (_unpacked(wheel, work / side / name) for wheel, side in ((fresh, "new"), (path, "old")))
     found = differences_of(new, old)
     report = diffoscope(new, old) if found and options.diffoscope else ""
-    return Verified(variant=name, place=str(there), differences=found, report=report)
+    return Verified(variant=name, place=str(path), differences=found, report=report)
 
 
 def _name_of(artifact: Artifact) -> str:
-    """The identifier of the variant that an artifact is, with its Python."""
+    """The identifier of an artifact's variant, with its Python."""
     tag = f"-cp{artifact.python.partition('-')[0].replace('.', '')}" if artifact.python else ""
     return f"{spell(artifact.configuration)}{tag}"
 
@@ -288,17 +290,17 @@ def _unpacked(wheel: Path, directory: Path) -> Path:
 
 
 def differences_of(new: Path, old: Path) -> tuple[str, ...]:
-    """What is not the same in two directories with a wheel's files, but for what git says of the same sources.
+    """The differences of two directories with a wheel's files, apart from the commit of equal sources.
 
     Args:
-        new: what was built.
-        old: what is compared with it.
+        new: the rebuilt files.
+        old: the files that they are compared with.
     """
     return tuple(difference for difference in differences(new, old) if not _is_of_sources(difference, new, old))
 
 
 def _is_of_sources(difference: str, new: Path, old: Path) -> bool:
-    """Whether a file differs in no more than what git says of a directory: in which commit the same sources are."""
+    """Whether a file differs only in what git reports for equal sources: the commit, and whether there are changes."""
     name = difference.removesuffix(" has other bytes")
     if name == difference:
         return False
@@ -310,7 +312,7 @@ def _is_of_sources(difference: str, new: Path, old: Path) -> bool:
 
 
 def _facts(statement: Path) -> Any:  # noqa: ANN401  (a value of JSON)
-    """What a statement says, but for what git says of sources."""
+    """The content of a statement without the state of the sources; None if it has another form."""
     value = json.loads(statement.read_bytes())
     try:
         dependencies = value["predicate"]["buildDefinition"]["resolvedDependencies"]
@@ -322,7 +324,7 @@ def _facts(statement: Path) -> Any:  # noqa: ANN401  (a value of JSON)
 
 
 def _others(record: Path) -> Iterator[str]:
-    """The lines of a RECORD, but for that of the statement."""
+    """The lines of a RECORD except the statement's."""
     for line in record.read_text(encoding="utf-8").splitlines():
         if f"/{STATEMENT}," not in line:
             yield line

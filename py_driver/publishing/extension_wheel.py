@@ -1,4 +1,4 @@
-"""The wheel of a project with a setup.py for one configuration: what setup.py made, with the libraries of the build.
+"""The wheel of a project with a setup.py for one configuration: the wheel of setup.py, with the built libraries.
 
 Formats: binary distribution format of the Python packaging specifications; SBOM in a wheel PEP 770, CycloneDX 1.6.
 """
@@ -32,34 +32,34 @@ if TYPE_CHECKING:
     from py_driver.recording.record import Record
 
 SBOM: Final = "sboms/rules_torch_kernels.cdx.json"
-"""The file in a wheel's `.dist-info` with what the wheel was made from."""
+"""The SBOM in a wheel's `.dist-info`."""
 
 STATEMENT: Final = "rules_torch_kernels.intoto.json"
-"""The file there with how its other files were made; all but RECORD."""
+"""The statement there, about all other files except RECORD."""
 
 WHEEL: Final = "WHEEL"
 ANY_PYTHON: Final = "py3-none"
-"""Python and ABI of a wheel whose libraries take nothing from Python."""
+"""Python and ABI tag of a wheel whose libraries use no symbols of Python."""
 
 _OF_PYTHON: Final = ("Py", "_Py")
-"""How all symbols begin that an extension takes from Python."""
+"""The prefixes of all symbols that an extension uses from Python."""
 
 _OLDEST: Final = "cxx98"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExtensionWheel:
-    """What a wheel is made of.
+    """The parts of a wheel.
 
     Attributes:
-        record: of setup.py.
-        skeleton: the wheel that setup.py made, with an empty file in the place of each library.
-        modules: what is put in the place of each library, by `Module.file`: files, by their paths in the wheel.
-        source: the source archive of the project, or what git says of its directory.
-        archives: all that the libraries were compiled and linked with.
-        python: the one that the libraries are for; None for every Python.
-        bindings: how each module is bound that does not register ops itself; see `extensions.binding`.
-        choices: how somebody chose to build it; see `plan.metadata.chosen`.
+        record: the record of setup.py.
+        skeleton: the wheel that setup.py made, with an empty file for each library.
+        modules: the files that replace each library, by `Module.file`: their sources, by their paths in the wheel.
+        source: the source archive of the project, or the state of its directory according to git.
+        archives: all archives that the libraries were compiled and linked with.
+        python: the Python that the libraries are for; None for every Python.
+        bindings: the way of binding of each module that does not register ops itself; see `extensions.binding`.
+        choices: the choices of the build; see `plan.metadata.chosen`.
         archs: the GPU architectures that a library has code for, by `Module.file`.
     """
 
@@ -78,8 +78,8 @@ def label_of(record: Record, *, labelled: bool = False) -> str:
     """The local part of a wheel's version: `cu130.torch213`.
 
     Args:
-        record: of setup.py.
-        labelled: whether the backend is a label after the tag instead: a wheel variant.
+        record: the record of setup.py.
+        labelled: whether it is a wheel variant, whose backend is a label after the tag instead.
     """
     torch = f"torch{record.torch.replace('.', '')}"
     label = torch if labelled else f"{record.backend}.{torch}"
@@ -87,17 +87,17 @@ def label_of(record: Record, *, labelled: bool = False) -> str:
 
 
 def check_skeleton(record: Record, skeleton: Path, *, labelled: bool = False) -> None:
-    """See whether a wheel can be made, before anything is compiled for it.
+    """Check that a wheel can be written, before anything is compiled for it.
 
     Args:
-        record: of setup.py.
+        record: the record of setup.py.
         skeleton: the wheel that setup.py made.
         labelled: whether it is to be a wheel variant.
 
     Raises:
-        DriverError: UNSUPPORTED if the project does not want this torch, or its wheel has not the libraries of its
-            modules, has copies of them, or symbolic links, or if there is no wheel variant of it; FILE_KIND if it is no
-            wheel.
+        DriverError: UNSUPPORTED if the project does not accept this torch, if its wheel lacks the libraries of its
+            modules, has copies of them or symbolic links, or if no wheel variant is possible; FILE_KIND if the file is
+            not a wheel.
     """
     found = read_skeleton(skeleton)
     check_libraries(record, found)
@@ -107,18 +107,18 @@ def check_skeleton(record: Record, skeleton: Path, *, labelled: bool = False) ->
 
 
 def _configuration(record: Record) -> Configuration:
-    """What a record is for."""
+    """The configuration of a record."""
     return Configuration(record.backend, record.torch, abi=record.cxx_abi, cpu=record.cpu, os="linux")
 
 
 def make_extension_wheel(wheel: ExtensionWheel, directory: Path, *, labelled: bool = False) -> Path:
-    """Write the wheel of a configuration; the same parts give the same bytes.
+    """Write the wheel of a configuration; equal parts give equal bytes.
 
-    Without modules it is the wheel that setup.py made, as it fits every torch.
+    Without modules it is the wheel of setup.py unchanged, since that fits every torch.
 
     Args:
-        wheel: what it is made of.
-        directory: where to; it exists.
+        wheel: the parts of the wheel.
+        directory: an existing directory.
         labelled: whether to write a wheel variant: the backend is a label after the tag, and not in the version.
 
     Returns:
@@ -165,7 +165,7 @@ def make_extension_wheel(wheel: ExtensionWheel, directory: Path, *, labelled: bo
 
 
 def _with_libraries(files: Mapping[str, File], wheel: ExtensionWheel) -> dict[str, File]:
-    """The files of a wheel, with what was built in the place of the empty libraries.
+    """The files of a wheel, with the built files in place of the empty libraries.
 
     Raises:
         DriverError: DUPLICATE_FILE.
@@ -182,13 +182,13 @@ def _with_libraries(files: Mapping[str, File], wheel: ExtensionWheel) -> dict[st
 
 
 def _renamed(name: str, old: str, new: str) -> str:
-    """A path in the wheel once the version has changed: that is in the names of two directories."""
+    """The path of a file in the wheel after a change of the version, which is in the names of two directories."""
     top, _, rest = name.partition("/")
     return f"{new}{top.removeprefix(old)}/{rest}" if top in {f"{old}{INFO}", f"{old}{DATA}"} else name
 
 
 def tag_of(wheel: ExtensionWheel) -> str:
-    """The tag of the libraries: for one Python, or for any if none of them takes something from it."""
+    """The tag of the libraries: for one Python, or for any if no library uses its symbols."""
     if wheel.python is not None:
         return f"{wheel.python.wheel_tag}-{PLATFORM}_{wheel.record.cpu}"
     libraries = [path for paths in wheel.modules.values() for path in paths.values() if path.name.endswith(LIBRARY)]
@@ -197,7 +197,7 @@ def tag_of(wheel: ExtensionWheel) -> str:
 
 
 def needs_python(library: Path) -> bool:
-    """Whether a library takes something from Python.
+    """Whether a library uses symbols of Python.
 
     Args:
         library: the file.
@@ -217,7 +217,7 @@ def wheel_text(tags: Sequence[str]) -> bytes:
 
 
 def sbom(wheel: ExtensionWheel, metadata: bytes) -> bytes:
-    """What the wheel was made from: its sources, the tools that ran setup.py, and what compiled the libraries."""
+    """The SBOM of the wheel: its sources, the tools that ran setup.py, and the compilers of the libraries."""
     values = {field.name: field.value for field in fields(metadata)}
     url = _package_url(values["name"], values["version"])
     subject: dict[str, Any] = {
@@ -248,11 +248,11 @@ def sbom(wheel: ExtensionWheel, metadata: bytes) -> bytes:
 
 
 def parameters_of(wheel: ExtensionWheel, version: str) -> dict[str, Any]:
-    """What was asked for, as the statement of a wheel says it.
+    """The build parameters of a wheel, for its statement.
 
     Args:
-        wheel: what it is made of.
-        version: of the wheel.
+        wheel: the parts of the wheel.
+        version: the version of the wheel.
     """
     record = wheel.record
     return {
@@ -271,7 +271,7 @@ def parameters_of(wheel: ExtensionWheel, version: str) -> dict[str, Any]:
 
 
 def _tools(requirements: Iterable[str]) -> Iterable[dict[str, Any]]:
-    """The components of what ran setup.py, such as `setuptools==80.9.0`."""
+    """The components of the tools that ran setup.py, such as `setuptools==80.9.0`."""
     for requirement in sorted(set(requirements)):
         name, _, version = requirement.partition("==")
         url = _package_url(name, version)

@@ -16,26 +16,26 @@ _FINDERS: Final = (
     *("load_library", "LoadLibrary", "CDLL", "PyDLL", "dlopen", "load_dynamic", "load_module"),
     *("find_spec", "find_loader", "PathFinder", "FileFinder", "ExtensionFileLoader", "spec_from_file_location"),
 )
-"""The functions and classes that get a library, or its place, by a name or a path that is no import."""
+"""Functions and classes that find a library by a name or a path instead of importing it."""
 
 _SUFFIXES: Final = ("EXTENSION_SUFFIXES", "all_suffixes", "EXT_SUFFIX", "SHLIB_SUFFIX")
-"""How code asks for the end of a library's name; the last two are configuration variables."""
+"""Names under which code finds the suffix of libraries; the last two are configuration variables."""
 
 _FILE: Final = "__file__"
-"""What a module says of its place: in a wheel of several variants another directory, without the project's files."""
+"""The path of a module: in a wheel of several variants it lies in another directory, without the project's files."""
 
 _LIBRARY: Final = re.compile(r"([\w.*?\[\]{}-]*)\.so(\.\d+)*|([\w.*?\[\]{}-]*)\.pyd|\.abi3")
-"""The end of a text that names libraries."""
+"""The last part of a text that names libraries."""
 
 _PLAIN: Final = re.compile(r"[\w.]+")
 
 
 class PathUse(NamedTuple):
-    """A place that finds a library by its path.
+    """An expression that finds a library by its path.
 
     Attributes:
         word: as written, e.g. `torch.ops.load_library`.
-        span: where; its file is the path in the wheel.
+        span: its location; the file is a path in the wheel.
     """
 
     word: str
@@ -45,11 +45,11 @@ class PathUse(NamedTuple):
 def find_path_use(files: Mapping[str, bytes], modules: Sequence[str]) -> PathUse | None:
     """The first place where Python files may find an extension module by its path; None if they import it.
 
-    A place counts unless what it asks for is written there and is something else: `find_spec("triton")`. A file that
-    is no Python counts too.
+    An expression counts unless its argument is a literal that names something else: `find_spec("triton")`. A file that
+    cannot be parsed counts too.
 
     Args:
-        files: of the wheel that setup.py made, by path.
+        files: the files of the wheel that setup.py made, by path.
         modules: the dotted names of the extension modules.
     """
     names = {part for module in modules for part in (module, module.rpartition(".")[2])}
@@ -59,7 +59,7 @@ def find_path_use(files: Mapping[str, bytes], modules: Sequence[str]) -> PathUse
                 tree = ast.parse(content)
             except (SyntaxError, ValueError) as wrong:
                 line = getattr(wrong, "lineno", None) or 1
-                return PathUse("a text that is no Python", _span(path, content, line, 0))
+                return PathUse("a text that is not Python", _span(path, content, line, 0))
             harmless = {
                 id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_other(node, names)
             }
@@ -75,7 +75,7 @@ def _span(path: str, content: bytes, line: int, column: int) -> Span:
 
 
 def _use(node: ast.AST, names: set[str]) -> str:
-    """How a node finds a library by its path, as written; empty if it does not."""
+    """How a node finds a library by its path, as written; empty otherwise."""
     if isinstance(node, (ast.Attribute, ast.Name)) and _last(node) in {*_FINDERS, *_SUFFIXES}:
         return ast.unparse(node)
     if isinstance(node, ast.Attribute) and node.attr == _FILE and _last(node.value) in names:
@@ -90,7 +90,7 @@ def _use(node: ast.AST, names: set[str]) -> str:
 
 
 def _is_other(call: ast.Call, names: set[str]) -> bool:
-    """Whether a call asks for something that is written there and is none of several modules."""
+    """Whether a call's argument is a literal that names none of the modules."""
     first = call.args[0] if call.args else next((keyword.value for keyword in call.keywords), None)
     return isinstance(first, ast.Constant) and not _may_mean(str(first.value), names)
 
@@ -101,7 +101,7 @@ def _last(function: ast.expr) -> str:
 
 
 def _may_mean(text: str, names: set[str]) -> bool:
-    """Whether a text may name one of several modules or its library: it has the name, or is a pattern."""
+    """Whether a text may name a module or its library: it has the name, or is a pattern."""
     if not _PLAIN.fullmatch(text.rpartition("/")[2]) or text.startswith("."):
         return True
     words = re.split(r"\W+", text)

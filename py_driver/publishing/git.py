@@ -1,7 +1,7 @@
-"""What git says of a project's sources; it is asked only where something is published or compared, or to choose.
+"""The state of a project's sources in git; only publishing, comparing and `--changed-since` need it.
 
-For what is published nothing is run that a project's own configuration names: git is asked for what it has, and whether
-the files are the same is looked at here.
+For publishing, nothing runs that a project's own configuration names: git only lists its objects, and this module
+compares the files with them.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 OUTPUTS: Final = (f":(exclude){BUILD}", f":(exclude){SLICES}")
-"""How git is told to leave out what is built."""
+"""The arguments that exclude built files from git's answers."""
 
 _SUBMODULE: Final = "160000"
 _PART: Final = 1 << 20
 _POINTER: Final = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\noid sha256:([0-9a-f]{64})\nsize ([0-9]+)\n", re.ASCII
 )
-"""What git has of a file that is in Large File Storage, of version 1 of its specification."""
+"""The content of a pointer in git to a file in Large File Storage, of version 1 of its specification."""
 
 _POINTER_SIZE: Final = 1024
 _DIGESTS: Final = {40: "sha1", 64: "sha256"}
 
 
 def sources(directory: Path, files: Iterable[str]) -> tuple[Sources, str]:
-    """The commit of a project, and the first file that differs from it. Both are empty without a repository or git.
+    """The commit of a project, and the first file that differs from it; both empty without a repository or git.
 
-    A file is what its bytes are: one that git checks out with other bytes than it has, e.g. with other ends of lines,
-    is not as the commit has it. Of one in Large File Storage the commit has the digest. What a link leads to counts as
-    well, wherever it is in the repository.
+    Bytes are compared: a file that git checks out with other bytes than it stores, e.g. with other line endings,
+    differs from the commit. For a file in Large File Storage the commit has the digest. The target of a link counts
+    too, wherever it is in the repository.
 
     Args:
-        directory: of the project.
-        files: all that it is built from and all that is published of it, relative to that.
+        directory: the directory of the project.
+        files: all files that it is built from or that are published with it, relative to `directory`.
 
     Raises:
-        DriverError: DIRTY_TREE if there is a repository that git does not look at, e.g. because it is another user's,
-            or that lacks what is looked at; PERMISSION.
+        DriverError: DIRTY_TREE if git refuses to read the repository, e.g. because it is another user's, or lacks an
+            object; PERMISSION.
     """
     try:
         others = ["ls-files", "-z", "--others", "--exclude-standard", "--", ".", *OUTPUTS]
@@ -66,7 +66,7 @@ def sources(directory: Path, files: Iterable[str]) -> tuple[Sources, str]:
         elsewhere = sorted(name for name in led_to if name.startswith("../"))
         if commit and elsewhere:
             tree |= _tree(directory, commit, *elsewhere)
-        # What git is told to ignore is in neither.
+        # Neither includes ignored files.
         new += sorted({*files, *led_to} - tree.keys())
         changed = next((name for name, blob in tree.items() if not _is_same(directory, name, *blob)), "")
     except FileNotFoundError:
@@ -81,12 +81,12 @@ def sources(directory: Path, files: Iterable[str]) -> tuple[Sources, str]:
 
 
 def changed_files(directory: Path, revision: str) -> list[str]:
-    """The files below a directory that differ from a commit, or that git does not know yet, relative to it.
+    """The files below a directory that differ from a commit or are untracked, relative to it.
 
-    Here git compares, and for that may run a filter that the user's configuration names, as `git status` does.
+    Here git itself compares, so it may run a filter of the user's configuration, as `git status` does.
 
     Args:
-        directory: within a repository; what a project builds in it does not count.
+        directory: the directory within a repository; built files do not count.
         revision: a commit, or two as in `origin/main...HEAD`.
 
     Raises:
@@ -94,7 +94,7 @@ def changed_files(directory: Path, revision: str) -> list[str]:
     """
     own = ("--", ".", *OUTPUTS)
     try:
-        # Of two commits git compares the first with the second; of one, with the files as they are.
+        # For two commits git compares the first with the second; for one, with the working tree.
         known = ["diff", "--name-only", "--no-renames", "--no-ext-diff", "--no-textconv", "--relative", "-z"]
         changed = names(ask(directory, *known, "--end-of-options", revision, *own))
         return changed + names(ask(directory, "ls-files", "-z", "--others", "--exclude-standard", *own))
@@ -108,10 +108,10 @@ def changed_files(directory: Path, revision: str) -> list[str]:
 
 @contextmanager
 def checked_out(directory: Path, revision: str) -> Iterator[Path]:
-    """What a commit has below a directory, in a directory of its own as long as this lasts.
+    """Extract the files of a commit below a directory into a temporary directory.
 
     Args:
-        directory: within a repository.
+        directory: the directory within a repository.
         revision: a commit.
 
     Raises:
@@ -136,7 +136,7 @@ def checked_out(directory: Path, revision: str) -> Iterator[Path]:
 
 
 def _head(directory: Path) -> str:
-    """The commit that is checked out; nothing in a repository without any."""
+    """The commit that is checked out; empty in a repository without commits."""
     try:
         return ask(directory, "rev-parse", "--verify", "-q", "HEAD").decode().strip()
     except subprocess.CalledProcessError:
@@ -144,7 +144,7 @@ def _head(directory: Path) -> str:
 
 
 def _tree(directory: Path, commit: str, *paths: str) -> dict[str, tuple[str, str]]:
-    """The files that a commit has at or below paths, but for what is built: the mode and git's name of each."""
+    """The mode and git's blob name of each file of a commit at or below paths, without built files."""
     found = {}
     for line in names(ask(directory, "ls-tree", "-r", "-z", commit, *paths)):
         about, _, name = line.partition("\t")
@@ -155,7 +155,7 @@ def _tree(directory: Path, commit: str, *paths: str) -> dict[str, tuple[str, str
 
 
 def _is_same(directory: Path, name: str, mode: str, blob: str) -> bool:
-    """Whether a file has the content that git has."""
+    """Whether a file has the content that is in git."""
     path = directory / name
     try:
         kind = stat.S_IFMT(path.lstat().st_mode)
@@ -177,14 +177,14 @@ def _is_same(directory: Path, name: str, mode: str, blob: str) -> bool:
 
 
 def _pointer(directory: Path, blob: str) -> re.Match[bytes] | None:
-    """What git has of a file in Large File Storage; None if it is the file itself."""
+    """The pointer in git to a file in Large File Storage; None if git has the file itself."""
     if int(ask(directory, "cat-file", "-s", blob)) > _POINTER_SIZE:
         return None
     return _POINTER.fullmatch(ask(directory, "cat-file", "blob", blob))
 
 
 def _parts(path: Path, head: bytes = b"") -> Iterator[bytes]:
-    """Some bytes, then those of a file."""
+    """A prefix, then the content of a file in parts."""
     yield head
     with path.open("rb") as stream:
         while part := stream.read(_PART):

@@ -1,4 +1,4 @@
-"""The Hugging Face Hub, as far as publishing needs it: a thin layer over huggingface_hub that ends in DriverErrors."""
+"""The Hugging Face Hub, as far as publishing needs it: a thin layer over huggingface_hub that raises DriverErrors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 KIND: Final = "kernel"
 _SERVER_FAILED: Final = 500
 _XET: Final = re.compile(r"HTTP status \w+ error \(([0-9]{3}) ([^)]*)\)")
-"""How hf_xet 1.8 tells the status of an answer, in the text of an OSError."""
+"""The status of an answer in the text of hf_xet 1.8's OSError."""
 
 _HELP: Final = {
     401: "use a token with write access: `hf auth login`, or set HF_TOKEN",
@@ -50,7 +50,7 @@ class Hub:
     Args:
         repo_id: `owner/name`.
 
-    The address and the token are huggingface_hub's own business: HF_ENDPOINT, HF_TOKEN, or what `hf auth login` stored.
+    huggingface_hub chooses the address and the token: HF_ENDPOINT, HF_TOKEN, or what `hf auth login` stored.
     """
 
     def __init__(self, repo_id: str) -> None:
@@ -60,11 +60,11 @@ class Hub:
 
     @property
     def address(self) -> str:
-        """Where people find the repository."""
+        """The address of the repository's page."""
         return f"{self._api.endpoint}/kernels/{self.repo_id}"
 
     def create(self, branch: str, *, private: bool) -> None:
-        """Make the repository and a branch, if they are not there; a new branch has what the first commit of main has.
+        """Create the repository and a branch unless they exist; a new branch starts at the first commit of main.
 
         Raises:
             DriverError: HUB_REFUSED or NO_NETWORK, as in all methods.
@@ -76,7 +76,7 @@ class Hub:
                 self._api.create_branch(self.repo_id, branch=branch, revision=first, repo_type=KIND, exist_ok=True)
 
     def heads(self) -> dict[str, str]:
-        """The commit that each branch is at, by name; none if there is no repository."""
+        """The head commit of each branch, by name; empty if there is no repository."""
         with _explained():
             try:
                 refs = self._api.list_repo_refs(self.repo_id, repo_type=KIND)
@@ -85,7 +85,7 @@ class Hub:
             return {branch.name: branch.target_commit for branch in refs.branches}
 
     def pull_requests(self) -> list[tuple[str, str]]:
-        """Address and commit of each pull request, also of those that were closed; the latest first."""
+        """Address and commit of each pull request, closed ones included; the latest first."""
         with _explained():
             refs = self._api.list_repo_refs(self.repo_id, repo_type=KIND, include_pull_requests=True)
         numbered = [
@@ -94,7 +94,7 @@ class Hub:
         return [(f"{self.address}/discussions/{number}", commit) for number, commit in sorted(numbered, reverse=True)]
 
     def files(self, revision: str) -> list[HubFile]:
-        """The files of a commit; none if there is no such commit."""
+        """The files of a commit; empty if there is no such commit."""
         if not revision:
             return []
         with _explained():
@@ -109,14 +109,14 @@ class Hub:
         ]
 
     def download(self, revision: str, patterns: Sequence[str], directory: Path) -> None:
-        """Bring the files of a commit that match some patterns, such as `build/*`, below a directory."""
+        """Download the files of a commit that match patterns, such as `build/*`, into a directory."""
         with _explained():
             self._api.snapshot_download(
                 self.repo_id, repo_type=KIND, revision=revision, allow_patterns=list(patterns), local_dir=directory
             )
 
     def commit(self, branch: str, parent: str, changes: Changes, message: str, *, create_pr: bool = False) -> str:
-        """Make one commit, on top of another or not at all; the address of the commit or of the pull request."""
+        """Create a commit, only on top of `parent`; returns the address of the commit or of the pull request."""
         operations: list[CommitOperationAdd | CommitOperationDelete] = [
             *(CommitOperationAdd(path_in_repo=file.path, path_or_fileobj=_content(file)) for file in changes.added),
             *(CommitOperationDelete(path_in_repo=path) for path in changes.deleted),
@@ -140,7 +140,7 @@ def _content(file: File) -> bytes | str:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Turn what huggingface_hub raises into errors that say what to do."""
+    """Turn huggingface_hub's exceptions into errors with advice."""
     try:
         yield
     except HFValidationError as wrong:
@@ -153,19 +153,19 @@ def _explained() -> Iterator[None]:
         if not isinstance(wrong.__cause__, HTTPError | OSError):
             raise
         raise _explain(wrong.__cause__) from None
-    except (ValueError, LookupError) as wrong:  # what the library makes of settings, answers and cards that are wrong
+    except (ValueError, LookupError) as wrong:  # wrong settings, answers and cards
         message = f"a request to the Hub failed: {type(wrong).__name__}: {' '.join(str(wrong).split())}"
         raise error(Code.HUB_REFUSED, message, help="check HF_ENDPOINT, HF_TOKEN and the proxy variables") from None
 
 
 def _explain(wrong: BaseException) -> DriverError:
-    """What the Hub answered, or that it did not."""
+    """The error for an answer of the Hub, or for a missing answer."""
     if answer := next((failure for failure in (wrong, wrong.__cause__) if isinstance(failure, HfHubHTTPError)), None):
         status, text = answer.response.status_code, answer.server_message or answer.response.reason_phrase
     elif found := _XET.search(str(wrong)):
         status, text = int(found[1]), found[2]
     else:
         message = f"cannot reach the Hub: {type(wrong).__name__}: {wrong}"
-        return error(Code.NO_NETWORK, message, help="run it again: what was sent is not sent twice")
+        return error(Code.NO_NETWORK, message, help="run it again: uploaded files are not sent twice")
     failed = "the request may have succeeded: run it again" if status >= _SERVER_FAILED else ""
     return error(Code.HUB_REFUSED, f"the Hub answered {status}: {text}", help=_HELP.get(status, failed))

@@ -1,4 +1,4 @@
-"""The page of a kernel: what is known of it, laid out for people. One file that needs nothing else."""
+"""The page of a kernel: all known facts for its users, in one self-contained file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from py_driver.publishing.described import Described, DescribedVariant
 
 _OURS: Final = '<meta name="generator" content="rules_torch_kernels '
-"""By this a page is known as one of these."""
+"""The text that identifies a page as written by the driver."""
 
 _HEAD: Final = 1000
 _UNITS: Final = ("bytes", "kB", "MB", "GB")
@@ -34,8 +34,8 @@ class Line(NamedTuple):
     """A row of the matrix.
 
     Attributes:
-        title: the torch that its variants are for.
-        fields: the variants of each column: one for each CPU.
+        title: the torch of its variants.
+        fields: the variants of each column: at most one for each CPU.
     """
 
     title: str
@@ -48,7 +48,7 @@ class Matrix(NamedTuple):
     Attributes:
         columns: the backends.
         lines: the rows, the newest torch first.
-        cpus: those that variants are for.
+        cpus: the CPUs of the variants.
     """
 
     columns: tuple[str, ...]
@@ -60,8 +60,8 @@ class DeviceCode(NamedTuple):
     """The GPU architectures of a backend.
 
     Attributes:
-        backend: which.
-        archs: all that its variants have, each with whether a variant that is built has it.
+        backend: its name.
+        archs: all architectures of its variants, each with whether a built variant has it.
     """
 
     backend: str
@@ -69,7 +69,7 @@ class DeviceCode(NamedTuple):
 
 
 def check_page(page: Path) -> None:
-    """Make the directory of a page, and refuse a place that cannot hold one, or holds something else.
+    """Create the parent directory of a page; refuse a path that cannot hold a page, or holds another file.
 
     Raises:
         DriverError: FOREIGN_FILE or PERMISSION.
@@ -88,7 +88,7 @@ def write_page(page: Path, kernel: Described) -> None:
 
     Args:
         page: its path.
-        kernel: what is known of it.
+        kernel: the description of the kernel.
 
     Raises:
         DriverError: see `check_page` and `system.files.write`.
@@ -101,7 +101,7 @@ def as_html(kernel: Described) -> str:
     """The page of a kernel.
 
     Args:
-        kernel: what is known of it.
+        kernel: the description of the kernel.
     """
     manifest = kernel.facts.manifest
     return draw(
@@ -140,7 +140,7 @@ def amount(size: int) -> str:
 
 
 def matrix_of(variants: Iterable[DescribedVariant]) -> Matrix:
-    """The matrix of a project.
+    """The variants of a project, by torch and backend.
 
     Args:
         variants: all of them.
@@ -188,7 +188,7 @@ def codes_of(variants: Iterable[DescribedVariant]) -> list[DeviceCode]:
 
 
 def _title(configuration: Configuration) -> str:
-    """The torch that a variant is for."""
+    """The name of the row of a variant: its torch."""
     if configuration.tvm_ffi:
         return f"tvm-ffi {configuration.tvm_ffi}"
     if configuration.torch is None:
@@ -199,13 +199,13 @@ def _title(configuration: Configuration) -> str:
 
 
 def _by_torch(configuration: Configuration) -> tuple[bool, list[int], bool]:
-    """The key that sorts rows: those that fit many releases last, and so first in the matrix."""
+    """The sort key of rows: variants that fit many releases last, and so first in the matrix."""
     release = [int(part) for part in (configuration.torch or configuration.tvm_ffi or "0").split(".")]
     return configuration.stable or configuration.is_noarch, release, configuration.abi == "cxx11"
 
 
 def _by_backend(backend: str) -> tuple[int, list[int]]:
-    """The key that sorts columns: as the backends are listed, the newest version first."""
+    """The sort key of columns: the backends in their usual order, the newest version first."""
     known = backend_of(backend)
     families = list(BUILT)
     if known is None:

@@ -1,4 +1,4 @@
-"""Text of others as Markdown: code that stays code, prose whose signs mean nothing, arguments of functions. Pure."""
+"""Foreign text as Markdown: code spans, escaped prose, arguments of functions. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from py_driver.publishing.public_api import Offer
 
 _SPAN: Final = re.compile(r"(?<!`)(`+)(?!`)(.*?[^`])\1(?!`)")
-"""A span of code, as CommonMark has it: as many backquotes behind it as in front of it."""
+"""A code span of CommonMark: closed by as many backquotes as it is opened with."""
 
 _SIGNS: Final = re.compile(r"([\\`*_<>\[\]#|&~])")
-"""What has a meaning in Markdown or HTML; a backslash takes it away."""
+"""The characters with a meaning in Markdown or HTML; a backslash escapes them."""
 
 
 def code(text: str) -> str:
@@ -48,7 +48,7 @@ def pieces(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def prose(text: str) -> str:
-    """A text of a docstring as prose: its spans of code are kept, and other signs mean themselves.
+    """A docstring's text as prose: code spans are kept, all other markup is escaped.
 
     Args:
         text: a single line.

@@ -1,6 +1,6 @@
-"""One wheel of several variants of a project with a setup.py, whose modules load what fits the installed torch.
+"""One wheel of several variants of a project with a setup.py, whose modules load the one for the installed torch.
 
-In the place of each extension module lies a small Python module, and beside that a directory with the variants.
+A small Python module replaces each extension module; the directory beside it has the variants.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from py_driver.recording.record import Module, Record
 
 VARIANTS: Final = "variants"
-"""What the statement of such a wheel says of each variant; see `extension_wheel.parameters_of`."""
+"""The key in the wheel's statement with the parameters of each variant; see `extension_wheel.parameters_of`."""
 
 _OS: Final = "linux"
 _TOP_LEVEL: Final = "top_level.txt"
@@ -81,17 +81,17 @@ def {function}():
 
 {function}()
 """
-"""The module in the place of an extension module; it has no docstring, which a reload would write into a library."""
+"""The module that replaces an extension module; it has no docstring, which a reload would write into a library."""
 
 _FUNCTION: Final = "__rules_torch_kernels__"
 
 
 class Recorded(NamedTuple):
-    """What setup.py makes for a configuration.
+    """The output of setup.py for a configuration.
 
     Attributes:
-        record: of setup.py.
-        skeleton: the wheel that it made.
+        record: the record of setup.py.
+        skeleton: the wheel that setup.py made.
     """
 
     record: Record
@@ -99,27 +99,27 @@ class Recorded(NamedTuple):
 
 
 def check_merge(parts: Sequence[Recorded]) -> None:
-    """See whether variants can be in one wheel, before anything is compiled for it.
+    """Check that variants can share a wheel, before anything is compiled for it.
 
     Args:
         parts: the variants; at least one.
 
     Raises:
-        DriverError: UNSUPPORTED if they are for several CPUs, their Python parts differ, or these find modules by their
-            paths; what `check_skeleton` raises.
+        DriverError: UNSUPPORTED if they are for several CPUs, their Python parts differ, or the Python files find
+            modules by path; see also `check_skeleton`.
     """
     if len(parts) > 1:
         _merged([(part.record, read_skeleton(part.skeleton)) for part in parts])
 
 
 def make_merged_wheel(wheels: Sequence[ExtensionWheel], directory: Path) -> Path:
-    """Write the wheel of some variants; the same ones give the same bytes.
+    """Write the wheel of several variants; equal variants give equal bytes.
 
-    One variant, or a project without modules, gives the wheel that `make_extension_wheel` writes.
+    For one variant, or for a project without modules, it is the wheel of `make_extension_wheel`.
 
     Args:
-        wheels: what the wheel of each variant is made of; all for one Python, or for every Python.
-        directory: where to; it exists.
+        wheels: the parts of each variant's wheel; all for one Python, or for every Python.
+        directory: an existing directory.
 
     Returns:
         The file.
@@ -165,7 +165,7 @@ def make_merged_wheel(wheels: Sequence[ExtensionWheel], directory: Path) -> Path
 
 
 def identifier(record: Record) -> str:
-    """The identifier of the variant that was recorded, without a Python."""
+    """The identifier of a recorded variant, without a Python."""
     return spell(_configuration(record))
 
 
@@ -179,7 +179,7 @@ def _torches(records: Sequence[Record]) -> list[str]:
 
 
 def _union(wheels: Sequence[ExtensionWheel]) -> ExtensionWheel:
-    """A wheel with all that several are made from."""
+    """A wheel with the archives and requirements of all."""
     archives = {entry.key: entry for wheel in wheels for entry in wheel.archives}
     requirements = tuple(dict.fromkeys(name for wheel in wheels for name in wheel.record.requirements))
     first = wheels[0]
@@ -187,7 +187,7 @@ def _union(wheels: Sequence[ExtensionWheel]) -> ExtensionWheel:
 
 
 def _tag(wheels: Sequence[ExtensionWheel]) -> str:
-    """The tag of the libraries of all variants: the narrowest."""
+    """The tag of the libraries of all variants: the most specific."""
     of_one = [wheel for wheel in wheels if wheel.python is not None]
     tags = dict.fromkeys(tag_of(wheel) for wheel in of_one or wheels)
     return next((tag for tag in tags if not tag.startswith(ANY_PYTHON)), next(iter(tags)))
@@ -215,8 +215,8 @@ def _merged(parts: Sequence[tuple[Record, Skeleton]]) -> Skeleton:
         changed = sorted(path for path in {*files, *own} - {*tops} if files.get(path) != own.get(path))
         if changed or skeleton.name != base.name:
             names = f"{identifier(first)} and {identifier(record)}"
-            told = changed[0] if changed else "the version"
-            message = f"setup.py makes different wheels for {names}, which cannot be one: {told} differs"
+            difference = changed[0] if changed else "the version"
+            message = f"setup.py makes different wheels for {names}, which cannot be one: {difference} differs"
             raise error(Code.UNSUPPORTED, message, help=_ALONE)
     files |= {path: b"".join(line + b"\n" for line in sorted(lines)) for path, lines in tops.items() if lines}
     for_torch(files[f"{base.stem}{INFO}/{METADATA}"], "", *_torches([record for record, _ in parts]))
@@ -230,7 +230,7 @@ def _merged(parts: Sequence[tuple[Record, Skeleton]]) -> Skeleton:
 
 
 def _python_part(record: Record, skeleton: Skeleton) -> dict[str, bytes]:
-    """The files of a wheel that are no library of a module, and not what it says of its tags."""
+    """The files of a wheel except the libraries of modules and the tags in WHEEL."""
     own = {module.file for module in record.modules} | {f"{skeleton.stem}{INFO}/{WHEEL}"}
     return {path: content for path, content in skeleton.files.items() if path not in own}
 
@@ -285,7 +285,7 @@ def _entry(module: Module, folder: str, paths: Mapping[str, Path]) -> str:
 
 
 def _variant(wheel: ExtensionWheel, file: str) -> Variant:
-    """What the module has to know of a variant."""
+    """The facts by which the module chooses a variant."""
     configuration = _configuration(wheel.record)
     toolkit = version_of(configuration.backend)
     return Variant(

@@ -1,7 +1,7 @@
-"""What a variant was made from, for those who load it: an in-toto statement with SLSA provenance, and an SBOM. Pure.
+"""What a variant was built from, for its users: an in-toto statement with SLSA provenance, and an SBOM. Pure.
 
-Both name every pinned archive with its SHA-256 and have nothing of the machine or the time in them: the same sources
-give the same bytes. Formats: in-toto Statement v1, SLSA Provenance v1, CycloneDX 1.6, package URLs (ECMA-427).
+Both name every pinned archive with its SHA-256, and record neither machine nor time: equal sources give equal bytes.
+Formats: in-toto Statement v1, SLSA Provenance v1, CycloneDX 1.6, package URLs (ECMA-427).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _BUILD_TYPE: Final = f"urn:{_NAME}:build:1"
 
 
 class Sources(NamedTuple):
-    """What git says of a project.
+    """The state of a project's sources in git.
 
     Attributes:
         commit: its commit; empty if there is no git repository.
-        dirty: whether it has changes that git does not have.
+        dirty: whether it has changes that are not committed.
     """
 
     commit: str = ""
@@ -40,11 +40,11 @@ class Sources(NamedTuple):
 
 
 class Stated(NamedTuple):
-    """What a statement says of how a variant was made.
+    """The content of a statement: how a variant was built.
 
     Attributes:
-        sources: of the project.
-        version: of rules_torch_kernels; empty if it does not say.
+        sources: the sources of the project.
+        version: the version of rules_torch_kernels; empty if unknown.
     """
 
     sources: Sources = Sources()
@@ -52,12 +52,12 @@ class Stated(NamedTuple):
 
 
 def statement_path(variant: str) -> str:
-    """Where the statement of a variant is in a repository."""
+    """The path of a variant's statement in a repository."""
     return f"provenance/{variant}.intoto.json"
 
 
 def document_paths(variant: str) -> tuple[str, str]:
-    """Where the statement and the SBOM of a variant are in a repository."""
+    """The paths of a variant's statement and SBOM in a repository."""
     return statement_path(variant), f"sbom/{variant}.cdx.json"
 
 
@@ -65,10 +65,10 @@ def documents(manifest: Manifest, built: BuiltVariant, archives: Sequence[Entry]
     """The statement and the SBOM of a variant.
 
     Args:
-        manifest: of the project.
+        manifest: the manifest of the project.
         built: the variant.
-        archives: all that it was built with.
-        sources: what git says of the project.
+        archives: all archives that it was built with.
+        sources: the state of the project's sources in git.
     """
     statement, sbom = document_paths(built.name)
     return [
@@ -100,10 +100,10 @@ def wheel_statement(
     """The statement of a wheel, about its files.
 
     Args:
-        files: of the wheel, by their paths in it.
-        parameters: what it is of: name, version, configuration.
-        project: its source archive, or what git says of its directory.
-        archives: what compiled and linked its libraries.
+        files: the files of the wheel, by their paths in it.
+        parameters: the build parameters: name, version, configuration.
+        project: its source archive, or the state of its directory in git.
+        archives: the archives that compiled and linked its libraries.
     """
     subjects = [(path, file.sha256) for path, file in files.items()]
     own = _project(project) if isinstance(project, Sources) else _dependency(project)
@@ -111,7 +111,7 @@ def wheel_statement(
 
 
 def _project(sources: Sources, address: str | None = None) -> dict[str, Any]:
-    """The sources of a project that are a directory."""
+    """The sources of a project in a directory."""
     project: dict[str, Any] = {"name": "sources", "annotations": {"dirty": sources.dirty}}
     if address:
         project["uri"] = address
@@ -130,9 +130,9 @@ def _in_toto(
     """A statement.
 
     Args:
-        subjects: what it is about: names and SHA-256 in hexadecimal.
-        parameters: what was asked for.
-        dependencies: what that was made from.
+        subjects: the subjects: names and SHA-256 in hexadecimal.
+        parameters: the build parameters.
+        dependencies: the materials of the build.
     """
     return {
         "_type": "https://in-toto.io/Statement/v1",
@@ -150,7 +150,7 @@ def _in_toto(
 
 
 def read_statement(text: bytes) -> Stated:
-    """What a statement says; nothing where it is not as this module writes it."""
+    """Read a statement; fields are empty if it has another form than this module writes."""
     try:
         predicate = json.loads(text)["predicate"]
         project = predicate["buildDefinition"]["resolvedDependencies"][0]
@@ -166,7 +166,7 @@ def _pin(archive: Entry) -> dict[str, Any]:
 
 
 def _sbom(manifest: Manifest, built: BuiltVariant, archives: Iterable[Entry]) -> dict[str, Any]:
-    """The archives are what the variant was compiled and linked with; little of them is in it."""
+    """The SBOM; its archives compiled and linked the variant, which contains little of them."""
     kernel = {
         "type": "library",
         "bom-ref": built.name,
@@ -182,7 +182,7 @@ def bill_of(subject: Mapping[str, Any], archives: Iterable[Entry]) -> dict[str, 
 
     Args:
         subject: the component that it is about, with a `bom-ref`.
-        archives: what that was made from and does not contain.
+        archives: the archives that it was built with and does not contain.
     """
     components = {
         reference: {

@@ -1,4 +1,4 @@
-"""What a kernel offers: the functions and classes of its Python package and the schemas of its ops, read as text. Pure.
+"""The public API of a kernel: functions and classes of its Python package, schemas of its ops, parsed from text. Pure.
 
 Nothing is imported or run, so this works for every backend and without torch.
 """
@@ -26,7 +26,7 @@ _TOKEN: Final = re.compile(
 """A string, raw or not, a comment or blanks, a character, a word, or any other character."""
 
 _OPENINGS: Final = (("def", "("), ("def", "(", "torch", "::", "schema", "("))
-"""What stands before the schema of an op."""
+"""The tokens in front of the schema of an op."""
 
 _LONGEST: Final = max(map(len, _OPENINGS))
 
@@ -39,11 +39,11 @@ class Offer(NamedTuple):
     """A function or class that a package offers.
 
     Attributes:
-        signature: `relu(x: torch.Tensor) -> torch.Tensor`; of a class also a line for its constructor and `forward`.
+        signature: `relu(x: torch.Tensor) -> torch.Tensor`; for a class also a line for its constructor and `forward`.
         summary: the first paragraph of its docstring, in one line; empty if it has none.
-        name: as the package has it.
-        arguments: of the function, or of the class's constructor; empty if its docstring describes none.
-        returns: what the docstring says that it returns, in one line; empty if it does not, and for a class.
+        name: as the package exports it.
+        arguments: the arguments of the function or constructor; empty if its docstring describes none.
+        returns: the docstring's description of the return value, in one line; empty without one, and for a class.
     """
 
     signature: str
@@ -56,8 +56,8 @@ class Offer(NamedTuple):
 def schemas(sources: Iterable[str], backends: Iterable[str]) -> list[str]:
     """The schemas of the ops that C++ sources define, `relu(Tensor! out, Tensor input) -> ()`, each once.
 
-    The preprocessor is not run: those inside an `#if` count unless it holds for none of the backends, and those that a
-    macro makes do not.
+    The preprocessor does not run: schemas inside an `#if` count unless its condition holds for no backend, and schemas
+    from macros do not count.
 
     Args:
         sources: the text of the sources of a binding.
@@ -81,9 +81,9 @@ def schemas(sources: Iterable[str], backends: Iterable[str]) -> list[str]:
 
 
 def offers(files: Mapping[str, str]) -> list[Offer]:
-    """What a Python package offers: what its `__all__` names, or else what it defines or imports without `_`.
+    """The functions and classes in a package's `__all__`, or else its definitions and imports without `_`.
 
-    Names whose definition is not found in the package are left out.
+    Names without a definition in the package are left out.
 
     Args:
         files: the texts of its Python files by their paths within the package.
@@ -101,7 +101,7 @@ def offers(files: Mapping[str, str]) -> list[Offer]:
 
 
 def summary(files: Mapping[str, str]) -> str:
-    """What a Python package says of itself: the first paragraph of its docstring, in one line; empty if it has none.
+    """The first paragraph of a Python package's docstring, in one line; empty if it has none.
 
     Args:
         files: the texts of its Python files by their paths within the package.
@@ -111,10 +111,10 @@ def summary(files: Mapping[str, str]) -> str:
 
 
 def tests(text: str) -> list[str]:
-    """The tests that a file of pytest's has: functions `test_*`, and those of classes `Test*`; as pytest names them.
+    """The tests in a pytest file: functions `test_*`, and those of classes `Test*`, as pytest names them.
 
     Args:
-        text: of the file.
+        text: the text of the file.
     """
     module = _parsed(text)
     found = []
@@ -128,7 +128,7 @@ def tests(text: str) -> list[str]:
 
 
 def _parsed(text: str) -> ast.Module | None:
-    """A module; None where this Python cannot read it."""
+    """Parse a module; None if this Python cannot."""
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -153,7 +153,7 @@ def _public(module: ast.Module) -> list[str]:
 
 
 def _strings(value: ast.expr | None) -> list[str]:
-    """The texts of a list that is written out; none of anything else."""
+    """The texts of a literal list; empty for any other expression."""
     return [
         element.value
         for element in getattr(value, "elts", ())
@@ -164,7 +164,7 @@ def _strings(value: ast.expr | None) -> list[str]:
 def _definition(
     modules: Mapping[str, ast.Module], path: str, name: str, seen: set[tuple[str, str]]
 ) -> Function | ast.ClassDef | None:
-    """The function or class that a name in a module stands for, through imports within the package."""
+    """The function or class that a name in a module refers to, through imports within the package."""
     found: Function | ast.ClassDef | None = None
     if path not in modules or (path, name) in seen:
         return None
@@ -182,7 +182,7 @@ def _definition(
 def _imported(
     modules: Mapping[str, ast.Module], path: str, node: ast.ImportFrom, name: str, seen: set[tuple[str, str]]
 ) -> Iterator[Function | ast.ClassDef | None]:
-    """What a relative import of a name may bring: from a module, or from a package."""
+    """What a relative import of a name may refer to: in a module, or in a package."""
     parts = PurePosixPath(path).parent.parts
     if node.level > len(parts) + 1:
         return
@@ -192,7 +192,7 @@ def _imported(
 
 
 def _offer(node: Function | ast.ClassDef, name: str) -> Offer:
-    """What a package offers by a function or class.
+    """The entry for a function or class.
 
     Raises:
         RecursionError: an expression in it is too deep.

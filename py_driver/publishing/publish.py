@@ -1,4 +1,4 @@
-"""`driver publish`: the built variants of a project, as one commit on the Hub, if they are what they claim to be."""
+"""`driver publish`: the built variants of a project, as one commit on the Hub, after checking them."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class PublishOptions:
     """How to publish.
 
     Attributes:
-        repo_id: where, instead of what build.toml says.
-        branch: to which branch, instead of what build.toml says or `v<version>`.
-        private: whether a repository that is made is private.
+        repo_id: the repository, instead of the one in build.toml.
+        branch: the branch, instead of the one in build.toml or `v<version>`.
+        private: whether a new repository is private.
         create_pr: whether to open a pull request instead of a commit.
-        dry_run: whether to say only what would be done.
-        allow_dirty: whether files may differ from what git has.
-        strict: whether what upstream's builder takes and is probably a mistake is an error.
-        strict_archs: whether an architecture that a section asks for and a variant lacks is an error.
+        dry_run: whether to report only what would be done.
+        allow_dirty: whether files may differ from the commit.
+        strict: whether probable mistakes that upstream's builder accepts are errors.
+        strict_archs: whether a variant that lacks an architecture of its section is an error.
         words: torch releases and backends of the variants.
         slices: whether their slices are published too, each in a branch of its capability.
     """
@@ -75,12 +75,12 @@ class PublishOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Published:
-    """What was done to a branch, or would be.
+    """The changes of a branch, done or planned.
 
     Attributes:
-        branch: which.
-        changes: files that were added and deleted.
-        url: of the commit or the pull request; empty if there is none.
+        branch: its name.
+        changes: the added and deleted files.
+        url: the address of the commit or the pull request; empty without either.
     """
 
     branch: str
@@ -90,14 +90,14 @@ class Published:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Publication:
-    """What was published, or would be.
+    """A publication, done or planned.
 
     Attributes:
-        repo_id: where.
-        address: where people find it.
-        variants: identifiers.
-        branches: those of slices, that of the variants, then that of the card if there is one.
-        notes: what somebody may have expected and was not done.
+        repo_id: the repository.
+        address: the address of its page.
+        variants: identifiers of the published variants.
+        branches: the branches of slices, the branch of the variants, then the card's if it is published.
+        notes: what was not done although the user may expect it.
     """
 
     repo_id: str
@@ -115,18 +115,18 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
     options: PublishOptions,
     taken: dict[tuple[str, str], Path] | None = None,
 ) -> Publication:
-    """Publish variants that are in `build/`.
+    """Publish the variants in `build/`.
 
     Args:
-        directory: of the project.
-        patterns: globs of identifiers; none means all that are in `build/`.
-        releases: to build for.
+        directory: the directory of the project.
+        patterns: globs of identifiers; empty for all in `build/`.
+        releases: the releases to build for.
         output: where progress is shown.
-        options: how.
-        taken: the projects that were published before in one call, by repository and branch; this one is added.
+        options: how to publish.
+        taken: the projects that this call published before, by repository and branch; this project is added.
 
     Raises:
-        DriverError: MISSING_KEY if nobody says where to; FOREIGN_FILE if a project in `taken` is there; USAGE;
+        DriverError: MISSING_KEY if no repository is known; FOREIGN_FILE if a project in `taken` has the branch; USAGE;
             DIRTY_TREE; CHANGED_BUILD; NOT_COMPLIANT; HUB_REFUSED; NO_NETWORK; PERMISSION; what `variant_dir.present`
             and reading the project raise; if `options.strict` the codes of its notes.
     """
@@ -164,7 +164,7 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
             stated, unfit = shipped_statements(directory, built)
             notes += unfit
             more = [*scripts, *stated, *([make_file(INDEX, index)] if parts and index else [])]
-            # The index is last: what it names is there.
+            # The index is last, so that all its entries exist.
             own.append(release(branch, pairs, counted(len(built), "variant"), more))
             if refused := _no_card(hub, heads, branch, f"v{manifest.version}"):
                 goals, notes = own, [*notes, refused]
@@ -195,7 +195,7 @@ def _check_options(options: PublishOptions) -> None:
 
 
 def _known_index(hub: Hub, heads: Mapping[str, str], branch: str) -> bytes | None:
-    """The index of slices that a branch has; None if it has none."""
+    """The index of slices on a branch; None if it has none."""
     head = heads.get(branch, "")
     if not any(file.path == INDEX for file in hub.files(head)):
         return None
@@ -205,7 +205,7 @@ def _known_index(hub: Hub, heads: Mapping[str, str], branch: str) -> bytes | Non
 
 
 def _no_card(hub: Hub, heads: Mapping[str, str], branch: str, own: str) -> str:
-    """Why the card is not for this publication to write; nothing if it is."""
+    """Why this publication does not write the card; empty if it does."""
     if branch != own:
         return f"the card stays as it is: it is about {own}, and this is {branch}"
     newest = max((int(name[1:]) for name in heads if re.fullmatch(r"v[0-9]{1,9}", name)), default=0)
@@ -214,20 +214,20 @@ def _no_card(hub: Hub, heads: Mapping[str, str], branch: str, own: str) -> str:
     if main := heads.get(_MAIN):
         with tempfile.TemporaryDirectory() as folder:
             hub.download(main, [CARD], Path(folder))
-            there = Path(folder, CARD)
-            if there.is_file() and MADE not in there.read_text(encoding="utf-8", errors="replace"):
+            card = Path(folder, CARD)
+            if card.is_file() and MADE not in card.read_text(encoding="utf-8", errors="replace"):
                 return f"{CARD} of {_MAIN} stays as it is: the driver did not write it; delete it to get a new one"
     return ""
 
 
 class _Goal(NamedTuple):
-    """What a branch is to have.
+    """The wanted content of a branch.
 
     Attributes:
-        branch: which.
-        files: all that it is to have below `places`.
-        places: directories of which it is to have nothing else.
-        message: of the commit.
+        branch: its name.
+        files: all files that it needs below `places`.
+        places: directories that must contain nothing else.
+        message: the message of the commit.
     """
 
     branch: str
@@ -237,13 +237,13 @@ class _Goal(NamedTuple):
 
 
 class _Release(NamedTuple):
-    """What goals of variants have in common.
+    """The facts that the goals of a release share.
 
     Attributes:
-        manifest: of the project.
-        plan: of it.
-        lock: what is pinned.
-        sources: what git says of the project.
+        manifest: the manifest of the project.
+        plan: the plan of the project.
+        lock: the pinned archives.
+        sources: the state of the project's sources in git.
     """
 
     manifest: Manifest
@@ -254,12 +254,12 @@ class _Release(NamedTuple):
     def __call__(
         self, branch: str, pairs: Sequence[tuple[Variant, BuiltVariant]], title: str, more: Sequence[File] = ()
     ) -> _Goal:
-        """The goal of a branch: variants and what is stated of them.
+        """The goal of a branch: variants with their statements and SBOMs.
 
         Args:
-            branch: which.
-            pairs: the variants, as planned and as they are.
-            title: what the message of the commit says of them.
+            branch: its name.
+            pairs: the variants, each as planned and as built.
+            title: the commit's message about them.
             more: further files.
         """
         wanted = [file for _, shipped in pairs for file in shipped.files]
@@ -273,7 +273,7 @@ class _Release(NamedTuple):
 def _bring_all(
     hub: Hub, heads: Mapping[str, str], goals: Iterable[_Goal], options: PublishOptions
 ) -> Iterator[Published]:
-    """Bring branches one after the other; an error says which of them have changed before it."""
+    """Update branches one after the other; an error names the branches that were updated before it."""
     changed: list[str] = []
     for goal in goals:
         try:
@@ -289,7 +289,7 @@ def _bring_all(
 
 
 def _bring(hub: Hub, parent: str, goal: _Goal, options: PublishOptions) -> Published:
-    """Make a branch have some files, in one commit; in none if it has them, or a pull request would bring them."""
+    """Update a branch in one commit; no commit if it is up to date, or if a pull request has the changes."""
     branch = goal.branch
     todo = changes(goal.files, hub.files(parent), goal.places)
     if not (todo.added or todo.deleted):
@@ -308,7 +308,7 @@ def _bring(hub: Hub, parent: str, goal: _Goal, options: PublishOptions) -> Publi
     try:
         url = hub.commit(branch, parent, todo, goal.message, create_pr=options.create_pr)
     except DriverError:
-        # The answer may be lost and not the commit: the branch says so.
+        # The commit may exist although its answer was lost: ask for the branch.
         head = hub.heads().get(branch, "")
         if options.create_pr or head == parent or _lacks(hub, head, goal):
             raise
@@ -322,7 +322,7 @@ def _bring(hub: Hub, parent: str, goal: _Goal, options: PublishOptions) -> Publi
 
 
 def _lacks(hub: Hub, head: str, goal: _Goal) -> str:
-    """The path of a file that differs from the goal in a commit; empty if none does."""
+    """The path of a file that differs from the goal in a commit; empty if all are the same."""
     left = changes(goal.files, hub.files(head), goal.places)
     return (*(file.path for file in left.added), *left.deleted, "")[0]
 
@@ -330,13 +330,13 @@ def _lacks(hub: Hub, head: str, goal: _Goal) -> str:
 def _described(
     hub: Hub, heads: Mapping[str, str], branch: str, built: Sequence[BuiltVariant]
 ) -> dict[str, Mapping[str, Any]]:
-    """The metadata of all variants that a branch has or gets, by identifier."""
-    here = {variant.name: variant.metadata for variant in built}
+    """The metadata of all variants that a branch has or will have, by identifier."""
+    metadata = {variant.name: variant.metadata for variant in built}
     head = heads.get(branch, "")
     found = (re.fullmatch(_VARIANT, file.path) for file in hub.files(head))
-    others = {match[1] for match in found if match} - set(here)
+    others = {match[1] for match in found if match} - set(metadata)
     if not others:
-        return here
+        return metadata
     with tempfile.TemporaryDirectory() as folder:
         hub.download(head, [f"{BUILD}/{name}/{METADATA}" for name in sorted(others)], Path(folder))
-        return {name: read_metadata(Path(folder, BUILD, name)) or {} for name in others} | here
+        return {name: read_metadata(Path(folder, BUILD, name)) or {} for name in others} | metadata

@@ -1,4 +1,4 @@
-"""`driver publish --oci`: the built variants of a project as an OCI artifact, with what is stated of them attached."""
+"""`driver publish --oci`: the built variants of a project as an OCI artifact, with their statements attached."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class OciOptions(NamedTuple):
     """How to publish to a registry.
 
     Attributes:
-        reference: where: `HOST/NAME`, with a tag other than `v<version>` if there is one.
-        dry_run: whether to say only what would be sent.
-        allow_dirty: whether files may differ from what git has.
-        strict: whether what upstream's builder takes and is probably a mistake is an error.
-        strict_archs: whether an architecture that a section asks for and a variant lacks is an error.
+        reference: `HOST/NAME`, optionally with a tag instead of `v<version>`.
+        dry_run: whether to report only what would be sent.
+        allow_dirty: whether files may differ from the commit.
+        strict: whether probable mistakes that upstream's builder accepts are errors.
+        strict_archs: whether a variant that lacks an architecture of its section is an error.
         words: torch releases and backends of the variants.
     """
 
@@ -60,15 +60,15 @@ class OciOptions(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A variant in a registry, or that would be there.
+    """A variant that was sent to a registry, or would be.
 
     Attributes:
         variant: its identifier.
-        tag: of its manifest.
-        digest: of that.
-        attached: digest and media type of each document that is attached to it.
+        tag: the tag of its manifest.
+        digest: the digest of its manifest.
+        attached: digest and media type of each document attached to it.
         sent: how many files and documents were sent, or would be.
-        same: how many the registry had.
+        same: how many the registry had already.
     """
 
     variant: str
@@ -80,14 +80,14 @@ class Sent(NamedTuple):
 
 
 class Artifact(NamedTuple):
-    """What was published, or would be.
+    """An artifact that was published, or would be.
 
     Attributes:
-        reference: where.
-        digest: of the index.
-        variants: what is new in it.
-        changed: whether the index was another before.
-        notes: what somebody may have expected and was not done.
+        reference: its address.
+        digest: the digest of the index.
+        variants: the variants that were sent.
+        changed: whether the index changed.
+        notes: what was not done although the user may expect it.
     """
 
     reference: Reference
@@ -100,14 +100,14 @@ class Artifact(NamedTuple):
 def publish_oci(
     directory: Path, patterns: Sequence[str], releases: Releases, output: Output, options: OciOptions
 ) -> Artifact:
-    """Publish variants that are in `build/` to a registry.
+    """Publish the variants in `build/` to a registry.
 
-    The index is sent last: what it names is there.
+    The index is sent last, so that all its entries exist.
 
     Args:
-        directory: of the project.
-        patterns: globs of identifiers; none means all that are in `build/`.
-        releases: to build for.
+        directory: the directory of the project.
+        patterns: globs of identifiers; empty for all in `build/`.
+        releases: the releases to build for.
         output: where progress is shown.
         options: where and how.
 
@@ -154,7 +154,7 @@ def publish_oci(
 
 
 def _annotations(manifest: Manifest, variant: str, commit: Sources) -> dict[str, str]:
-    """What a registry shows of a variant: keys of the OCI image-spec."""
+    """The annotations of a variant, with keys of the OCI image-spec."""
     found = {
         "title": f"{manifest.name.value} {variant}",
         "version": str(manifest.version),
@@ -168,7 +168,7 @@ def _annotations(manifest: Manifest, variant: str, commit: Sources) -> dict[str,
 def _send(
     registry: Registry, manifest: Document, more: Sequence[tuple[str, Document]], tag: str, *, dry_run: bool
 ) -> tuple[int, int]:
-    """Send a variant and what is attached to it, as far as the registry lacks it; how much that was, and was not."""
+    """Send a variant and its documents unless the registry has them; returns the counts of sent and present."""
     sent = same = 0
     blobs = {blob.sha256: blob for document in (manifest, *(own for _, own in more)) for blob in document.blobs}
     for blob in blobs.values():
@@ -178,14 +178,14 @@ def _send(
         sent += 1
         if not dry_run:
             registry.send_blob(blob)
-    there = registry.document(tag) == manifest.file.content
-    found = [there, *(registry.has(document) for _, document in more)]
+    is_current = registry.document(tag) == manifest.file.content
+    found = [is_current, *(registry.has(document) for _, document in more)]
     sent, same = sent + found.count(False), same + found.count(True)
     if dry_run:
         return sent, same
-    if not there:
+    if not is_current:
         registry.send(manifest, tag)
-    # These are sent again, too: the answer says whether the registry lists them by itself.
+    # Documents are sent even if present: the answer reports whether the registry itself lists them.
     listed = [registry.send(document) for _, document in more]
     if not all(listed):
         registry.list_referrers(manifest, more)

@@ -1,6 +1,6 @@
 """Wheels of a project with a build.toml that is bound by pybind11: one for each Python, with all variants for it.
 
-They are built for this alone and leave nothing in `build/`: the Hub has variants for every Python only.
+They are built in a scratch directory and leave nothing in `build/`: the Hub has only variants for every Python.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 NO_WHEEL: Final = "no wheel was written"
-"""What became of a build that cannot be loaded."""
+"""The message about a build that cannot be loaded."""
 
 
 class PythonWheels(NamedTuple):
     """The wheels of a project.
 
     Attributes:
-        done: the build that they are of.
+        done: the build of their variants.
         contents: the names of the variants in each wheel, by its path, in the order of the Pythons.
     """
 
@@ -48,9 +48,9 @@ class PythonWheel(NamedTuple):
     """The wheel of a project for one Python.
 
     Attributes:
-        name: of the file.
-        python: which.
-        variants: that are in it.
+        name: the file's name.
+        python: its Python.
+        variants: the variants in it.
     """
 
     name: str
@@ -58,7 +58,7 @@ class PythonWheel(NamedTuple):
     variants: tuple[Variant, ...]
 
 
-def make_python_wheels(  # noqa: PLR0913  (whose, of what, where to, beside which others, how, and where it is shown)
+def make_python_wheels(  # noqa: PLR0913  (the project, its variants, the target, other wheels, options and output)
     directory: Path,
     patterns: Sequence[str],
     releases: Releases,
@@ -71,18 +71,18 @@ def make_python_wheels(  # noqa: PLR0913  (whose, of what, where to, beside whic
     """Build variants of a project for each Python, load them, and write the wheel of each Python.
 
     Args:
-        directory: of the project.
-        patterns: globs of identifiers; none means the default variants.
-        releases: to build for.
+        directory: the directory of the project.
+        patterns: globs of identifiers; empty for the default variants.
+        releases: the releases to build for.
         out: the directory of the wheels.
-        taken: the projects whose wheels are there, by the paths of these.
-        options: how; they name the Pythons.
+        taken: the projects of the wheels written before, by the paths of the wheels.
+        options: how to build; they name the Pythons.
         output: where progress is shown.
-        interpreters: as of `check_loads`.
+        interpreters: see `check_loads`.
 
     Raises:
-        DriverError: what `build`, `check_loads` and `make_wheel` raise; FOREIGN_FILE if the wheel of another project
-            has the name of one; NO_SPACE or PERMISSION.
+        DriverError: what `build`, `check_loads` and `make_wheel` raise; FOREIGN_FILE if another project's wheel has the
+            same name; NO_SPACE or PERMISSION.
     """
     manifest = load(directory, releases, pybind=True).manifest
     with tempfile.TemporaryDirectory(prefix="driver-") as scratch:
@@ -102,11 +102,11 @@ def make_python_wheels(  # noqa: PLR0913  (whose, of what, where to, beside whic
 
 
 def python_wheels(manifest: Manifest, variants: Sequence[Variant]) -> list[PythonWheel]:
-    """The wheel of each Python, with the variants for it; those with Python files alone are in each.
+    """The wheel of each Python, with the variants for it; variants with only Python files are in each wheel.
 
     Args:
-        manifest: of the project.
-        variants: of the plan for some Pythons.
+        manifest: the manifest of the project.
+        variants: the variants of the plan for some Pythons.
 
     Raises:
         DriverError: UNSUPPORTED if the variants are for several CPUs.

@@ -1,4 +1,4 @@
-"""Variants built again from nothing: with a Bazel that knows no result of an earlier run of anything."""
+"""Variants rebuilt from nothing: with a Bazel that has no result of an earlier run."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """Where variants are.
+    """The location of variants.
 
     Attributes:
-        directory: that has them in its `build/`.
-        name: what messages call that `build/`; empty for its path.
-        slices: by capability, where slices are, if they are not beside that `build/`: each in a `build/` as well.
+        directory: the directory that contains `build/`.
+        name: the name of that `build/` in messages; empty for its path.
+        slices: the locations of slices by capability, each with a `build/`, if they are not beside that `build/`.
     """
 
     directory: Path
@@ -47,20 +47,20 @@ class Place(NamedTuple):
     slices: Mapping[str, Place] = MappingProxyType({})
 
     def find(self, variant: Variant) -> Path:
-        """The directory of a variant or a slice there.
+        """The directory of a variant or a slice.
 
         Args:
-            variant: which.
+            variant: the variant or slice.
         """
         if variant.slice and variant.slice.name in self.slices:
             return self.slices[variant.slice.name].directory / BUILD / variant.identifier
         return directory_of(self.directory, variant)
 
     def shown(self, variant: Variant) -> str:
-        """What messages call the directory of a variant or a slice.
+        """The name of a variant's or a slice's directory in messages.
 
         Args:
-            variant: which.
+            variant: the variant or slice.
         """
         if variant.slice and variant.slice.name in self.slices:
             return f"{self.slices[variant.slice.name].name}/{variant.identifier}"
@@ -68,11 +68,11 @@ class Place(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """What somebody chose for all of a build, and what made the variants of it differ.
+    """Choices for a whole build that its metadata records.
 
     Attributes:
-        cxx: what compiles their C++; None for the usual compiler.
-        compress: how their device code is compressed; None for what the release says.
+        cxx: the compiler of C++; None for the default one.
+        compress: the compression of device code; None for the release's default.
     """
 
     cxx: Cxx | None = None
@@ -80,16 +80,16 @@ class Chosen(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A project to build again.
+    """A project to rebuild.
 
     Attributes:
-        directory: where it is.
-        plan: of it.
-        chosen: the variants to build.
-        place: where the variants are that they are compared with.
-        here: what git says of the sources, for those that are published.
-        how: what was chosen for them.
-        about: what a signed statement is to name of the project; None if there is to be none.
+        directory: its directory.
+        plan: its plan.
+        chosen: the variants to rebuild.
+        place: the location of the variants that they are compared with.
+        here: the state of the sources in git, for published variants.
+        how: the choices for all of them.
+        about: the project as a signed statement names it; None if no statement is wanted.
     """
 
     directory: Path
@@ -104,31 +104,31 @@ class Task(NamedTuple):
 T = TypeVar("T")
 
 Rebuilt = list[T] | DriverError
-"""What was made of each variant of a project, or why it was not built."""
+"""The result for each variant of a project, or the error of its build."""
 
 Take = Callable[[Task, "VariantActions", Path], T]
-"""Makes something of a variant that was built anew, while its files are there.
+"""Makes a result of a rebuilt variant while its files exist.
 
-It gets the project, what the actions did, and the directory of the variant."""
+Its arguments are the project, the counts of the variant's actions, and the variant's directory."""
 
 
 def rebuild(
     tasks: Iterable[Task], releases: Releases, output: Output, choices: Choices, take: Take[T]
 ) -> dict[Path, Rebuilt[T]]:
-    """Build variants anew, with no result of an earlier run of anything.
+    """Rebuild variants without any earlier result.
 
     Args:
         tasks: the projects.
-        releases: to build for.
+        releases: the releases to build for.
         output: where progress is shown.
-        choices: how.
-        take: what to make of each variant.
+        choices: the choices of the user.
+        take: returns the result for each variant.
 
     Returns:
-        What that made, by the directory of the project; for errors see `building.build`.
+        The results of `take`, by the directory of the project; for errors see `building.build`.
 
     Raises:
-        DriverError: what is wrong for all of them; INTERRUPTED.
+        DriverError: an error that concerns all of them; INTERRUPTED.
     """
     results: dict[Path, Rebuilt[T]] = {}
     named = Chosen(choices.cxx, choices.compress)
@@ -140,18 +140,18 @@ def rebuild(
 
 
 def _by_choices(task: Task, named: Chosen) -> list[Task]:
-    """A project in parts, by what is to be chosen for them."""
+    """Split a project by the choices of its variants."""
     parts = choices_of(task.place, task.chosen, named)
     return [task._replace(chosen=part, how=how) for how, part in parts.items()]
 
 
 def choices_of(source: Place, variants: Sequence[Variant], named: Chosen) -> dict[Chosen, list[Variant]]:
-    """Variants by what is to be chosen for their build.
+    """Group variants by the choices for their build.
 
     Args:
-        source: where they are.
-        variants: to build.
-        named: what the user says; what is None is what each was built with.
+        source: their location.
+        variants: the variants.
+        named: the user's choices; for None the choice that a variant was built with.
     """
     found: dict[Chosen, list[Variant]] = {}
     for variant in variants:
@@ -164,7 +164,7 @@ def choices_of(source: Place, variants: Sequence[Variant], named: Chosen) -> dic
 
 
 def _joined(before: Rebuilt[T], after: Rebuilt[T]) -> Rebuilt[T]:
-    """What came of two parts of a project: of all variants, or the first failure."""
+    """Join the results of two parts of a project: the results of all variants, or the first failure."""
     if isinstance(before, DriverError):
         return before
     return after if isinstance(after, DriverError) else [*before, *after]
@@ -194,17 +194,17 @@ def _by_gcc(task: Task) -> bool:
 def _built_anew(
     group: Sequence[Placed[Task]], output: Output, choices: Choices, take: Take[T]
 ) -> dict[Path, Rebuilt[T]]:
-    """Build projects with a Bazel that knows nothing."""
-    # clang makes the same of all of torch's headers. gcc inlines by the size of all that it reads.
+    """Build projects with a Bazel without earlier results."""
+    # clang's output is the same with all of torch's headers. gcc inlines by the size of all that it reads.
     headers = choices.headers or (Headers.NEEDED if _by_gcc(group[0].task) else Headers.FULL)
     how = group[0].task.how
     choices = replace(choices, cxx=how.cxx, compress=how.compress, headers=headers)
-    what = group[0].task.plan.name if len(group) == 1 else f"{len(group)} projects"
+    subject = group[0].task.plan.name if len(group) == 1 else f"{len(group)} projects"
     root, results = group[0].project.workspace.root, dict[Path, Rebuilt[T]]()
     with _nothing_kept(group[0].bazel, root, output) as own:
         with session_without_results(own, root, output) as bazel:
             projects = [entry.project for entry in group]
-            batch = bazel.build(projects, choices, title=f"building {what} without any cache")
+            batch = bazel.build(projects, choices, title=f"building {subject} without any cache")
         batch.raise_interruption()
         for entry, outcome in zip(group, batch.outcomes(), strict=True):
             task = entry.task
@@ -216,7 +216,7 @@ def _built_anew(
 
 @contextmanager
 def _nothing_kept(bazel: Bazel, root: Path, output: Output) -> Iterator[Bazel]:
-    """A Bazel that has built nothing, keeps nothing, and reads no settings of this machine or user."""
+    """A Bazel without earlier results that keeps nothing and reads no settings of this machine or user."""
     places = cache_root() / "verify"
     with ExitStack() as stack:
         with storage_errors(places):

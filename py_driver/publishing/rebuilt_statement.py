@@ -1,8 +1,7 @@
-"""What a rebuilder states of a variant that was built again, every byte the same. Pure.
+"""A rebuilder's statement that a rebuilt variant was identical, byte for byte. Pure.
 
-The predicate is our own: SLSA's verification summary has a policy and levels, and does not say how something was
-rebuilt.
-`rules_torch_kernels.statements` makes a statement of it, and adds who states it and when.
+The predicate is our own: SLSA's verification summary has a policy and levels, and does not record how an artifact was
+rebuilt. `rules_torch_kernels.statements` wraps it in a statement, with the signer and the time.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ if TYPE_CHECKING:
     from py_driver.publishing.provenance import Sources
 
 STATEMENTS: Final = "statements"
-"""The directory of signed statements, in a project and in a repository: in it one for each variant."""
+"""The directory of signed statements, in a project and in a repository: it has a directory for each variant."""
 
 SUFFIX: Final = ".sigstore.json"
-"""How the names of their files end."""
+"""The suffix of their file names."""
 
 
 class About(NamedTuple):
-    """What a statement names of a project.
+    """The project in a statement.
 
     Attributes:
-        repository: `owner/name`, where its variants are published.
-        version: of the kernel.
-        sources: what git says of them.
+        repository: `owner/name` of the repository with its variants.
+        version: the version of the kernel.
+        sources: the state of its sources in git.
     """
 
     repository: str
@@ -42,14 +41,14 @@ class About(NamedTuple):
 
 
 class Same(NamedTuple):
-    """A variant that was built again, and was the same.
+    """A variant whose rebuilt files were identical.
 
     Attributes:
         about: its project.
         variant: its identifier.
-        id: of its build, as metadata.json has it.
+        id: the id of its build, from metadata.json.
         files: the SHA-256 of each file, in hexadecimal, by its path in a repository.
-        archives: all that it was made from.
+        archives: all archives that it was built from.
     """
 
     about: About
@@ -60,7 +59,7 @@ class Same(NamedTuple):
 
     @property
     def predicate(self) -> dict[str, Any]:
-        """What is stated of the files."""
+        """The predicate about the files."""
         return {
             "result": "same",
             "repository": self.about.repository,
@@ -74,20 +73,20 @@ class Same(NamedTuple):
 
 
 def statement_file(variant: str, builder: str) -> str:
-    """The path of a builder's signed statement of a variant, in a directory of statements.
+    """The path of a builder's signed statement about a variant, in a directory of statements.
 
     Args:
         variant: its identifier.
-        builder: the fingerprint of its key.
+        builder: the fingerprint of the builder's key.
     """
     return f"{variant}/{builder[:16]}{SUFFIX}"
 
 
 def files_stated(bundle: bytes) -> dict[str, str]:
-    """The SHA-256 of each file that a signed statement is about; empty if it is none. Its signature is not looked at.
+    """The SHA-256 of each file in a signed statement; empty for any other file. The signature is not verified.
 
     Args:
-        bundle: what a file of a directory of statements has.
+        bundle: the content of a file in a directory of statements.
     """
     try:
         subjects = json.loads(base64.b64decode(json.loads(bundle)["dsseEnvelope"]["payload"]))["subject"]

@@ -1,6 +1,6 @@
-"""An OCI registry, as far as publishing needs it: distribution-spec 1.1 by plain HTTP requests.
+"""The part of an OCI registry that publishing needs: distribution-spec 1.1 by plain HTTP requests.
 
-The client is httpx2, which huggingface_hub needs anyway; the `oras` package of PyPI would bring two more for it.
+The client is httpx2, a dependency of huggingface_hub; the `oras` package of PyPI would add two more packages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SECONDS: Final = 60.0
 _OK, _CREATED, _ACCEPTED, _ELSEWHERE, _UNAUTHORIZED, _MISSING = 200, 201, 202, 307, 401, 404
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _LONGEST: Final = 1 << 22
-"""Bytes of a manifest, at most: what registries have to take (distribution-spec 1.1)."""
+"""The largest manifest in bytes, which every registry must accept (distribution-spec 1.1)."""
 
 _HELP: Final = {
     401: "log in with `docker login` or `oras login`, as a user who may write there: the driver reads the password in "
@@ -48,10 +48,10 @@ class Registry:
     """A repository of a registry."""
 
     def __init__(self, reference: Reference) -> None:
-        """See where it is; nothing is sent.
+        """Prepare requests; nothing is sent.
 
         Args:
-            reference: of an artifact there. On the loopback interface the connection is not encrypted.
+            reference: an artifact in the repository. On the loopback interface the connection is not encrypted.
         """
         self.reference = reference
         plain = URL(f"http://{reference.registry}")
@@ -66,7 +66,7 @@ class Registry:
         Raises:
             DriverError: HUB_REFUSED or NO_NETWORK, as in all methods.
         """
-        # A registry that keeps its blobs in a store of objects names the place there of one that it has.
+        # A registry that keeps its blobs in an object store redirects to an existing blob there.
         expected = (_OK, _ELSEWHERE, _MISSING)
         return self._asked("HEAD", f"blobs/sha256:{file.sha256}", expected).status_code != _MISSING
 
@@ -88,22 +88,22 @@ class Registry:
         answer = self._asked("POST", "blobs/uploads/", (_ACCEPTED,))
         address = answer.headers.get("Location", "")
         if not address:
-            raise error(Code.HUB_REFUSED, f"{self.reference.registry} does not say where to upload to")
+            raise error(Code.HUB_REFUSED, f"{self.reference.registry} names no address to upload to")
         with self._explained():
-            address = str(answer.url.join(address))  # which may be without a host
+            address = str(answer.url.join(address))  # it may lack a host
         content = file.content if isinstance(file.content, bytes) else file.content.read_bytes()
         more = {"Content-Type": "application/octet-stream"}
         separator = "&" if "?" in address else "?"
         self._asked("PUT", f"{address}{separator}digest=sha256:{file.sha256}", (_CREATED,), more, content)
 
     def send(self, document: Document, name: str = "") -> bool:
-        """Send a manifest, whose blobs are there; whether the registry lists by itself what is attached to others.
+        """Send a manifest whose blobs exist; returns whether the registry itself lists attached documents.
 
         Args:
-            document: which.
+            document: the manifest.
             name: a tag for it; empty for none.
         """
-        assert isinstance(document.file.content, bytes)  # noqa: S101  (it is made here)
+        assert isinstance(document.file.content, bytes)  # noqa: S101  (`artifact` makes it)
         more = {"Content-Type": document.media_type}
         path = f"manifests/{name or document.digest}"
         headers = self._asked("PUT", path, (_CREATED,), more, document.file.content).headers
@@ -113,11 +113,11 @@ class Registry:
         return "OCI-Subject" in headers
 
     def list_referrers(self, subject: Document, documents: Sequence[tuple[str, Document]]) -> None:
-        """List what is attached to a document, in a registry that does not do so itself.
+        """List the documents attached to a manifest, in a registry that does not do so itself.
 
         Args:
-            subject: the document.
-            documents: what is attached, each with its media type.
+            subject: the manifest.
+            documents: the attached documents, each with its media type.
         """
         tag = referrers_tag(subject)
         known = self.document(tag)
@@ -128,7 +128,7 @@ class Registry:
     def _asked(
         self, method: str, path: str, expected: Sequence[int], headers: dict[str, str] | None = None, body: bytes = b""
     ) -> Response:
-        """The answer to a request, if its status is expected; a token is got where the registry asks for one."""
+        """Send a request, with a token if the registry asks for one; returns the answer if its status is expected."""
         with self._explained():
             request = self._client.build_request(method, self._base.join(path), headers=headers, content=body)
             if not is_private(request.url):
@@ -143,13 +143,13 @@ class Registry:
         return answer
 
     def _sent(self, request: Request) -> Response:
-        """The answer to a request; password and token go to the registry alone, which may name another host."""
+        """Send a request; only the registry itself, not a host that it refers to, gets the password or token."""
         if self._authorization and self._is_own(request.url):
             request.headers["Authorization"] = self._authorization
         return self._client.send(request)
 
     def _is_own(self, address: URL) -> bool:
-        """Whether an address is the registry's."""
+        """Whether an address belongs to the registry."""
         return str(address).startswith(f"{self._origin}/")
 
     def _refused(self, answer: Response) -> DriverError:
@@ -171,11 +171,11 @@ class Registry:
             raise error(Code.HUB_REFUSED, f"{self.reference.registry} answered with a wrong address: {wrong}") from None
         except (HTTPError, OSError) as wrong:
             message = f"cannot reach {self.reference.registry}: {type(wrong).__name__}: {wrong}"
-            raise error(Code.NO_NETWORK, message, help="run it again: what was sent is not sent twice") from None
+            raise error(Code.NO_NETWORK, message, help="run it again: uploaded files are not sent twice") from None
 
 
 def _credentials(host: str) -> str:
-    """What docker's config.json has for a registry, as the value of a header; empty if it has nothing."""
+    """The header value with docker's credentials for a registry, from config.json; empty if there are none."""
     path = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
     try:
         auth = json.loads(path.read_bytes())["auths"][host]["auth"]

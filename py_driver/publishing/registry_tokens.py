@@ -1,7 +1,7 @@
-"""Tokens of a registry's token server, by Docker's token authentication, which the registries of the big hosts ask for.
+"""Tokens of a registry's token server, by Docker's token authentication, which the large registries require.
 
-A registry answers 401 with `WWW-Authenticate: Bearer realm="...",service="...",scope="..."`; what the realm answers to
-a GET, with the password of the user if there is one, has a token for the request.
+A registry answers 401 with `WWW-Authenticate: Bearer realm="...",service="...",scope="..."`. A GET of the realm, with
+the user's password if there is one, returns a token for the request.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ _OK: Final = 200
 
 
 def is_private(address: URL) -> bool:
-    """Whether nobody on the way reads what goes to an address: it is encrypted, or does not leave the machine."""
+    """Whether requests to an address are private: encrypted, or only within this machine."""
     return address.scheme == "https" or (address.scheme == "http" and address.raw_host in _LOOPBACK)
 
 
 def asks_for_token(answer: Response) -> bool:
-    """Whether a registry asks for a token of a token server."""
+    """Whether a registry requires a token of a token server."""
     return any(_BEARER.match(challenge) for challenge in answer.headers.get_list("WWW-Authenticate"))
 
 
 def token_of(answer: Response, password: str, send: Callable[[Request], Response]) -> str:
-    """A token for a request that a registry has refused.
+    """Request a token after a registry has refused a request.
 
     Args:
-        answer: the refusal; it asks for a token.
-        password: as a header has it, `Basic ...`; empty for none.
-        send: sends a request; the answer.
+        answer: the refusal, for which `asks_for_token` holds.
+        password: the header value `Basic ...`; empty without a password.
+        send: sends a request and returns the answer.
 
     Raises:
-        DriverError: HUB_REFUSED if the token server has none, or the connection to it would not be encrypted.
+        DriverError: HUB_REFUSED if the token server returns none, or its connection would not be encrypted.
     """
     challenges = answer.headers.get_list("WWW-Authenticate")
     found = next(parts for challenge in challenges if (parts := _BEARER.match(challenge)))
@@ -53,7 +53,7 @@ def token_of(answer: Response, password: str, send: Callable[[Request], Response
     registry = answer.url.netloc.decode()
     realm = answer.url.join(named.get("realm", ""))
     if "realm" not in named or not is_private(realm):
-        message = f"{registry} asks for a token of `{named.get('realm', '')}`, which is no https address"
+        message = f"{registry} asks for a token of `{named.get('realm', '')}`, which is not an https address"
         raise error(Code.HUB_REFUSED, message, help="the password is not sent there")
     asked = {key: named[key] for key in ("service", "scope") if key in named}
     headers = {"Authorization": password} if password else {}

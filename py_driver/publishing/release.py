@@ -1,4 +1,4 @@
-"""What of `build/` is published: the files that each variant says it has, and nothing that lies beside them."""
+"""The files of `build/` that are published: those that each variant's metadata lists, and no others."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ _SHOWN = 5
 _PART = 1 << 20
 
 BUILDER = f"rules_torch_kernels {__version__}"
-"""What metadata.json says of the version of the rules that built it."""
+"""The version of the rules, as metadata.json records it."""
 
 
 class File(NamedTuple):
     """A file to publish.
 
     Attributes:
-        path: in the repository: `build/<variant>/<name>`.
-        content: its bytes, or the file that has them.
-        size: in bytes.
-        sha256: of the content, in hexadecimal; by this the Hub knows a large file.
-        blob: git's name of the content, in hexadecimal; by this the Hub knows a small file.
+        path: its path in the repository: `build/<variant>/<name>`.
+        content: its bytes, or a file with them.
+        size: the size in bytes.
+        sha256: the hexadecimal SHA-256 of the content; the Hub identifies large files by it.
+        blob: git's object id of the content, in hexadecimal; the Hub identifies small files by it.
     """
 
     path: str
@@ -59,11 +59,11 @@ class File(NamedTuple):
 
 
 def make_file(path: str, content: bytes | Path) -> File:
-    """A file to publish, looked at once.
+    """A file to publish, read once.
 
     Args:
-        path: in the repository.
-        content: its bytes, or the file that has them.
+        path: its path in the repository.
+        content: its bytes, or a file with them.
 
     Raises:
         DriverError: PERMISSION if it cannot be read.
@@ -87,8 +87,8 @@ class BuiltVariant(NamedTuple):
 
     Attributes:
         name: its identifier.
-        metadata: what its metadata.json says.
-        files: its files, metadata.json among them and its signature if there is one, sorted.
+        metadata: its metadata.json.
+        files: its files, sorted, with metadata.json and the signature if it has one.
     """
 
     name: str
@@ -97,12 +97,12 @@ class BuiltVariant(NamedTuple):
 
 
 class HubFile(NamedTuple):
-    """A file as the Hub has it.
+    """A file on the Hub.
 
     Attributes:
-        path: in the repository.
-        blob: git's name of what git has there: the content, or of a large file a pointer.
-        sha256: of the content of a large file; empty for a small one.
+        path: its path in the repository.
+        blob: git's object id: of the content, or for a large file of its pointer.
+        sha256: the digest of a large file's content; empty for a small one.
     """
 
     path: str
@@ -111,12 +111,12 @@ class HubFile(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What a commit does.
+    """The changes of a commit.
 
     Attributes:
         added: files that are new or have other bytes.
         deleted: paths of files that rebuilt variants no longer have.
-        same: how many files are there already.
+        same: how many files are unchanged.
     """
 
     added: tuple[File, ...]
@@ -128,12 +128,12 @@ def target(manifest: Manifest, repo_id: str, branch: str) -> tuple[str, str]:
     """The repository and the branch of a project's variants.
 
     Args:
-        manifest: of the project.
-        repo_id: instead of what it says, if not empty.
-        branch: instead of what it says or `v<version>`, if not empty.
+        manifest: the manifest of the project.
+        repo_id: the repository, instead of the manifest's if not empty.
+        branch: the branch, instead of the manifest's or `v<version>` if not empty.
 
     Raises:
-        DriverError: MISSING_KEY if nobody says which repository; USAGE if that is no name of one.
+        DriverError: MISSING_KEY if no repository is known; USAGE if its name is not valid.
     """
     where = repo_id or manifest.hub.repo_id
     if not where:
@@ -147,17 +147,17 @@ def target(manifest: Manifest, repo_id: str, branch: str) -> tuple[str, str]:
 
 
 def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> list[BuiltVariant]:
-    """Variants of a project, if each is as it was built and was built from what the project is now.
+    """Read variants of a project, after checking that each is as built, and from the project's present sources.
 
     Args:
-        directory: of the project.
-        plan: of the project.
-        chosen: variants of it that are in its `build/`, or slices beside that.
-        lock: what is pinned.
+        directory: the directory of the project.
+        plan: the plan of the project.
+        chosen: its variants in `build/`, or slices in `build-slices/`.
+        lock: the pinned archives.
 
     Raises:
-        DriverError: CHANGED_BUILD, one diagnostic for each variant that is not what its metadata.json says, or is of
-            other sources; PERMISSION if something cannot be read.
+        DriverError: CHANGED_BUILD, with a diagnostic for each variant that differs from its metadata.json or from the
+            sources; PERMISSION if a file cannot be read.
     """
     found, wrong = [], []
     contents = _Contents(directory)
@@ -183,19 +183,19 @@ def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> lis
 
 
 def read_to_ship(directory: Path, plan: Plan, chosen: Sequence[Variant], lock: Lock) -> list[BuiltVariant]:
-    """Variants of a project that may leave this machine: a build here has made each, as it is, from what the lock pins.
+    """Read variants that may leave this machine: built here, unchanged since, and from the archives of the lock.
 
-    A changed file with a changed digest looks like what a build makes. What Python has left there would run in the
-    place of what was looked at; it is removed.
+    The record of builds is needed because a changed file with a changed digest looks like a build. Python's bytecode in
+    the directory is removed, since it would run instead of the checked files.
 
     Args:
-        directory: of the project.
-        plan: of the project.
-        chosen: variants of it that are in its `build/`, or slices beside that.
-        lock: what is pinned.
+        directory: the directory of the project.
+        plan: the plan of the project.
+        chosen: its variants in `build/`, or slices in `build-slices/`.
+        lock: the pinned archives.
 
     Raises:
-        DriverError: CHANGED_BUILD, one diagnostic for each that is another; see `read_variants`.
+        DriverError: CHANGED_BUILD, with a diagnostic for each variant that is not such a build; see `read_variants`.
     """
     for variant in chosen:
         remove_bytecode(directory_of(directory, variant))
@@ -216,10 +216,10 @@ def read_to_ship(directory: Path, plan: Plan, chosen: Sequence[Variant], lock: L
 
 
 def read_built(path: Path) -> BuiltVariant:
-    """A variant that was built just now, as it is.
+    """Read a variant that was just built, without checks.
 
     Args:
-        path: its directory, which has the name of its identifier.
+        path: its directory, named like its identifier.
 
     Raises:
         DriverError: PERMISSION if something cannot be read.
@@ -245,7 +245,7 @@ def _unique_id(plan: Plan, name: str, contents: Mapping[str, bytes]) -> str:
 
 
 class _Contents(dict[str, bytes]):
-    """The contents of a project's files, each read when it is asked for first."""
+    """The contents of a project's files, each read at its first use."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__()
@@ -258,14 +258,14 @@ class _Contents(dict[str, bytes]):
 
 
 def _files(directory: Path) -> dict[str, File]:
-    """The regular files of a variant; links, and what Python leaves, are left out."""
+    """The regular files of a variant, without links and Python's bytecode."""
     found = {name: path for name, path in files_of(directory).items() if BYTECODE not in name.split("/")}
     regular = {name: path for name, path in found.items() if path.is_file() and not path.is_symlink()}
     return {name: make_file(f"{BUILD}/{directory.name}/{name}", path) for name, path in regular.items()}
 
 
 def _stale(variant: Variant, plan: Plan, metadata: Mapping[str, Any], contents: Mapping[str, bytes]) -> Iterator[str]:
-    """What a variant was built from that the project is not, or no longer."""
+    """The differences between a variant's metadata and the metadata of a build from the present sources."""
     expected = {
         **variant.metadata,
         "id": _unique_id(plan, variant.identity, contents),
@@ -279,13 +279,13 @@ def _stale(variant: Variant, plan: Plan, metadata: Mapping[str, Any], contents: 
 
 
 def changes(wanted: Iterable[File], there: Iterable[HubFile], places: Iterable[str]) -> Changes:
-    """What makes a branch of a repository have some files.
+    """The changes that give a branch of a repository the wanted files.
 
     Args:
-        wanted: all files that it is to have below `places`.
-        there: the files that it has.
-        places: directories; what is there and not wanted is deleted, but for the signature of a metadata.json that is
-            the same. Other files stay as they are.
+        wanted: all files that it needs below `places`.
+        there: the present files.
+        places: directories; a present file there that is not wanted is deleted, except the signature of a metadata.json
+            that stays the same. Other files stay.
     """
     has = {hub_file.path: hub_file for hub_file in there}
     wants = {file.path: file for file in wanted}

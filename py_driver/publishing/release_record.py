@@ -1,4 +1,4 @@
-"""What `driver release-check` found changed since the last release, kept for the card of the same build."""
+"""The changes since the last release that `driver release-check` found, kept for the card of the same build."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _SHOWN: Final = ("function", "op", "architecture")
 
 
 class Change(NamedTuple):
-    """Something that callers have otherwise than in the last release.
+    """A change since the last release that callers notice.
 
     Attributes:
         kind: `function`, `op` or `architecture`.
-        subject: what it is.
-        before: what it was; empty for something new.
-        after: what it is; empty for something removed.
+        subject: the name of the changed part.
+        before: the old form; empty for an addition.
+        after: the new form; empty for a removal.
         breaking: why callers of the last release fail; empty if they do not.
     """
 
@@ -35,11 +35,11 @@ class Change(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """What changed since the last release.
+    """The changes since the last release.
 
     Attributes:
         since: the last release: `version 1`, or a commit.
-        changes: what callers have otherwise, what breaks them first.
+        changes: the changes that callers notice, breaking ones first.
     """
 
     since: str
@@ -49,13 +49,13 @@ class Changed(NamedTuple):
 def record_changes(
     directory: Path, since: str, ids: Mapping[str, str], changes: Iterable[tuple[str, str, str, str, str]]
 ) -> None:
-    """Keep what changed, beside the builds for this machine.
+    """Record changes in the directory of development builds.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         since: the last release.
         ids: the ids of the variants that were compared, by their names.
-        changes: with the fields of `Change`; other kinds are left out.
+        changes: the changes, with the fields of `Change`; changes of other kinds are dropped.
 
     Raises:
         DriverError: PERMISSION, NO_SPACE.
@@ -69,11 +69,11 @@ def record_changes(
 
 
 def recorded_changes(directory: Path, variants: Mapping[str, Mapping[str, Any]]) -> Changed | None:
-    """What changed since the last release; None unless it was recorded of the variants as they are.
+    """The changes since the last release; None unless they were recorded for these builds of the variants.
 
     Args:
-        directory: of the project.
-        variants: what the metadata.json of each built variant says, by name.
+        directory: the directory of the project.
+        variants: the metadata.json of each built variant, by name.
     """
     try:
         record = json.loads((directory / DEV / RECORD).read_bytes())

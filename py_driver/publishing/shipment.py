@@ -1,4 +1,4 @@
-"""What is looked at before variants leave this machine, wherever they go: their sources, and their libraries."""
+"""Checks before variants leave this machine, wherever they go: of their sources, and of their libraries."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _LIBRARY: Final = ".so"
 
 
 def committed(directory: Path, files: Iterable[str], *, allow_dirty: bool) -> Sources:
-    """What git says of sources.
+    """The state of sources in git.
 
     Args:
-        directory: of the project.
-        files: all that it is built from, and all that is published of it.
-        allow_dirty: whether they may differ from the commit.
+        directory: the directory of the project.
+        files: all files that it is built from or that are published with it.
+        allow_dirty: whether files may differ from the commit.
 
     Raises:
-        DriverError: DIRTY_TREE if they do.
+        DriverError: DIRTY_TREE if files differ and may not.
     """
     commit, changed = sources(directory, files)
     if changed and not allow_dirty:
@@ -40,7 +40,7 @@ def committed(directory: Path, files: Iterable[str], *, allow_dirty: bool) -> So
 
 
 def check_libraries(variants: Iterable[tuple[Variant, BuiltVariant]], releases: Releases, output: Output) -> None:
-    """Check the extensions once more: what lies in build/ is what is published.
+    """Check the extensions in build/ once more, since these are published.
 
     Raises:
         DriverError: NOT_COMPLIANT.

@@ -1,4 +1,4 @@
-"""The signed statements of a project that are about its variants as they are, and go where these go."""
+"""The signed statements of a project about its variants as they are, which are published with the variants."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 def shipped_statements(directory: Path, built: Iterable[BuiltVariant]) -> tuple[list[File], list[str]]:
-    """The statements of variants, and notes on those that are about other files.
+    """The statements about variants, and a note for each statement about other files.
 
-    Who signed them is for those who load the variants to see: the keys that they trust are theirs.
+    Signatures are not judged here: users who load the variants choose the keys that they trust.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         built: the variants.
 
     Raises:
-        DriverError: PERMISSION if one cannot be read.
+        DriverError: PERMISSION if a statement cannot be read.
     """
     found, notes = [], []
     for variant in built:

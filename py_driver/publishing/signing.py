@@ -1,7 +1,7 @@
-"""Signed statements that variants were rebuilt: made with a key, and judged by a policy.
+"""Signed statements that variants were rebuilt: written with a key, and judged by a policy.
 
-The program that signs and verifies runs in an environment of its own, made when it is first needed: the driver itself
-needs no cryptography. It is the code that `rules_torch_kernels.get_kernel` loads by, so both come to one verdict.
+The program that signs and verifies runs in its own environment, created at first use: the driver itself needs no
+cryptography. `rules_torch_kernels.get_kernel` verifies with the same code, so both reach the same verdict.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _WORKER: Final = "rules_torch_kernels.signing_worker"
 
 
 class Confirmed(NamedTuple):
-    """What a policy says of a variant.
+    """A policy's verdict on a variant.
 
     Attributes:
         variant: its identifier.
-        source: where it is.
-        builders: who has confirmed it.
-        required: how many the policy asks for.
+        source: its location.
+        builders: the builders who have confirmed it.
+        required: how many builders the policy requires.
         refused: why a statement does not count, by its path.
-        problem: one sentence; empty if enough of them have confirmed it.
+        problem: one sentence; empty if enough builders have confirmed it.
     """
 
     variant: str
@@ -54,24 +54,24 @@ class Signer:
     """The key of a builder."""
 
     def __init__(self, key: Path, output: Output) -> None:
-        """See that it can sign.
+        """Check that the key can sign.
 
         Args:
             key: the file of a private key: PEM, ECDSA on P-256 or Ed25519.
             output: where progress is shown.
 
         Raises:
-            DriverError: USAGE if it is no such key; see `ensure_venv`.
+            DriverError: USAGE if the file is not such a key; see `ensure_venv`.
         """
         self._key, self._output = key, output
         self.fingerprint: str = self._call("signer")["fingerprint"]
 
     def sign(self, variants: Sequence[Same], directory: Path) -> list[Path]:
-        """Write a signed statement of each variant into a directory of statements; the files.
+        """Write a signed statement for each variant into a directory of statements; returns the files.
 
         Args:
-            variants: what was rebuilt.
-            directory: with a directory for each variant.
+            variants: the rebuilt variants.
+            directory: the directory with a directory for each variant.
 
         Raises:
             DriverError: PERMISSION or NO_SPACE.
@@ -91,13 +91,13 @@ class Signer:
 def judged(
     policy: Path, wanted: Sequence[Mapping[str, Any]], statements: Mapping[str, Path], shown: str, output: Output
 ) -> list[Confirmed]:
-    """What a policy says of variants.
+    """Judge variants by a policy.
 
     Args:
-        policy: its file.
+        policy: the file of the policy.
         wanted: the variants; see `rules_torch_kernels.rebuilders.Wanted`.
-        statements: directories with statements, besides those of the policy, by what messages call them.
-        shown: what messages call the directory that has the variants.
+        statements: directories with statements, besides the policy's, by their names in messages.
+        shown: the name in messages of the directory with the variants.
         output: where progress is shown.
 
     Raises:
@@ -130,7 +130,7 @@ def not_confirmed(confirmed: Sequence[Confirmed]) -> list[Diagnostic]:
 
 
 def _answer(request: Mapping[str, Any], option: str, output: Output) -> dict[str, Any]:
-    """What the worker answers to a request."""
+    """The worker's answer to a request."""
     python = ensure_venv("signing", tomli.loads(resource("signing.toml"))["requirements"], output)
     program = (
         f"import runpy, sys; sys.path.insert(0, {str(CLIENT)!r}); runpy.run_module({_WORKER!r}, run_name='__main__')"
@@ -147,7 +147,7 @@ def _answer(request: Mapping[str, Any], option: str, output: Output) -> dict[str
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         advice = f"remove {python.parents[1]}, and try again"
-        raise error(Code.SET_UP, f"the program that signs has failed: {last}", help=advice)
+        raise error(Code.SET_UP, f"the signing program failed: {last}", help=advice)
     answer: dict[str, Any] = json.loads(done.stdout)
     if problem := answer.get("problem"):
         raise error(Code.USAGE, f"{option}: {problem}")

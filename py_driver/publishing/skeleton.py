@@ -1,4 +1,4 @@
-"""The wheel that a setup.py made, with an empty file in the place of each library.
+"""The wheel that a setup.py made, with an empty file for each library.
 
 Format: binary distribution format of the Python packaging specifications.
 """
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from py_driver.recording.record import Record
 
 INFO: Final = ".dist-info"
-"""How the directory of a wheel's own files ends."""
+"""The suffix of a wheel's metadata directory."""
 
 DATA: Final = ".data"
-"""How the directory of files ends that are installed elsewhere."""
+"""The suffix of the directory of files that are installed elsewhere."""
 
 METADATA: Final = "METADATA"
 LIBRARY: Final = ".so"
 
 _SIGNATURES: Final = ("RECORD.jws", "RECORD.p7s")
 _COMPONENTS: Final = 5
-"""The parts of a wheel's file name, without a build number."""
+"""The number of parts of a wheel's file name without a build number."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,11 +39,11 @@ class Skeleton:
     """The files of a wheel.
 
     Attributes:
-        name: its name and version, as its file name has them.
-        stem: the same, as its `.dist-info` directory has them.
-        tags: what its file name says after the version: a build number if there is one, Python, ABI, platform.
-        files: contents, by path; neither RECORD nor a signature of it.
-        executable: the paths of those that are executable.
+        name: its name and version, as in its file name.
+        stem: name and version as in its `.dist-info` directory.
+        tags: the rest of its file name: a build number if there is one, Python, ABI, platform.
+        files: contents, by path, without RECORD and its signatures.
+        executable: the paths of executable files.
     """
 
     name: str
@@ -57,7 +57,7 @@ def read_skeleton(path: Path) -> Skeleton:
     """Read the wheel that setup.py made.
 
     Raises:
-        DriverError: FILE_KIND if it is none; UNSUPPORTED if it has links.
+        DriverError: FILE_KIND if it is not a wheel; UNSUPPORTED if it has links.
     """
     parts = tuple(path.name.removesuffix(".whl").split("-"))
     try:
@@ -83,7 +83,7 @@ def read_skeleton(path: Path) -> Skeleton:
 
 
 def check_libraries(record: Record, skeleton: Skeleton) -> None:
-    """See that the only empty libraries are those of the modules, which the build makes.
+    """Check that the only empty libraries are the modules' own, which the build makes.
 
     Raises:
         DriverError: UNSUPPORTED.
@@ -101,5 +101,5 @@ def check_libraries(record: Record, skeleton: Skeleton) -> None:
 
 
 def ordered(files: Mapping[str, File], info: str) -> dict[str, File]:
-    """The files of a wheel, sorted, those of `.dist-info` last, as the format recommends."""
+    """The files of a wheel, sorted, with `.dist-info` last, as the format recommends."""
     return {path: files[path] for path in sorted(files, key=lambda path: (path.startswith(f"{info}/"), path))}

@@ -1,7 +1,7 @@
-"""What of slices is published: each capability has a branch of its own, and an index stands beside the variants.
+"""Publication of slices: each capability has its own branch, and an index lists them beside the variants.
 
-The index is `slices.json`; `rules_torch_kernels.get_kernel` reads it. A slice in it names the metadata.json of its
-variant by the SHA-256: if the variant is published again without slices, none is taken for it.
+The index is `slices.json`; `rules_torch_kernels.get_kernel` reads it. It identifies a slice's variant by the SHA-256 of
+the metadata.json: if the variant is published again without slices, the old slices are not used.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Sliced(NamedTuple):
     """The slices for a capability that are to be shipped.
 
     Attributes:
-        name: of the capability: `sm90`.
+        name: the capability: `sm90`.
         variants: as planned.
-        built: the same as they are, in this order.
+        built: the built slices, in the same order.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Sliced(NamedTuple):
 
     @property
     def pairs(self) -> list[tuple[Variant, BuiltVariant]]:
-        """Each as planned and as it is."""
+        """Each slice as planned and as built."""
         return [*zip(self.variants, self.built, strict=True)]
 
 
@@ -55,12 +55,12 @@ def read_slices(directory: Path, plan: Plan, lock: Lock) -> list[Sliced]:
     """All slices of a plan, from a project's `build-slices/`.
 
     Args:
-        directory: of the project.
-        plan: with the slices that are to be there.
-        lock: what is pinned.
+        directory: the directory of the project.
+        plan: the plan with the expected slices.
+        lock: the pinned archives.
 
     Raises:
-        DriverError: FILE_MISSING if one is not there, or the plan has none; see `read_to_ship`.
+        DriverError: FILE_MISSING if a slice does not exist, or the plan has none; see `read_to_ship`.
     """
     present_slices(plan, lambda variant: directory_of(directory, variant))
     found = []
@@ -73,15 +73,15 @@ def read_slices(directory: Path, plan: Plan, lock: Lock) -> list[Sliced]:
 def present_slices(
     plan: Plan, find: Callable[[Variant], Path], show: Callable[[Variant], str] | None = None
 ) -> list[Variant]:
-    """All slices of a plan, if each is where it has to be.
+    """All slices of a plan, after checking that each exists.
 
     Args:
-        plan: with the slices.
-        find: the directory of one.
-        show: what messages call that, of slices that are published; None for its path, of those that were built here.
+        plan: the plan with the slices.
+        find: the directory of a slice.
+        show: the name of a published slice in messages; None for slices that were built here, named by their paths.
 
     Raises:
-        DriverError: FILE_MISSING if one is not there, or the plan has none.
+        DriverError: FILE_MISSING if a slice does not exist, or the plan has none.
     """
     slices = [variant for variant in plan.variants if variant.slice]
     if not slices:
@@ -103,7 +103,7 @@ def slice_branch(variants: str, name: str) -> str:
 
     Args:
         variants: the branch of the variants.
-        name: of the capability: `sm90`.
+        name: the capability: `sm90`.
     """
     return f"{variants}-{name}"
 
@@ -112,10 +112,10 @@ def make_index(known: bytes | None, branch: str, wholes: Iterable[BuiltVariant],
     """The index of the slices of a branch.
 
     Args:
-        known: the index that the branch has; None if it has none. What it says of other variants stays.
-        branch: of the variants.
+        known: the index on the branch, whose entries for other variants stay; None if there is none.
+        branch: the branch of the variants.
         wholes: the variants that are published with slices.
-        slices: of these.
+        slices: the slices of these variants.
     """
     digests = {built.name: _digest(built) for built in wholes}
     listed = _entries(known)
@@ -140,11 +140,11 @@ class SliceRow(NamedTuple):
     """The slices for a capability, as a card lists them.
 
     Attributes:
-        name: of the capability: `sm90`.
+        name: the capability: `sm90`.
         archs: the GPU architectures that they have code for, ascending.
         variants: how many variants have such a slice.
-        smallest: the bytes of the smallest one.
-        largest: likewise.
+        smallest: the size of the smallest slice, in bytes.
+        largest: the size of the largest.
     """
 
     name: str
@@ -155,11 +155,12 @@ class SliceRow(NamedTuple):
 
 
 def slice_rows(index: bytes | None, built: Iterable[BuiltVariant]) -> list[SliceRow]:
-    """The slices that a branch has, by capability.
+    """The slices on a branch, by capability.
 
     Args:
-        index: of the branch; None if it has none.
-        built: variants that the branch has or gets. Slices of other builds of these are left out: nobody loads them.
+        index: the index on the branch; None if there is none.
+        built: variants that the branch has or will have. Slices of other builds of them are left out: nobody loads
+            them.
     """
     digests = {variant.name: _digest(variant) for variant in built}
     rows = []
@@ -182,13 +183,13 @@ def slice_rows(index: bytes | None, built: Iterable[BuiltVariant]) -> list[Slice
 
 
 def _digest(built: BuiltVariant) -> str:
-    """The SHA-256 of a variant's metadata.json, which has those of all its files."""
+    """The SHA-256 of a variant's metadata.json, which contains the digests of all its files."""
     [metadata] = [file for file in built.files if file.path.endswith(f"/{built.name}/{METADATA}")]
     return metadata.sha256
 
 
 def _entries(known: bytes | None) -> dict[str, Any]:
-    """The slices that an index lists; none where it is not as `make_index` writes it."""
+    """The slices in an index; empty if it has another form than that of `make_index`."""
     try:
         index = json.loads(known or b"{}")
         if index.get("schema") != _SCHEMA:

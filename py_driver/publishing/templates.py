@@ -6,11 +6,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 
 def render(name: str, **values: object) -> str:
-    """A text that is no HTML: nothing in it is escaped, so every value must be one that may stand there.
+    """Render a template that is not HTML: nothing is escaped, so every value must be safe in the text.
 
     Args:
-        name: of the template in `resources/`.
-        **values: what it is given; one that it wants and does not get is an error.
+        name: the template in `resources/`.
+        **values: its variables; a missing variable is an error.
     """
     environment = Environment(
         loader=PackageLoader("py_driver", "resources"),

@@ -1,4 +1,4 @@
-"""Times of benchmarks, read from the reports of `kernels benchmark` and `driver bench`, and how two compare. Pure."""
+"""Times from the reports of `kernels benchmark` and `driver bench`, and their comparison. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SLOWER: Final = "slower"
 
 
 class Against(NamedTuple):
-    """How a workload compares with its reference.
+    """The comparison of a workload with its reference.
 
     Attributes:
-        own: median time of the kernel, in milliseconds.
-        median: that of the reference.
-        ratio: how many times as fast as the reference the kernel is.
-        verdict: that in a word.
+        own: the kernel's median time, in milliseconds.
+        median: the reference's median time, in milliseconds.
+        ratio: speed of the kernel relative to the reference.
+        verdict: `same`, `faster` or `slower`.
     """
 
     own: float
@@ -34,10 +34,10 @@ class Timing(NamedTuple):
 
     Attributes:
         workload: its name.
-        mean: of all runs.
-        low: the shortest.
-        iqr: interquartile range.
-        against: its reference, in a report of `driver bench` that has one.
+        mean: the mean of all runs.
+        low: the shortest run.
+        iqr: the interquartile range.
+        against: the comparison with a reference, in a report of `driver bench` that has one.
     """
 
     workload: str
@@ -60,7 +60,7 @@ class Figures(NamedTuple):
 
     Attributes:
         machine: GPU, torch and backend.
-        timings: a workload each.
+        timings: one for each workload.
     """
 
     machine: str
@@ -68,13 +68,13 @@ class Figures(NamedTuple):
 
 
 def verdict(times: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[float, str]:
-    """How two measurements compare: how many times as fast the first one is, and in a word.
+    """Compare two measurements: the speed of the first relative to the second, and a verdict.
 
-    It is `same` unless the intervals of the medians are apart.
+    The verdict is `same` unless the intervals of the medians are disjoint.
 
     Args:
-        times: of what is compared.
-        other: of what it is compared with.
+        times: the first measurement.
+        other: the second measurement.
     """
     ratio = other["median_us"] / times["median_us"] if times["median_us"] else 0.0
     (low, high), (other_low, other_high) = times["interval_us"], other["interval_us"]
@@ -84,10 +84,10 @@ def verdict(times: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[float, 
 
 
 def checked(times: Any) -> Mapping[str, Any]:  # noqa: ANN401  (JSON)
-    """Times as they are, if they are those.
+    """Validate times; returns a copy.
 
     Raises:
-        ValueError: they are not; LookupError and TypeError, likewise.
+        ValueError: the times are not valid; also LookupError and TypeError.
     """
     low, high = times["interval_us"]
     if not all(
@@ -98,12 +98,12 @@ def checked(times: Any) -> Mapping[str, Any]:  # noqa: ANN401  (JSON)
 
 
 def figures(text: str) -> Figures | None:
-    """What a report says, of `kernels benchmark` (kernels 0.17, `BenchmarkResult.to_payload`) or `driver bench`.
+    """Read a report of `kernels benchmark` (kernels 0.17, `BenchmarkResult.to_payload`) or `driver bench`.
 
     Workloads without times are left out.
 
     Args:
-        text: of the report.
+        text: the text of the report.
 
     Returns:
         None for other JSON, and for a report without times.
@@ -119,10 +119,10 @@ def figures(text: str) -> Figures | None:
 
 
 def _timing(workload: Mapping[str, Any]) -> Timing:
-    """A workload.
+    """Read a workload.
 
     Raises:
-        ValueError: it is none; LookupError, TypeError and OverflowError, likewise.
+        ValueError: it is not valid; also LookupError, TypeError and OverflowError.
     """
     mean, low, iqr = (float(workload["timingResults"][key]) for key in ("mean_ms", "min_ms", "iqr_ms"))
     if not all(0 <= value < float("inf") for value in (mean, low, iqr)):
@@ -137,5 +137,5 @@ def _timing(workload: Mapping[str, Any]) -> Timing:
 
 
 def plain(text: object) -> str:
-    """Text that stays within its variant of a table."""
+    """Text that stays within its cell of a table."""
     return " ".join(str(text).split()).replace("|", "/").replace("`", "'")

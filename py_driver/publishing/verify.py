@@ -1,4 +1,4 @@
-"""Whether variants are what sources and pinned toolchains make: they are built again, without any cache."""
+"""Whether variants match their sources and pinned toolchains: they are rebuilt without any cache."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ _LONGEST = 20_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Release:
-    """What is published, to be compared in the place of what is in `build/`.
+    """A publication on the Hub that is compared instead of `build/`.
 
     Attributes:
-        repo_id: where, instead of what build.toml says.
-        branch: on which branch, instead of what build.toml says or `v<version>`.
+        repo_id: the repository, instead of the one in build.toml.
+        branch: the branch, instead of the one in build.toml or `v<version>`.
     """
 
     repo_id: str = ""
@@ -62,15 +62,15 @@ class Release:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verified:
-    """A variant that was built again.
+    """A variant that was rebuilt.
 
     Attributes:
         variant: its identifier.
-        place: of what was there before: `PROJECT/build/VARIANT`, or where the Hub has it.
-        differences: what is not the same, a file each; see `variant_dir.differences`.
-        hint: of other sources or another driver that it may have been built from, as its published statement says.
-        report: what diffoscope says of the differences, if it was asked.
-        same: what can be stated of it, if it is the same and that was asked.
+        place: the location of the compared variant: `PROJECT/build/VARIANT`, or its address on the Hub.
+        differences: one text for each file that differs; see `variant_dir.differences`.
+        hint: how the published statement's sources or driver differ from those here.
+        report: diffoscope's report about the differences, if requested.
+        same: the facts for a statement, if requested and the variant is identical.
     """
 
     variant: str
@@ -86,13 +86,13 @@ class VerifyOptions:
     """How to verify.
 
     Attributes:
-        patterns: globs of identifiers; none means all variants that are there.
-        build: how many actions at once, in what memory, with which settings; nothing remote is used.
-        release: what is published, if that is compared and not `build/`.
-        diffoscope: let that say how variants differ. It looks into them with many programs, so whoever published them
-            could find a fault in one of those.
-        stated: where what is rebuilt is published, if statements of it are to be signed. Slices have none.
-        slices: whether the slices of the variants are compared too.
+        patterns: globs of identifiers; empty for all existing variants.
+        build: the settings of the build; nothing remote is used.
+        release: the publication to compare instead of `build/`.
+        diffoscope: whether diffoscope reports how variants differ. It opens their files with many programs, so whoever
+            published the variants could exploit a fault in one of those.
+        stated: the publication that signed statements name, if statements are wanted. Slices have none.
+        slices: whether the slices of the variants are compared, too.
     """
 
     patterns: Sequence[str]
@@ -104,11 +104,11 @@ class VerifyOptions:
 
 
 Result = Rebuilt[Verified]
-"""What came of a project."""
+"""The results of a project, or its error."""
 
 
 def check_tools(releases: Releases, options: VerifyOptions) -> None:
-    """See whether there is what no project can do without.
+    """Check the prerequisites that concern all projects.
 
     Raises:
         DriverError: SET_UP if diffoscope is wanted and not on PATH; what `check_user_lock` raises.
@@ -119,17 +119,17 @@ def check_tools(releases: Releases, options: VerifyOptions) -> None:
 
 
 def make_task(directory: Path, releases: Releases, output: Output, options: VerifyOptions, stack: ExitStack) -> Task:
-    """What is to be verified of a project.
+    """Prepare the verification of a project.
 
     Args:
-        directory: of the project.
-        releases: to build for.
+        directory: the directory of the project.
+        releases: the releases to build for.
         output: where progress is shown.
-        options: how.
-        stack: with which what is downloaded goes away.
+        options: how to verify.
+        stack: removes the downloaded files at its end.
 
     Raises:
-        DriverError: FILE_MISSING if there is nothing to compare; FOREIGN_FILE if there is what is no variant of the
+        DriverError: FILE_MISSING if there is nothing to compare; FOREIGN_FILE if an entry is not a variant of the
             project and no patterns are given; see `hub.Hub` and reading a project; if statements are to be signed,
             DIRTY_TREE if the sources are not those of a commit, and what `target` raises; see `check_split`.
     """
@@ -137,13 +137,13 @@ def make_task(directory: Path, releases: Releases, output: Output, options: Veri
     plan = make_plan(project, releases.matrix, strict_archs=options.build.strict_archs)
     patterns, words, release = options.patterns, options.build.words, options.release
     named = choose(plan, patterns, words) if patterns or words.given else plan.variants
-    place = Place(directory)
+    location = Place(directory)
     about = _about(directory, project.manifest, plan, options.stated) if options.stated else None
     repo_id, branch = target(project.manifest, release.repo_id, release.branch) if release else ("", "")
     paths = [*(f"{BUILD}/{variant.name}/*" for variant in named), statement_path("*")]
     if release:
-        place = stack.enter_context(downloaded(repo_id, branch, paths, output))
-    chosen = present(place.directory, plan, patterns, place.name, words=words)
+        location = stack.enter_context(downloaded(repo_id, branch, paths, output))
+    chosen = present(location.directory, plan, patterns, location.name, words=words)
     here = _here(directory, plan) if release else (Sources(), "")
     if options.slices:
         check_split(chosen, releases.matrix, options.build.choices)
@@ -153,27 +153,27 @@ def make_task(directory: Path, releases: Releases, output: Output, options: Veri
             for name in slice_names(plan):
                 own = slice_branch(branch, name)
                 parts[name] = stack.enter_context(downloaded(repo_id, own, paths, output))
-            place = place._replace(slices=parts)
-        chosen = [*chosen, *present_slices(plan, place.find, place.shown if release else None)]
-    return Task(directory, plan, chosen, place, here, about=about)
+            location = location._replace(slices=parts)
+        chosen = [*chosen, *present_slices(plan, location.find, location.shown if release else None)]
+    return Task(directory, plan, chosen, location, here, about=about)
 
 
 def verify(tasks: Iterable[Task], releases: Releases, output: Output, options: VerifyOptions) -> dict[Path, Result]:
-    """Build variants anew, with no result of an earlier run of anything, and compare them with what is there.
+    """Rebuild variants without any earlier result, and compare them with the existing ones.
 
     One Bazel builds all projects of a workspace: it sets up the toolchains once.
 
     Args:
         tasks: the projects.
-        releases: to build for.
+        releases: the releases to build for.
         output: where progress is shown.
-        options: how.
+        options: how to verify.
 
     Returns:
-        What came of each project, by its directory; for errors see `building.build`.
+        The results of each project, by its directory; for errors see `building.build`.
 
     Raises:
-        DriverError: what is wrong for all of them; INTERRUPTED.
+        DriverError: an error that concerns all of them; INTERRUPTED.
     """
 
     def compare(task: Task, counts: VariantActions, fresh: Path) -> Verified:
@@ -183,13 +183,13 @@ def verify(tasks: Iterable[Task], releases: Releases, output: Output, options: V
 
 
 def _compared(task: Task, variant: str, fresh: Path, lock: Lock, options: VerifyOptions) -> Verified:
-    """Compare a variant, as Bazel has made it, with what was there."""
+    """Compare a rebuilt variant with the existing one."""
     [planned] = [planned for planned in task.chosen if planned.name == variant]
-    there, shown = task.place.find(planned), task.place.shown(planned)
+    existing, shown = task.place.find(planned), task.place.shown(planned)
     with true_names(fresh, task.plan) as named:
         if not task.place.name:
-            remove_bytecode(there)  # what is published must have none
-        found = differences(named, there)
+            remove_bytecode(existing)  # published variants must have none
+        found = differences(named, existing)
         if not found:
             metadata = read_metadata(named) or {}
             archives = made_from(task.plan, planned, metadata, lock)
@@ -198,13 +198,13 @@ def _compared(task: Task, variant: str, fresh: Path, lock: Lock, options: Verify
             stated = task.about if not planned.slice else None
             same = Same(stated, variant, str(metadata["id"]), digests, archives) if stated else None
             return Verified(variant=variant, place=shown, differences=(), same=same)
-        hint = _hint(there.parents[1] / statement_path(planned.identifier), task.here)
-        report = diffoscope(named, there) if options.diffoscope else ""
+        hint = _hint(existing.parents[1] / statement_path(planned.identifier), task.here)
+        report = diffoscope(named, existing) if options.diffoscope else ""
     return Verified(variant=variant, place=shown, differences=found, hint=hint, report=report)
 
 
 def _about(directory: Path, manifest: Manifest, plan: Plan, release: Release) -> About:
-    """What a statement names of a project: where it is published, and a commit that has all its sources.
+    """The project as a statement names it: its repository, and a commit with all its sources.
 
     Raises:
         DriverError: DIRTY_TREE; see `target`.
@@ -212,14 +212,14 @@ def _about(directory: Path, manifest: Manifest, plan: Plan, release: Release) ->
     repository, _ = target(manifest, release.repo_id, release.branch)
     commit, changed = sources(directory, {MANIFEST, *plan.files})
     if changed or not commit.commit:
-        what = f"has changes that are not committed: {changed}" if changed else "is in no git repository"
+        reason = f"has changes that are not committed: {changed}" if changed else "is in no git repository"
         advice = "a statement names the commit that was built: commit the sources"
-        raise error(Code.DIRTY_TREE, f"{directory} {what}", help=advice)
+        raise error(Code.DIRTY_TREE, f"{directory} {reason}", help=advice)
     return About(repository, manifest.version, commit)
 
 
 def _here(directory: Path, plan: Plan) -> tuple[Sources, str]:
-    """What git says of the sources at hand; nothing if it does not want to."""
+    """The state in git of the sources here; empty if git cannot report it."""
     try:
         return sources(directory, {MANIFEST, *plan.files})
     except DriverError:
@@ -227,7 +227,7 @@ def _here(directory: Path, plan: Plan) -> tuple[Sources, str]:
 
 
 def _hint(statement: Path, git: tuple[Sources, str]) -> str:
-    """How a published statement differs from what is here; empty if there is no statement."""
+    """How a published statement differs from the sources and the driver here; empty if there is no statement."""
     if not statement.is_file():
         return ""
     stated, (here, changed) = read_statement(statement.read_bytes()), git
@@ -244,11 +244,11 @@ def _hint(statement: Path, git: tuple[Sources, str]) -> str:
 
 
 def diffoscope(fresh: Path, there: Path) -> str:
-    """What diffoscope says of two directories of a variant.
+    """The report of diffoscope on two directories of a variant.
 
     Args:
-        fresh: what was built anew.
-        there: what is compared with it.
+        fresh: the rebuilt variant.
+        there: the variant that it is compared with.
     """
     command = [_DIFFOSCOPE, "--text=-", f"--max-text-report-size={_LONGEST}", f"--timeout={_PATIENCE}"]
     command += ["--exclude-directory-metadata=yes", "--", str(fresh), str(there)]
@@ -258,7 +258,7 @@ def diffoscope(fresh: Path, there: Path) -> str:
 
 
 def failures(verified: Sequence[Verified]) -> list[Diagnostic]:
-    """NOT_REPRODUCED for each variant that is not what was built."""
+    """NOT_REPRODUCED for each variant that differs from its rebuild."""
     found = []
     for result in verified:
         if result.differences:

@@ -1,4 +1,4 @@
-"""`driver wheel`: built variants as one Python wheel, whose package loads the one that fits the torch at hand.
+"""`driver wheel`: built variants as one Python wheel, whose package loads the one for the installed torch.
 
 Formats: binary distribution format and core metadata of the Python packaging specifications; platform tag PEP 600.
 """
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 _ANY = "py3-none-any"
 
 DISTRIBUTIONS = {"tvm-ffi": "apache-tvm-ffi"}
-"""What the package index calls the Python packages of `python-depends` that have another name there.
+"""Names on the package index of those `python-depends` that are named differently there.
 
 Source: kernels/python_depends.json of the client, 0.17.
 """
 
 LOADER = "_rules_torch_kernels"
-"""The module that a wheel's package begins with; variants cannot see it."""
+"""The module that a wheel's package imports first; variants cannot see it."""
 
 
-def wheel_name(  # noqa: PLR0913  (of what, for which Python, and how it is told)
+def wheel_name(  # noqa: PLR0913  (the project, the variants, the Python, and the form of the name)
     manifest: Manifest,
     variants: Sequence[str],
     part: str = "",
@@ -51,19 +51,19 @@ def wheel_name(  # noqa: PLR0913  (of what, for which Python, and how it is told
     python: Python | None = None,
     others: Sequence[str] = (),
 ) -> str:
-    """What the wheel of some variants is called.
+    """The file name of the wheel of variants.
 
-    One variant is told by the local version, `1.0+torch213.cxx11.cu130`, as torch's own wheels do. Tagged is what the
-    variants need: Python's stable ABI of 3.9 and glibc 2.28, or nothing where nothing was compiled.
+    A single variant is named in the local version, `1.0+torch213.cxx11.cu130`, as in torch's own wheels. The tag has
+    what the variants require: Python's stable ABI of 3.9 and glibc 2.28, or nothing if no code was compiled.
 
     Args:
-        manifest: of the project.
-        variants: their identifiers.
-        part: the capability of slices, `sm90`, which is told too; empty for variants with all device code.
-        labelled: whether the backend and the capability are a label after the tag, and not in the version: a wheel
-            variant. There is one variant then.
-        others: the variants of further kernels that are in it.
-        python: the one that the variants are for; None for every Python.
+        manifest: the manifest of the project.
+        variants: the identifiers of the variants.
+        part: the capability of slices, `sm90`, for the local version; empty for variants with all device code.
+        labelled: whether it is a wheel variant: backend and capability are a label after the tag instead of a part of
+            the version. There is one variant then.
+        others: the variants of further kernels in the wheel.
+        python: the Python that the variants are for; None for every Python.
     """
     configurations = [parse(variant) for variant in variants]
     label = f"-{label_of(configurations[0], part)}" if labelled else ""
@@ -100,7 +100,7 @@ def _compiled(configurations: Sequence[Configuration]) -> bool:
     return any(not configuration.is_noarch for configuration in configurations)
 
 
-def make_wheel(  # noqa: PLR0913  (as `wheel_name`, with what is in it)
+def make_wheel(  # noqa: PLR0913  (as `wheel_name`, with the contents)
     manifest: Manifest,
     built: Sequence[BuiltVariant],
     target: Path,
@@ -109,18 +109,18 @@ def make_wheel(  # noqa: PLR0913  (as `wheel_name`, with what is in it)
     others: Sequence[Other] = (),
     python: Python | None = None,
 ) -> None:
-    """Write the wheel of some variants; the same ones give the same bytes.
+    """Write the wheel of variants; equal variants give equal bytes.
 
     Args:
-        manifest: of the project.
+        manifest: the manifest of the project.
         built: the variants, or slices of them for one capability.
-        target: the file, named as `wheel_name` says.
+        target: the file, named by `wheel_name`.
         labelled: whether it is a wheel variant; see `wheel_name`.
-        others: all kernels that the wheel's own and these depend on; the wheel has them too.
-        python: the one that the variants are for; None for every Python.
+        others: all kernels that the wheel's kernel and these depend on; the wheel contains them, too.
+        python: the Python that the variants are for; None for every Python.
 
     Raises:
-        DriverError: UNSUPPORTED if a variant depends on a kernel that is none of the others, or if a wheel variant is
+        DriverError: UNSUPPORTED if a variant depends on a kernel that is not among `others`, or if a wheel variant is
             for ROCm.
         OSError: it cannot be written.
     """
@@ -160,7 +160,7 @@ def make_wheel(  # noqa: PLR0913  (as `wheel_name`, with what is in it)
 
 
 def _local(configuration: Configuration) -> str:
-    """The part of a version that tells a variant: `torch213.cxx11.cu130`."""
+    """The part of a version that names a variant: `torch213.cxx11.cu130`."""
     if configuration.torch is None:
         return configuration.backend
     torch = configuration.torch.replace(".", "")
@@ -174,12 +174,12 @@ def _local(configuration: Configuration) -> str:
 
 
 def check_unclaimed(path: Path, directory: Path, taken: Mapping[Path, Path]) -> None:
-    """Refuse to write a wheel over that of another project of the same command.
+    """Refuse to write a wheel over the wheel of another project of the same command.
 
     Args:
-        path: of the wheel.
-        directory: of its project.
-        taken: the projects whose wheels are there, by the paths of these.
+        path: the path of the wheel.
+        directory: the directory of its project.
+        taken: the projects of the wheels written before, by the paths of the wheels.
 
     Raises:
         DriverError: FOREIGN_FILE.
@@ -193,7 +193,7 @@ def _variant_files(directory: str, built: Sequence[BuiltVariant]) -> dict[str, F
     """The files of variants, by their paths in a wheel.
 
     Args:
-        directory: of their package.
+        directory: the directory of their package.
         built: the variants.
     """
     return {
@@ -206,13 +206,13 @@ def _variant_files(directory: str, built: Sequence[BuiltVariant]) -> dict[str, F
 def _package_files(
     directory: str, built: Sequence[BuiltVariant], modules: Mapping[str, str], python: Python | None = None
 ) -> dict[str, bytes]:
-    """The files of a package that becomes one of several variants, by their paths in a wheel.
+    """The files of a package that becomes one of its variants, by their paths in a wheel.
 
     Args:
-        directory: of the package.
+        directory: the directory of the package.
         built: the variants.
-        modules: the packages of further kernels, by the names by which others ask for them.
-        python: the one that the variants are for; None for every Python.
+        modules: the packages of further kernels, by the repositories that kernels name them with.
+        python: the Python that the variants are for; None for every Python.
     """
     variants = [describe(parse(variant.name), variant)._replace(abi3=python is None) for variant in built]
     depends = {repository: modules[repository] for repository in depends_of(built)}
@@ -233,7 +233,7 @@ def _package(variants: Sequence[Variant], depends: Mapping[str, str]) -> bytes:
 
 
 def backends() -> dict[str, Backend]:
-    """What the package of a wheel has to know of the backends that have toolkits, by their names."""
+    """The facts about backends with toolkits that the package of a wheel needs, by name."""
     return {
         backend.family: Backend(
             title=backend.title,
@@ -246,10 +246,10 @@ def backends() -> dict[str, Backend]:
 
 
 def describe(configuration: Configuration, built: BuiltVariant) -> Variant:
-    """What the package of a wheel has to know of a variant.
+    """The facts about a variant that the package of a wheel needs.
 
     Args:
-        configuration: that it was built for.
+        configuration: the configuration that it was built for.
         built: the variant.
     """
     toolkit = version_of(configuration.backend)
@@ -293,7 +293,7 @@ def _metadata(
 
 
 def _requirements(manifest: Manifest, configurations: Sequence[Configuration]) -> Iterator[str]:
-    """What a wheel needs besides torch: what only one of its backends needs is an extra of that backend's name."""
+    """The requirements of a wheel besides torch; a requirement of one backend among several is an extra of its name."""
     families = sorted({configuration.family for configuration in configurations})
     for family in ("", *families):
         depends = manifest.depends.get(family)

@@ -1,4 +1,4 @@
-"""The archive of a wheel: its RECORD, and a zip file that has nothing of the time in it.
+"""The archive of a wheel: its RECORD, and a zip file without times.
 
 Formats: binary distribution format of the Python packaging specifications; platform tag PEP 600.
 """
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from py_driver.publishing.release import File
 
 PLATFORM: Final = "manylinux_2_28"
-"""The platform of all that is compiled, without the CPU: the sysroot has glibc 2.28."""
+"""The platform of all compiled code, without the CPU: the sysroot has glibc 2.28."""
 
 STABLE_ABI: Final = "cp39-abi3"
-"""Python and ABI of what is compiled against Python's stable ABI of 3.9, as the ABI check has it."""
+"""Python and ABI tag of code for Python's stable ABI of 3.9, as the ABI check requires it."""
 
 GENERATOR: Final = f"rules_torch_kernels ({__version__})"
-"""What WHEEL says of who made it."""
+"""The generator in WHEEL."""
 
 RECORD: Final = "RECORD"
 
@@ -41,13 +41,13 @@ _RUN: Final = 0o100755
 
 
 def write_wheel(files: Mapping[str, File], info: str, target: Path, executable: Collection[str] = ()) -> None:
-    """Write a wheel with its RECORD, which comes last; the same files in the same order give the same bytes.
+    """Write a wheel with its RECORD, as its last file; equal files in the same order give equal bytes.
 
     Args:
-        files: all but RECORD, by their paths in the wheel.
+        files: all files except RECORD, by their paths in the wheel.
         info: its `.dist-info` directory.
         target: the file.
-        executable: those that are executable, besides libraries.
+        executable: the paths of executable files, besides libraries.
 
     Raises:
         OSError: it cannot be written.
@@ -60,12 +60,12 @@ def write_wheel(files: Mapping[str, File], info: str, target: Path, executable: 
 
 
 def digest_of(sha256: str) -> str:
-    """A SHA-256 in hexadecimal as RECORD has it."""
+    """A hexadecimal SHA-256 in the form of RECORD."""
     return "sha256=" + base64.urlsafe_b64encode(bytes.fromhex(sha256)).rstrip(b"=").decode()
 
 
 def _record(files: Mapping[str, File], own: str) -> bytes:
-    """What the wheel says of its files, with its own line last; CSV, since names may have commas and quotes."""
+    """The text of RECORD, with its own line last; CSV, since names may have commas and quotes."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerows([name, digest_of(file.sha256), file.size] for name, file in files.items())

@@ -1,4 +1,4 @@
-"""Whether a finished wheel is right: its RECORD, what it says of itself, and the ABI of each library."""
+"""Whether a finished wheel is valid: its RECORD, its metadata, and the ABI of each library."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ _SHOWN: Final = 5
 _PART: Final = 1 << 20
 _BACKENDS: Final = "|".join(backend.spelling for backend in BUILT.values())
 _LABEL: Final = re.compile(rf"[+.](?P<backend>{_BACKENDS})\.torch(?P<torch>\d+)(\.(?P<abi>cxx98))?$")
-"""How the version of a wheel for one configuration ends; see `extension_wheel.label_of`."""
+"""The end of the version of a wheel for one configuration; see `extension_wheel.label_of`."""
 
 _OF_VARIANT: Final = re.compile(r"[+.]torch(?P<torch>\d+)(\.(?P<abi>cxx98))?$")
-"""How that of a wheel variant ends, whose backend is in its label."""
+"""The end of the version of a wheel variant, whose backend is in its label."""
 
 
 class CheckedWheel(NamedTuple):
-    """What was found in a wheel.
+    """The findings about a wheel.
 
     Attributes:
-        path: of the wheel.
-        torch: the release that its libraries are for, as its metadata says; empty if it names none.
-        backend: the backend that its version names; empty if it names none.
-        libraries: what the ABI check says of each, whose path is that in the wheel after the wheel's own.
-        problems: what else is wrong.
+        path: the path of the wheel.
+        torch: the release that its metadata requires; empty if it requires none.
+        backend: the backend in its version; empty if it has none.
+        libraries: the ABI check of each library, with the path of the wheel and then the path in it.
+        problems: other problems.
     """
 
     path: Path
@@ -72,14 +72,14 @@ class CheckedWheel(NamedTuple):
         if self.problems:
             more = len(self.problems) - _SHOWN
             shown = "; ".join(self.problems[:_SHOWN]) + (f"; {more} more" if more > 0 else "")
-            message = f"{self.path} is not right: {shown}"
+            message = f"{self.path} is not valid: {shown}"
             yield Diagnostic(code=Code.NOT_COMPLIANT, message=message, help="make it again: driver wheel")
         for library in self.libraries:
             if (diagnostic := library.diagnostic()) is not None:
                 yield diagnostic
 
     def described(self) -> str:
-        """What is right with it, for people: `2 libraries for torch 2.13 and cu130`."""
+        """A summary of a valid wheel: `2 libraries for torch 2.13 and cu130`."""
         of_torch = f" for torch {self.torch}" if self.torch else ""
         of_backend = f" and {self.backend}" if self.torch and self.backend else ""
         count = len(self.libraries)
@@ -87,16 +87,16 @@ class CheckedWheel(NamedTuple):
 
 
 class _Wheel(NamedTuple):
-    """A wheel that is read.
+    """A wheel that was read.
 
     Attributes:
-        path: of it.
+        path: its path.
         plain: its name without the label of a wheel variant.
-        label: that label; empty if it has none.
-        names: its files, in their order.
-        contents: SHA-256 in hexadecimal and size of each.
+        label: the label; empty if it has none.
+        names: its files, in order.
+        contents: hexadecimal SHA-256 and size of each file.
         info: its `.dist-info` directory.
-        texts: the files of that which are looked at, by name.
+        texts: the checked files of that directory, by name.
     """
 
     path: Path
@@ -109,7 +109,7 @@ class _Wheel(NamedTuple):
 
 
 def find_wheels(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
-    """The wheels that paths mean, and the paths that mean something else: libraries.
+    """The wheels among paths, and the other paths: libraries.
 
     Args:
         paths: files, and directories with wheels or with libraries.
@@ -125,15 +125,15 @@ def find_wheels(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
 
 
 def check_wheel(path: Path, work: Path, judge: Judge) -> CheckedWheel:
-    """Check a wheel of `driver wheel`, or another.
+    """Check a wheel of `driver wheel` or of another tool.
 
     Args:
-        path: of the wheel.
+        path: the wheel.
         work: an empty directory, into which its libraries are unpacked.
-        judge: the ABI check of a library, which is to be what some options say; see `abi_check.check`.
+        judge: the ABI check of a library, with options that state the expectations; see `abi_check.check`.
 
     Raises:
-        DriverError: FILE_KIND if it is no wheel.
+        DriverError: FILE_KIND if it is not a wheel.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -177,7 +177,7 @@ def _read(path: Path, archive: zipfile.ZipFile) -> _Wheel:
 
 
 def _of_record(wheel: _Wheel) -> Iterator[str]:
-    """What of a wheel is not as its RECORD says."""
+    """Contradictions between a wheel and its RECORD."""
     yield from (f"it has {name} twice" for name, count in Counter(wheel.names).items() if count > 1)
     if RECORD not in wheel.texts:
         yield f"it has no {RECORD}"
@@ -190,11 +190,11 @@ def _of_record(wheel: _Wheel) -> Iterator[str]:
             yield f"{RECORD} does not list {name}"
         elif name not in own and rows[name] != (digest_of(sha256), str(size)):
             yield f"{name} has other bytes than {RECORD} says"
-    yield from (f"{RECORD} lists {name}, which is not there" for name in rows if name not in wheel.contents)
+    yield from (f"{RECORD} lists {name}, which does not exist" for name in rows if name not in wheel.contents)
 
 
 def _of_names(wheel: _Wheel, work: Path, torch: str) -> Iterator[str]:
-    """Where a wheel contradicts itself."""
+    """Contradictions between a wheel's file name, metadata and libraries."""
     name, _, rest = wheel.plain.removesuffix(SUFFIX).partition("-")
     version, _, tags = rest.partition("-")
     tag = "-".join(tags.split("-")[-3:])
@@ -212,13 +212,13 @@ def _of_names(wheel: _Wheel, work: Path, torch: str) -> Iterator[str]:
         if tag.endswith("-any"):
             yield f"{library} is for one CPU, and its tag is {tag}"
         if "-none-" in tag and _needs_python(work / library):
-            yield f"{library} takes something from Python, and its tag is {tag}"
+            yield f"{library} uses symbols of Python, and its tag is {tag}"
         if _OF_ONE_PYTHON.search(library) and ("-none-" in tag or "-abi3-" in tag):
             yield f"{library} is found by one Python only, and its tag is {tag}"
 
 
 def _label(wheel: _Wheel) -> tuple[str, str]:
-    """The backend and the C++ ABI that the name of a wheel has; nothing where it has none."""
+    """The backend and the C++ ABI in the name of a wheel; empty if it has none."""
     version = wheel.plain.removesuffix(SUFFIX).split("-")[1]
     if found := (_OF_VARIANT if wheel.label else _LABEL).search(version):
         return backend_in(wheel.label) if wheel.label else found["backend"], found["abi"] or "cxx11"
@@ -226,7 +226,7 @@ def _label(wheel: _Wheel) -> tuple[str, str]:
 
 
 def _torch(wheel: _Wheel) -> str:
-    """The release of torch that METADATA requires; empty if any will do."""
+    """The release of torch that METADATA requires; empty if it requires no single release."""
     for field in fields(wheel.texts.get("METADATA", b"")):
         if field.name == "requires-dist":
             try:
@@ -240,26 +240,26 @@ def _torch(wheel: _Wheel) -> str:
 
 
 def _cpu(name: str) -> str:
-    """The CPU that the tag of a wheel names; empty for any."""
+    """The CPU in the tag of a wheel; empty for any CPU."""
     found = re.search(r"linux(?:_\d+_\d+|\d*)_(x86_64|aarch64)\.whl$", name)
     return found[1] if found else ""
 
 
 def _python(name: str) -> str:
-    """The one Python that the tag of a wheel names, e.g. `3.13`; empty for others."""
+    """The one Python in the tag of a wheel, e.g. `3.13`; empty for other tags."""
     found = re.search(r"-cp3\d+-cp3(?P<minor>\d+)(?P<threads>t?)-[^-]+\.whl$", name)
     return f"3.{found['minor']}{found['threads']}" if found else ""
 
 
 def _checked(name: str, path: Path, work: Path, judge: Judge, options: Mapping[str, str]) -> Checked:
-    """Check a library of a wheel; one that takes nothing from Python is no module, and needs no init function.
+    """Check a library of a wheel; a library that uses no symbols of Python needs no init function.
 
     Args:
         name: its path in the wheel.
-        path: of the wheel.
-        work: where the libraries are unpacked.
+        path: the wheel.
+        work: the directory with the unpacked libraries.
         judge: see `check_wheel`.
-        options: what the libraries of the wheel are to be; those of a variant are what its directory says.
+        options: the expectations for the wheel's libraries; those for a variant follow from its directory.
     """
     library = work / name
     own = {} if PLACE in library.parts else options
@@ -283,7 +283,7 @@ def _entry(name: str, wheel: _Wheel) -> dict[str, str]:
 
 
 def _needs_python(library: Path) -> bool:
-    """Whether a library takes something from Python; no if it is none."""
+    """Whether a library uses symbols of Python; False for any other file."""
     try:
         return needs_python(library)
     except (OSError, ValueError):

@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SIMPLE: Final = "simple"
-"""The directory of the index, beside the wheels; its address is what `--extra-index-url` gets."""
+"""The directory of the index, beside the wheels; its address is the value of `--extra-index-url`."""
 
 PAGE: Final = "index.html"
-"""What a static web server sends for a directory (PEP 503)."""
+"""The file that a static web server sends for a directory (PEP 503)."""
 
 DATA: Final = "index.json"
-"""The same for servers that can send another content type (PEP 691)."""
+"""The same page for servers that can send another content type (PEP 691)."""
 
 CORE_METADATA: Final = ".metadata"
-"""What is added to the name of a wheel for a copy of its METADATA (PEP 658)."""
+"""The suffix of a copy of a wheel's METADATA (PEP 658)."""
 
 _API: Final = "1.1"
-"""The version of the API that has sizes and versions (PEP 700)."""
+"""The version of the API with sizes and versions (PEP 700)."""
 
 _GENERATOR: Final = "rules_torch_kernels"
 _MARK: Final = f'<meta name="generator" content="{_GENERATOR}">'
-"""What the driver's own pages have, so that no other file is overwritten or removed."""
+"""The mark of the driver's own pages, so that no other file is overwritten or removed."""
 
 _OWN_KEY: Final = "_generator"
 """Keys with an underscore are free for an index's own use (PEP 691)."""
@@ -57,15 +57,15 @@ class IndexedWheel(NamedTuple):
     """A wheel of an index.
 
     Attributes:
-        filename: of the wheel.
-        project: its name, normalized.
-        version: as its file name has it.
-        sha256: of the file, in hex.
-        size: of the file.
-        requires_python: as its metadata has it; empty if it has none.
+        filename: the file name of the wheel.
+        project: the normalized name of its project.
+        version: the version in its file name.
+        sha256: hexadecimal digest of the file.
+        size: the size of the file, in bytes.
+        requires_python: the value in its metadata; empty if it has none.
         metadata: its METADATA.
-        label: of its variant; empty if it is no wheel variant.
-        variant: its `variant.json`; empty likewise.
+        label: the label of its variant; empty if it is not a wheel variant.
+        variant: its `variant.json`; empty if it is not a wheel variant.
     """
 
     filename: str
@@ -80,12 +80,12 @@ class IndexedWheel(NamedTuple):
 
 
 class Index(NamedTuple):
-    """What an index lists.
+    """The contents of an index.
 
     Attributes:
-        directory: of the pages.
+        directory: the directory of the pages.
         wheels: sorted by project, version and file name.
-        removed: the projects that the index listed before, and that have no wheel any more.
+        removed: the projects that the index listed before and that have no wheels any more.
     """
 
     directory: Path
@@ -101,16 +101,16 @@ class Index(NamedTuple):
 
 
 def write_index(directory: Path) -> Index:
-    """Write the index of the wheels in a directory: the same wheels give the same bytes.
+    """Write the index of the wheels in a directory: equal wheels give equal bytes.
 
     Only pages of an earlier index are replaced or removed, and copies of METADATA that it lists.
 
     Args:
-        directory: with wheels; those in directories below are not listed.
+        directory: the directory with wheels; wheels in subdirectories are not listed.
 
     Raises:
-        DriverError: FILE_KIND for each file that is no wheel; FILE_MISSING if there is none; FOREIGN_FILE for files of
-            others where the index has its own; NO_SPACE or PERMISSION.
+        DriverError: FILE_KIND for each file that is not a wheel; FILE_MISSING if there are no wheels; FOREIGN_FILE for
+            other files at the paths of the index; NO_SPACE or PERMISSION.
     """
     root = directory / SIMPLE
     advice = "name the directory that `driver wheel --out` wrote to"
@@ -129,7 +129,7 @@ def write_index(directory: Path) -> Index:
     copies = {directory / f"{wheel.filename}{CORE_METADATA}": wheel.metadata for wheel in wheels}
     _check_foreign(pages, copies, listed)
     _check_foreign_variants(directory, variants)
-    # A page comes after what it refers to, and goes before it.
+    # A page is written after the files that it refers to, and removed before them.
     for path, content in (
         *copies.items(),
         *((directory / name, text) for name, text in variants.items()),
@@ -153,7 +153,7 @@ def write_index(directory: Path) -> Index:
 
 
 def _variants(directory: Path, wheels: Iterable[IndexedWheel]) -> dict[str, bytes]:
-    """The indexes of wheel variants, by file name: one for each version of a project that has some.
+    """The indexes of wheel variants, by file name: one for each version with variants.
 
     Raises:
         DriverError: FILE_KIND if an installer could not choose between variants of a version.
@@ -175,7 +175,7 @@ def _variants(directory: Path, wheels: Iterable[IndexedWheel]) -> dict[str, byte
 
 
 def _check_foreign_variants(directory: Path, variants: Iterable[str]) -> None:
-    """See that no index of variants is written over but what the driver wrote.
+    """Check that only indexes of variants written by the driver are overwritten.
 
     Raises:
         DriverError: FOREIGN_FILE for each such file.
@@ -194,7 +194,7 @@ def _read_wheels(directory: Path) -> list[IndexedWheel]:
     """The wheels in a directory.
 
     Raises:
-        DriverError: FILE_KIND for all that cannot be read.
+        DriverError: FILE_KIND for each wheel that cannot be read.
     """
     wheels, faults = [], []
     for path in sorted(directory.iterdir()):
@@ -214,9 +214,9 @@ def _read(path: Path) -> IndexedWheel:
     """Read a wheel.
 
     Raises:
-        ValueError: it is none.
-        OSError: likewise.
-        zipfile.BadZipFile: likewise.
+        ValueError: it is not a wheel.
+        OSError: it cannot be read.
+        zipfile.BadZipFile: it is not a zip archive.
     """
     plain, label = label_in(path.name)
     try:
@@ -269,7 +269,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _parsed(content: bytes) -> dict[str, Any]:
-    """The data of a page that the driver wrote; empty if it is another's."""
+    """The data of a page that the driver wrote; empty for any other page."""
     with suppress(ValueError, KeyError, TypeError):
         value = json.loads(content)
         if value["meta"][_OWN_KEY] == _GENERATOR:
@@ -288,7 +288,7 @@ def _listed(path: Path) -> Iterable[tuple[str, str]]:
 
 
 def _check_foreign(pages: Mapping[Path, bytes], copies: Mapping[Path, bytes], listed: Mapping[str, str]) -> None:
-    """See that nothing is written over but what the driver wrote.
+    """Check that only files written by the driver are overwritten.
 
     Raises:
         DriverError: FOREIGN_FILE for each such file.
@@ -328,7 +328,7 @@ def _pages(index: Index, variants: Mapping[str, bytes]) -> dict[Path, bytes]:
 
 
 def _address(filename: str) -> str:
-    """Where a file is, seen from the page of its project. A `+` is quoted: some servers read it as a blank."""
+    """The address of a file relative to its project's page. A `+` is quoted: some servers read it as a blank."""
     return f"../../{quote(filename)}"
 
 

@@ -1,6 +1,6 @@
-"""What makes a package or a module of a wheel the variant of it that fits the torch at hand.
+"""Turns a package or a module of a wheel into its variant for the installed torch.
 
-Each wheel has a copy of this file, so it runs on Python 3.9 and needs nothing but torch. The rules are those of the
+Each wheel has a copy of this file, so it runs on Python 3.9 and needs only torch. The rules are those of the
 `kernels` client 0.17 (kernels/backends.py, kernels/variants.py).
 """
 
@@ -24,34 +24,34 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 PLACE = "_variants"
-"""The directory in the package that has a directory for each variant."""
+"""The directory in the package with a directory for each variant."""
 
 DEPENDS = "_depends"
-"""The package in the package that has a package for each kernel that the wheel's own depends on."""
+"""The subpackage with a package for each kernel that the wheel's kernel depends on."""
 
 MODULE_PLACE = ".variants"
-"""How the directory beside a module ends that has a directory for each variant of it."""
+"""The suffix of the directory beside a module with a directory for each of its variants."""
 
 _RELEASED = re.compile(r"\d+\.\d+(\.\d+)?(\.post\d+)?(\+(cpu|cu\d+|rocm\d+(\.\d+)*|xpu)(\.cxx11\.abi)?)?")
-"""The versions of the builds of torch in a release; another build is of other sources, or was made otherwise."""
+"""The versions of torch's released builds; any other build has other sources, or was built differently."""
 
 _PRE_RELEASE = re.compile(r"\d+(\.\d+)*\.?(a|b|rc|dev)\d*")
 
 _ABI3_WITHOUT_GIL = (3, 15)
-"""The first Python in whose free-threaded build the client takes libraries of the stable ABI."""
+"""The first Python whose free-threaded build loads libraries of the stable ABI, according to the client."""
 
 NONE: Mapping[str, str] = MappingProxyType({})
-"""What a kernel depends on that depends on no other."""
+"""The dependencies of a kernel without any."""
 
 
 class Backend(NamedTuple):
-    """A backend that has a toolkit, as the driver's facts have it.
+    """A backend with a toolkit, from the driver's facts.
 
     Attributes:
         title: its name in messages.
         torch_attribute: the attribute of `torch.version` with the toolkit that torch was built with.
         newer_toolkits: whether a variant runs with a later minor version of the toolkit than its own.
-        device_arch: the attribute of torch's device properties with the architecture; empty if that is a number.
+        device_arch: the attribute of torch's device properties with the architecture; empty for a numeric one.
     """
 
     title: str
@@ -65,16 +65,16 @@ class Variant(NamedTuple):
 
     Attributes:
         name: its identifier, and its directory's name.
-        id: the namespace of its ops; also the name of its extension.
+        id: the namespace of its ops, and the name of its extension.
         family: its backend without a version, such as `cpu`, or `universal`.
-        torch: the release that it is for; empty if nothing in it is compiled.
-        stable: whether it is for torch's stable ABI, and so for later releases as well.
-        abi: the C++ ABI that it is for, or nothing.
-        toolkit: the version of its backend's toolkit that it is for, if any.
-        platform: the machine that it is for, `x86_64-linux`, or nothing.
+        torch: its release of torch; empty if it has no compiled code.
+        stable: whether it is for torch's stable ABI, and thus also for later releases.
+        abi: its C++ ABI; empty if it has no compiled code.
+        toolkit: the version of its backend's toolkit; empty if there is none.
+        platform: its machine, `x86_64-linux`; empty if it has no compiled code.
         archs: the GPU architectures that it has code for: `9.0`, `12.0+PTX`, `gfx942`.
         part: the capability that it is a slice for, `sm90`; empty if it has all device code.
-        abi3: whether its extension is for Python's stable ABI; else the wheel's tag says for which Python.
+        abi3: whether its extension is for Python's stable ABI; else the wheel's tag names the Python.
     """
 
     name: str
@@ -91,17 +91,17 @@ class Variant(NamedTuple):
 
 
 class Here(NamedTuple):
-    """What a variant has to fit.
+    """The installed torch and this Python, which a variant has to fit.
 
     Attributes:
         version: torch's version in full.
-        family: torch's backend, as `Variant.family` but any that the `kernels` client knows.
+        family: torch's backend, as in `Variant.family`; any that the `kernels` client knows.
         torch: torch's release.
         abi: torch's C++ ABI.
-        toolkit: the version of the backend's toolkit, if any.
+        toolkit: the version of the backend's toolkit; empty if there is none.
         platform: this machine.
         abi3: whether this Python loads libraries of the stable ABI.
-        backends: those that have toolkits, by family.
+        backends: the backends with toolkits, by family.
     """
 
     version: str
@@ -115,25 +115,25 @@ class Here(NamedTuple):
 
 
 class Twin(NamedTuple):
-    """Finds an extension that is there under another name: torch takes its ops once in a process.
+    """Finds an extension that is loaded under another name: torch registers its ops once in a process.
 
     Attributes:
-        id: the extension's own name; what it is in is another package in each wheel, and one of the `kernels` client.
+        id: the extension's own name; its package differs between wheels and in the `kernels` client.
     """
 
     id: str
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
-        """What importlib asks first: the spec of an extension that is there."""
+        """First call of importlib: the spec of an extension that is loaded."""
         there = name.endswith(f".{self.id}") and self._module() is not None
         return importlib.util.spec_from_loader(name, self) if there else None  # type: ignore[arg-type]
 
     def create_module(self, _spec: ModuleSpec) -> ModuleType | None:
-        """What importlib asks next: the module, as it is."""
+        """Second call of importlib: the loaded module."""
         return self._module()
 
     def exec_module(self, module: ModuleType) -> None:
-        """What importlib asks last; the module was executed already."""
+        """Third call of importlib; nothing to do, since the module was executed before."""
 
     def _module(self) -> ModuleType | None:
         return next((module for name, module in [*sys.modules.items()] if name.endswith(f".{self.id}")), None)
@@ -142,23 +142,24 @@ class Twin(NamedTuple):
 def load(
     name: str, variants: Sequence[Variant], backends: Mapping[str, Backend], depends: Mapping[str, str] = NONE
 ) -> None:
-    """Make a package the variant that fits, as if the variant's directory were the package's own.
+    """Turn a package into its fitting variant, as if the variant's directory were the package's own.
 
     Args:
-        name: of the package, which is being imported.
-        variants: that the wheel has.
-        backends: those that have toolkits, by family.
-        depends: the packages of the kernels that it depends on, by the names that it asks the `kernels` client for.
+        name: the package, which is being imported.
+        variants: the variants in the wheel.
+        backends: the backends with toolkits, by family.
+        depends: the packages of the kernels that it depends on, by the names under which it gets them from the
+            `kernels` client.
 
     Raises:
-        ImportError: none fits, or there is no torch, or it depends on kernels and there is no client.
+        ImportError: no variant fits, torch is missing, or it depends on kernels and the client is missing.
         Exception: whatever the variant raises.
     """
     package = vars(sys.modules[name])
     torch = importlib.import_module("torch")
     here = look(torch, backends)
     variant = choose(name, variants, here)
-    # While the package's path is its own yet: they are beside the variants.
+    # Before the package's path changes: the packages are beside the variants.
     others = {repository: importlib.import_module(module) for repository, module in depends.items()}
     if doubt := doubt_of(variant, here):
         warnings.warn(f"{name}: {doubt}", RuntimeWarning, stacklevel=3)
@@ -167,7 +168,7 @@ def load(
         sys.meta_path.insert(0, twin)
     init = Path(package["__file__"]).parent / PLACE / variant.name / "__init__.py"
     loader = SourceFileLoader(name, str(init))
-    # The spec stays the one that importlib is at work with: by it other threads see that the package is not complete.
+    # The spec object stays, since importlib is using it: it shows other threads that the package is incomplete.
     spec: ModuleSpec = package["__spec__"]
     spec.loader, spec.origin, spec.submodule_search_locations = loader, str(init), [str(init.parent)]
     spec.cached = None  # it follows from the origin
@@ -184,25 +185,25 @@ def load(
 def load_module(
     name: str, directory: str, variants: Sequence[Variant], backends: Mapping[str, Backend], files: Mapping[str, str]
 ) -> None:
-    """Make a module the variant that fits, as if the variant's file lay in its place.
+    """Turn a module into its fitting variant, as if the variant's file lay in its place.
 
-    A reload loads a Python file again, and leaves a library as it is, as Python does with one.
+    A reload loads a Python file again and leaves a library unchanged, as Python does.
 
     Args:
-        name: of the module, which is being imported.
-        directory: with a directory for each variant.
-        variants: that the wheel has.
-        backends: those that have toolkits, by family.
-        files: the module's file in the directory of each variant, by the variant's name; empty if that has no such
-            module.
+        name: the module, which is being imported.
+        directory: the directory with a directory for each variant.
+        variants: the variants in the wheel.
+        backends: the backends with toolkits, by family.
+        files: the module's file in the directory of each variant, by the variant's name; empty if the variant has no
+            such module.
 
     Raises:
-        ImportError: none fits, the one that fits has no such module, or there is no torch.
+        ImportError: no variant fits, the fitting variant has no such module, or torch is missing.
         Exception: whatever the variant raises.
     """
     module = vars(sys.modules[name])
     torch = importlib.import_module("torch")
-    here = look(torch, backends)._replace(abi3=True)  # the tag of the wheel says for which Pythons it is
+    here = look(torch, backends)._replace(abi3=True)  # the wheel's tag names its Pythons
     variant = choose(name, variants, here)
     if not files[variant.name]:
         raise ModuleNotFoundError(f"No module named {name!r}: {variant.name} of this wheel has none", name=name)
@@ -212,7 +213,7 @@ def load_module(
     path = str(Path(directory, variant.name, files[variant.name]))
     if path.endswith(".py"):
         code = SourceFileLoader(name, path)
-        # The spec stays the one that importlib is at work with: by it other threads see that it is not complete.
+        # The spec object stays, since importlib is using it: it shows other threads that the module is incomplete.
         spec: ModuleSpec = module["__spec__"]
         spec.loader, spec.origin, spec.cached = code, path, None
         module.update(__loader__=code, __file__=path, __cached__=spec.cached)
@@ -221,7 +222,7 @@ def load_module(
     loader = ExtensionFileLoader(name, path)
     of_library = importlib.util.spec_from_file_location(name, path, loader=loader)
     if of_library is None:
-        raise ImportError(f"{path} is no library that Python imports", name=name, path=path)
+        raise ImportError(f"{path} is not a library that Python imports", name=name, path=path)
     if any(not word.startswith("__") for word in module):
         module.update(__loader__=loader, __file__=path, __spec__=of_library)
         for word in ("__cached__", "__builtins__"):
@@ -233,11 +234,11 @@ def load_module(
 
 
 def look(torch: Any, backends: Mapping[str, Backend]) -> Here:  # noqa: ANN401  (a module)
-    """What a torch and this Python are.
+    """The properties of a torch and of this Python.
 
     Args:
         torch: the module.
-        backends: those that have toolkits, by family.
+        backends: the backends with toolkits, by family.
     """
     version = torch.version
     of_a_plugin = getattr(torch._C, "_get_privateuse1_backend_name", str)()  # noqa: SLF001  (as the client does)
@@ -270,18 +271,18 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def choose(name: str, variants: Sequence[Variant], here: Here) -> Variant:
-    """The variant that the `kernels` client would take.
+    """The variant that the `kernels` client would choose.
 
-    First come those for torch's stable ABI, the newest before others, then compiled ones, then those of this backend,
-    then universal ones; of two that are equal in this, the one for the newer toolkit.
+    Variants for torch's stable ABI come first, the newest before others, then compiled variants, then those of this
+    backend, then universal ones; among equals, the one for the newest toolkit.
 
     Args:
-        name: of the package.
-        variants: of the wheel.
-        here: what it has to fit.
+        name: the package.
+        variants: the variants in the wheel.
+        here: the installed torch and this Python.
 
     Raises:
-        ImportError: none fits.
+        ImportError: no variant fits.
     """
     reasons = {variant.name: refusal(variant, here) for variant in variants}
     fitting = [variant for variant in variants if not reasons[variant.name]]
@@ -295,15 +296,15 @@ def choose(name: str, variants: Sequence[Variant], here: Here) -> Variant:
 
 
 def doubt_of(variant: Variant, here: Here) -> str:
-    """Why nobody knows whether a variant that fits agrees with the installed torch; nothing if it is known.
+    """Why it is unknown whether a fitting variant agrees with the installed torch; empty if it is known.
 
-    A variant is compiled for what a release of torch consists of. Its C++ ABI is that of each build of the release; a
-    build of other sources, such as NVIDIA's `2.13.0a0+0123abcd.nv26.8`, has that of its sources. Torch's stable ABI is
-    the same in all of them, but for a build from before the release.
+    A variant is compiled for a release of torch, and all builds of the release have its C++ ABI. A build of other
+    sources, such as NVIDIA's `2.13.0a0+0123abcd.nv26.8`, may have another ABI. Torch's stable ABI is the same in all of
+    them, except in builds from before the release.
 
     Args:
-        variant: that was chosen.
-        here: what it is to fit.
+        variant: the chosen variant.
+        here: the installed torch and this Python.
     """
     if not variant.torch or _RELEASED.fullmatch(here.version):
         return ""
@@ -318,7 +319,7 @@ def doubt_of(variant: Variant, here: Here) -> str:
 
 
 def _watch_gpus(name: str, variant: Variant, torch: Any, backend: Backend | None) -> None:  # noqa: ANN401  (a module)
-    """Warn of GPUs that a variant has no code for, once torch uses GPUs: to ask before would begin to use them."""
+    """Warn of GPUs without code in a variant, once torch initializes GPUs: a check before would initialize them."""
     later = getattr(torch.cuda, "_lazy_call", None) if variant.torch and variant.archs else None
 
     def tell() -> None:
@@ -331,7 +332,7 @@ def _watch_gpus(name: str, variant: Variant, torch: Any, backend: Backend | None
                 gpu = f"the GPU {number} ({about.name}, {arch})"
                 text = f"{name}: {code}, and none that {gpu} can run: its kernels fail there"
                 if variant.part:
-                    text += f". This wheel is the slice for {variant.part}: install that of this GPU, or the whole one"
+                    text += f". This wheel is the slice for {variant.part}: use that for this GPU, or the whole wheel"
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     if later is not None:
@@ -339,15 +340,15 @@ def _watch_gpus(name: str, variant: Variant, torch: Any, backend: Backend | None
 
 
 def has_code(archs: Sequence[str], gpu: str) -> bool:
-    """Whether a GPU can run the code for some of several architectures.
+    """Whether a GPU can run code for one of several architectures.
 
-    SASS runs on GPUs of the same major and at least its minor version; PTX is compiled for any later GPU. Code for
-    `9.0a` runs on 9.0 alone, and code for `10.0f` on those of its family: the rules of NVIDIA's CUDA C++ Programming
-    Guide, "Compute Capabilities". Code for an AMD GPU runs on that.
+    SASS runs on GPUs of the same major version and at least its minor version; PTX is compiled for any later GPU. Code
+    for `9.0a` runs only on 9.0, and code for `10.0f` only on GPUs of its family: the rules of NVIDIA's CUDA C++
+    Programming Guide, "Compute Capabilities". Code for an AMD GPU runs only on that architecture.
 
     Args:
-        archs: `9.0`, `9.0a`, `12.0+PTX`, `gfx942`.
-        gpu: `9.0`, `gfx942`.
+        archs: the architectures of the code: `9.0`, `9.0a`, `12.0+PTX`, `gfx942`.
+        gpu: the architecture of the GPU: `9.0`, `gfx942`.
     """
     if gpu in archs:
         return True
@@ -364,17 +365,17 @@ def has_code(archs: Sequence[str], gpu: str) -> bool:
 
 
 def _rank(variant: Variant) -> tuple[object, ...]:
-    """What comes first, is taken."""
+    """The sort key of fitting variants: the first one is chosen."""
     newest = tuple(-number for number in (*variant.torch, *variant.toolkit))
     return not variant.stable, not variant.torch, newest, variant.family == "universal"
 
 
 def refusal(variant: Variant, here: Here) -> str:
-    """Why a variant does not fit, as the rest of a sentence; nothing if it does.
+    """Why a variant does not fit, as the rest of a sentence; empty if it fits.
 
     Args:
-        variant: of a wheel.
-        here: what it has to fit.
+        variant: the variant of a wheel.
+        here: the installed torch and this Python.
     """
     if not variant.torch:
         return "" if variant.family in (here.family, "universal") else f"for the backend {variant.family}"
@@ -395,7 +396,7 @@ def refusal(variant: Variant, here: Here) -> str:
 
 
 def _backend(here: Here, family: str, toolkit: tuple[int, ...]) -> str:
-    """A backend in words: `CUDA 13.0`."""
+    """A backend for messages: `CUDA 13.0`."""
     if family in here.backends:
         return f"{here.backends[family].title} {_dots(toolkit)}"
     return "CPU only" if family == "cpu" else f"the backend {family}"

@@ -1,4 +1,4 @@
-"""The METADATA of a wheel, changed for releases of torch and a backend: all other bytes stay.
+"""The METADATA of a wheel, adapted to releases of torch and a backend: all other bytes stay.
 
 Formats: core metadata, version specifiers and dependency specifiers of the Python packaging specifications.
 """
@@ -24,7 +24,7 @@ _TORCH: Final = "torch"
 _REQUIRES: Final = "requires-dist"
 _VERSION: Final = "version"
 _PATCHES: Final = 64
-"""How many patch releases of a torch are tried: more than there will be."""
+"""The number of patch releases of a torch that are tried, more than will exist."""
 
 _FIELD: Final = re.compile(rb"(?P<name>[A-Za-z][A-Za-z0-9-]*):[ \t]*(?P<value>[^\r\n]*(?:\r?\n[ \t][^\r\n]*)*)")
 
@@ -33,9 +33,9 @@ class Field(NamedTuple):
     """A field of METADATA.
 
     Attributes:
-        name: in lower case.
-        value: on one line.
-        text: its bytes, without the line break after it.
+        name: the name in lower case.
+        value: the value on one line.
+        text: its bytes, without the final line break.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Field(NamedTuple):
 
 
 def fields(metadata: bytes) -> Iterator[Field]:
-    """The fields of METADATA, in their order; what is no field has no name.
+    """The fields of METADATA, in order; a line that is not a field has an empty name.
 
     Args:
         metadata: its bytes.
@@ -61,25 +61,25 @@ def _head(metadata: bytes) -> bytes:
 
 
 def local_version(version: str, label: str) -> str:
-    """A version with a label in its local part, after what the project has there (PEP 440).
+    """A version with a label in its local part, after the project's own local part (PEP 440).
 
     Args:
-        version: of the project.
+        version: the version of the project.
         label: such as `cu130.torch213`.
     """
     return f"{version}{'.' if '+' in version else '+'}{label}"
 
 
 def for_torch(metadata: bytes, label: str, *torches: str) -> bytes:
-    """METADATA of a wheel for some releases of torch: its version has a label, and it requires one of them.
+    """The METADATA of a wheel for some releases of torch: its version gets a label, and it requires these releases.
 
     Args:
-        metadata: as the project has it.
-        label: see `local_version`; empty for the version as it is.
+        metadata: the project's METADATA.
+        label: see `local_version`; empty for an unchanged version.
         torches: the releases, e.g. `2.13`; ascending.
 
     Raises:
-        DriverError: UNSUPPORTED if the project does not want one of them.
+        DriverError: UNSUPPORTED if the project does not accept a release.
     """
     head = _head(metadata)
     end = b"\r\n" if b"\r\n" in head else b"\n"
@@ -104,7 +104,7 @@ def for_torch(metadata: bytes, label: str, *torches: str) -> bytes:
 
 
 def _any_of(torches: Sequence[str]) -> str:
-    """A specifier of some releases and no other: `==2.13.*`, `>=2.13,<2.16,!=2.14.*`."""
+    """A specifier of exactly these releases: `==2.13.*`, `>=2.13,<2.16,!=2.14.*`."""
     if len(torches) == 1:
         return f"=={torches[0]}.*"
     numbers = [tuple(map(int, torch.split("."))) for torch in torches]
@@ -121,16 +121,16 @@ def _written(field: Field, value: str) -> bytes:
 
 
 def narrow(requirement: str, *torches: str) -> str | None:
-    """A requirement of torch for some releases of it; None if it is of something else, or only under a condition.
+    """A requirement of torch, narrowed to some releases; None for another package or a conditional requirement.
 
-    What the project says of patch releases stays: `torch>=2.1,!=2.13.1` becomes `torch!=2.13.1,==2.13.*`.
+    The project's clauses about patch releases stay: `torch>=2.1,!=2.13.1` becomes `torch!=2.13.1,==2.13.*`.
 
     Args:
-        requirement: as METADATA has it.
+        requirement: the requirement in METADATA.
         torches: the releases, e.g. `2.13`; ascending.
 
     Raises:
-        DriverError: UNSUPPORTED if no version of a release satisfies it.
+        DriverError: UNSUPPORTED if no version of a release satisfies the requirement.
     """
     try:
         wanted = Requirement(requirement)
@@ -153,7 +153,7 @@ def narrow(requirement: str, *torches: str) -> str | None:
 
 
 def _named(specifier: SpecifierSet, torch: str) -> Iterator[Version]:
-    """The versions of a release that a specifier names: a local version is none of the plain ones."""
+    """The versions of a release that a specifier names, which may be local versions."""
     release = tuple(map(int, torch.split(".")))
     for part in specifier:
         version = _version_of(part)

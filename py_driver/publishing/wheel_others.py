@@ -1,4 +1,4 @@
-"""Kernels that a wheel has besides its own, since that depends on them: which of their variants."""
+"""The kernels in a wheel that its own kernel depends on, and their variants."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class Other(NamedTuple):
-    """A kernel that others in a wheel depend on.
+    """A kernel on which others in a wheel depend.
 
     Attributes:
-        manifest: of its project.
-        repositories: the names by which they ask for it.
+        manifest: the manifest of its project.
+        repositories: the repositories under which others depend on it.
         built: its variants.
     """
 
@@ -45,16 +45,16 @@ def depends_of(built: Sequence[BuiltVariant]) -> tuple[str, ...]:
 def serving(
     names: Sequence[str], other: str, variants: Sequence[Variant], backends: Mapping[str, Backend]
 ) -> frozenset[str]:
-    """The variants of another kernel that a wheel needs: those that load wherever one of the wheel's own does.
+    """The variants of another kernel that a wheel needs: those that load wherever one of its own does.
 
     Args:
         names: the wheel's own variants.
         other: the name of the other kernel.
-        variants: that it has.
-        backends: those that have toolkits, by family.
+        variants: the variants of the other kernel.
+        backends: the backends with toolkits, by family.
 
     Raises:
-        DriverError: FILE_MISSING if it has none for one of the own.
+        DriverError: FILE_MISSING if it has none for one of `names`.
     """
     found: set[str] = set()
     for name in names:

@@ -1,6 +1,6 @@
-"""Wheel variants: what lets an installer choose between wheels of one version by the machine's GPU. Experimental.
+"""Wheel variants, from which an installer chooses the wheel of a version for the machine's GPU. Experimental.
 
-Formats: PEP 825, as uv 0.13.9 and variantlib 0.2.2 read it: a label at the end of the file name, `variant.json` in
+Formats: PEP 825, as in uv 0.13.9 and variantlib 0.2.2: a label at the end of the file name, `variant.json` in
 the wheel's `.dist-info`, and `<name>-<version>-variants.json` beside the wheels. Namespace and features are those of
 NVIDIA's `nvidia-variant-provider`, which uv has built in.
 """
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from py_driver.matrix.configurations import Configuration
 
 VARIANT: Final = "variant.json"
-"""The file in a wheel's `.dist-info`."""
+"""The file of a variant in a wheel's `.dist-info`."""
 
 VARIANTS: Final = "-variants.json"
-"""The end of the name of the file beside the wheels of a version."""
+"""The suffix of the file beside the wheels of a version."""
 
 _SCHEMA: Final = "https://variants-schema.wheelnext.dev/peps/825/v0.1.1.json"
-"""The one that uv 0.13.9 reads; variantlib 0.2.2 reads any."""
+"""The schema that uv 0.13.9 accepts; variantlib 0.2.2 accepts any."""
 _NO_PROPERTIES: Final = "null"
 _NVIDIA: Final = "nvidia"
 _PROVIDERS: Final = {
@@ -47,13 +47,14 @@ def properties_of(
 ) -> dict[str, dict[str, list[str]]]:
     """The properties of a variant, by namespace and feature; empty if it runs on every machine of its tag.
 
-    The torch is none of them: variantlib 0.2.2 requires a provider for each namespace, and has none for packages. It
-    is in the version.
+    Torch is not a property: variantlib 0.2.2 requires a provider for each namespace, and has none for packages. The
+    version has the torch instead.
 
     Args:
-        configuration: that it was built for.
+        configuration: the configuration that it was built for.
         part: the capability of a slice, `sm90`; empty for a variant with all device code.
-        archs: the architectures of the slice. Code for `9.0a` or `10.0f` runs on fewer GPUs, so the property says it.
+        archs: the architectures of the slice. Code for `9.0a` or `10.0f` runs on fewer GPUs, so the property has the
+            suffix.
 
     Raises:
         DriverError: UNSUPPORTED for ROCm, for which there is no provider, and for Python files of one backend.
@@ -74,10 +75,10 @@ def properties_of(
 
 
 def label_of(configuration: Configuration, part: str = "") -> str:
-    """The label of a variant: `cu130`, `cu130.sm90`; `null`, which the format reserves, for one without properties.
+    """The label of a variant: `cu130`, `cu130.sm90`; `null`, reserved by the format for a variant without properties.
 
     Args:
-        configuration: that it was built for.
+        configuration: the configuration that it was built for.
         part: the capability of a slice.
     """
     if configuration.family == "cpu":
@@ -86,10 +87,10 @@ def label_of(configuration: Configuration, part: str = "") -> str:
 
 
 def backend_in(label: str) -> str:
-    """The backend that a label names; see `label_of`.
+    """The backend in a label; see `label_of`.
 
     Args:
-        label: of a variant.
+        label: the label of a variant.
     """
     return "cpu" if label == _NO_PROPERTIES else label.partition(".")[0]
 
@@ -98,7 +99,7 @@ def variant_text(label: str, properties: Mapping[str, Mapping[str, Sequence[str]
     """The `variant.json` of a wheel.
 
     Args:
-        label: of its variant.
+        label: the label of its variant.
         properties: see `properties_of`.
     """
     return _text({label: properties})
@@ -108,21 +109,21 @@ def label_in(filename: str) -> tuple[str, str]:
     """The name of a wheel without the label of its variant, and the label; empty if it has none.
 
     Args:
-        filename: of the wheel.
+        filename: the filename of the wheel.
     """
     match = _LABELLED.fullmatch(filename)
     return (f"{match[1]}.whl", match[2]) if match else (filename, "")
 
 
 def merge(texts: Iterable[tuple[str, bytes]]) -> bytes:
-    """The index of the variants of one version.
+    """The index of the variants of a version.
 
     Args:
         texts: the label in each wheel's file name, and its `variant.json`.
 
     Raises:
-        ValueError: a text is no `variant.json` of this driver; two variants have the same properties, so that an
-            installer could not choose; or two wheels have one label and other properties, of which the index has one.
+        ValueError: a text is not a `variant.json` of this driver; two variants have the same properties, so that an
+            installer could not choose; or two wheels have the same label and different properties.
     """
     variants: dict[str, Any] = {}
     for label, text in texts:
@@ -141,10 +142,10 @@ def merge(texts: Iterable[tuple[str, bytes]]) -> bytes:
 
 
 def is_own(text: bytes) -> bool:
-    """Whether an index is as `merge` writes it.
+    """Whether an index has the form that `merge` writes.
 
     Args:
-        text: of a file.
+        text: the content of a file.
     """
     try:
         return text == _text(json.loads(text)["variants"])
@@ -153,7 +154,7 @@ def is_own(text: bytes) -> bool:
 
 
 def _text(variants: Mapping[str, Mapping[str, Any]]) -> bytes:
-    # A variant without properties lists the provider, too: variantlib takes no empty list, and merges equal ones only.
+    # A variant without properties lists the provider, too: variantlib accepts no empty list and merges equal ones only.
     listed = {
         "$schema": _SCHEMA,
         "default-priorities": {"namespace": sorted(_PROVIDERS)},

@@ -1,4 +1,4 @@
-"""Whether wheels of a build.toml are what its sources make: their variants are built again, without any cache."""
+"""Whether wheels of a build.toml match its sources: their variants are rebuilt without any cache."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
     from py_driver.publishing.verify import VerifyOptions
 
 _NAME: Final = re.compile(r"(?P<module>\w+)-[^-]+-(?:cp3\d+|py3)-(?P<abi>abi3|none|cp3\d+t?)-\w+\.whl")
-_OTHER: Final = "what is beside its variants has other bytes"
+_OTHER: Final = "files beside its variants have other bytes"
 
 FindPythons = Callable[[tuple[str, ...]], "tuple[Python, ...]"]
-"""The Pythons of some versions, such as `3.13`."""
+"""Finds the Pythons of versions such as `3.13`."""
 
 
 class KernelWheel(NamedTuple):
     """A wheel of a build.toml.
 
     Attributes:
-        path: of it.
+        path: its path.
         module: the name of its package.
-        names: of its variants.
-        version: of the one Python that it is for; empty for every Python.
-        archs: that `--archs` named for it; empty for all that the project asks for.
+        names: the identifiers of its variants.
+        version: the version of its one Python; empty for every Python.
+        archs: the architectures that `--archs` named for it; empty for all of the project.
         part: the capability of its slices, `sm90`; empty for whole variants.
         labelled: whether it is a wheel variant, with a label after the tag.
     """
@@ -67,19 +67,19 @@ class KernelWheel(NamedTuple):
     labelled: bool = False
 
     def place(self, scratch: Path, name: str) -> Path:
-        """Where a variant of it is unpacked: as in a project.
+        """The directory for an unpacked variant, as in a project.
 
         Args:
-            scratch: in the place of the project.
-            name: of the variant.
+            scratch: the directory instead of the project.
+            name: the identifier of the variant.
         """
         return scratch / SLICES / self.part / name if self.part else scratch / BUILD / self.directory(name)
 
     def directory(self, name: str) -> str:
-        """What a build calls a variant of it.
+        """The name of a variant's directory in a build.
 
         Args:
-            name: of the variant.
+            name: the identifier of the variant.
         """
         if self.part:
             return f"{name}-{self.part}"
@@ -91,13 +91,11 @@ def unpack_wheel(path: Path, scratch: Path) -> KernelWheel:
     """Unpack the variants of a wheel of a build.toml into `scratch/build/`, slices into `scratch/build-slices/`.
 
     Raises:
-        DriverError: FILE_KIND if it is none that `driver wheel` makes.
+        DriverError: FILE_KIND if `driver wheel` did not make it.
     """
     plain, label = label_in(path.name)
     found = _NAME.fullmatch(plain)
-    wrong = error(
-        Code.FILE_KIND, f"{path} is no wheel of a build.toml", help="name one that `driver wheel` made of this project"
-    )
+    wrong = error(Code.FILE_KIND, f"{path} is not a wheel of a build.toml", help="name a wheel of this project")
     if found is None:
         raise wrong
     version = found["abi"].replace("cp3", "3.", 1) if found["abi"].startswith("cp") else ""
@@ -111,8 +109,8 @@ def unpack_wheel(path: Path, scratch: Path) -> KernelWheel:
     names = tuple(dict.fromkeys(name.removeprefix(prefix).partition("/")[0] for name in members))
     if not names or not all(map(is_identifier, names)):
         raise wrong
-    there = scratch / "unpacked" / path.name / prefix
-    stated = [read_metadata(there / name) or {} for name in names]
+    variants = scratch / "unpacked" / path.name / prefix
+    stated = [read_metadata(variants / name) or {} for name in names]
     part, *others = dict.fromkeys(str(metadata.get(SLICE, "")) for metadata in stated)
     if others or not re.fullmatch(r"[a-z0-9]*", part):
         raise wrong
@@ -125,11 +123,11 @@ def unpack_wheel(path: Path, scratch: Path) -> KernelWheel:
             message = f"{path} has the variant {name}, which another of the wheels has"
             raise error(Code.USAGE, message, help="verify them one after the other")
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(there / name, target)
+        shutil.move(variants / name, target)
     return wheel
 
 
-def verify_wheels(  # noqa: PLR0913  (what, made from what, and how)
+def verify_wheels(  # noqa: PLR0913  (the wheels, their sources, and the options)
     paths: Sequence[Path],
     source: Path,
     find: FindPythons,
@@ -137,18 +135,18 @@ def verify_wheels(  # noqa: PLR0913  (what, made from what, and how)
     output: Output,
     options: VerifyOptions,
 ) -> list[Verified]:
-    """Build the variants of wheels anew, with no result of an earlier run of anything, and compare the wheels.
+    """Rebuild the variants of wheels without any earlier result, and compare the wheels.
 
     Args:
-        paths: of the wheels.
+        paths: the paths of the wheels.
         source: the directory of the project.
-        find: the Pythons of wheels that are for one.
-        releases: to build for.
+        find: finds the Pythons of wheels for one Python.
+        releases: the releases to build for.
         output: where progress is shown.
-        options: how.
+        options: how to verify.
 
     Raises:
-        DriverError: FILE_KIND, USAGE; NO_SUCH_VARIANT if the project has no variant or slice of a name; see
+        DriverError: FILE_KIND, USAGE; NO_SUCH_VARIANT if the project lacks a variant or slice; see
             `check_split`; what a build raises.
     """
     verified: list[Verified] = []
@@ -169,7 +167,7 @@ def verify_wheels(  # noqa: PLR0913  (what, made from what, and how)
     return verified
 
 
-def _task(  # noqa: PLR0913  (what, made from what, and how)
+def _task(  # noqa: PLR0913  (the wheels, their sources, and the options)
     wheels: Sequence[KernelWheel],
     source: Path,
     scratch: Path,
@@ -177,7 +175,7 @@ def _task(  # noqa: PLR0913  (what, made from what, and how)
     releases: Releases,
     options: VerifyOptions,
 ) -> tuple[Task, Manifest]:
-    """What is to be built of a project for some wheels, which are for the same architectures."""
+    """Prepare the rebuild of the variants in wheels for the same architectures."""
     versions = tuple(dict.fromkeys(wheel.version for wheel in wheels if wheel.version))
     project = load(source, releases, pybind=bool(versions))
     plan = make_plan(project, releases.matrix, strict_archs=options.build.strict_archs)
@@ -189,10 +187,10 @@ def _task(  # noqa: PLR0913  (what, made from what, and how)
     chosen = [variant for variant in plan.variants if variant.name in names]
     if versions:
         pythons = find(versions)
-        there = {wheel.directory(name) for wheel in wheels for name in wheel.names}
+        directories = {wheel.directory(name) for wheel in wheels for name in wheel.names}
 
         def fitting(configuration: Configuration) -> tuple[Python, ...]:
-            return tuple(python for python in pythons if f"{spell(configuration)}-{python.tag}" in there)
+            return tuple(python for python in pythons if f"{spell(configuration)}-{python.tag}" in directories)
 
         plan = for_pythons(plan, chosen, releases.matrix, fitting)
         chosen = [*plan.variants]
@@ -209,7 +207,7 @@ def _task(  # noqa: PLR0913  (what, made from what, and how)
 
 
 def _rest(wheel: KernelWheel, manifest: Manifest, scratch: Path) -> tuple[str, ...]:
-    """What of a wheel is not as `driver wheel` makes it of the variants that the wheel has: a text, or nothing."""
+    """Compare the rest of a wheel with what `driver wheel` makes from its variants; a difference, or empty."""
     python = Python(wheel.version, wheel.version) if wheel.version else None
     copies = scratch / "again" / wheel.path.name
     for name in wheel.names:

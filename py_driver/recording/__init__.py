@@ -1,1 +1,1 @@
-"""What a setup.py builds: recorded once for each configuration, without a compiler."""
+"""Recordings of a setup.py: its build, once for each configuration, without a compiler."""

@@ -1,4 +1,4 @@
-"""The packages that a project's build needs: installed from the package index, as wheels, into the cache."""
+"""The packages that a project's build needs: installed as wheels from the package index into the cache."""
 
 from __future__ import annotations
 
@@ -41,37 +41,37 @@ _ELF: Final = b"\x7fELF"
 
 
 def normalized(requirement: str) -> str:
-    """The name of a requirement's distribution, as indexes normalize it; empty if it has none."""
+    """The normalized name of a requirement's distribution, as on indexes; empty if it has none."""
     found = _NAME.match(requirement)
     return re.sub(r"[-_.]+", "-", found[1]).lower() if found else ""
 
 
 def is_stand_in(requirement: str) -> bool:
-    """Whether a requirement is never installed: torch and what comes with it."""
+    """Whether a requirement is never installed: torch, or a package that comes with it."""
     name = normalized(requirement)
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in facts()["requirements"]["never"])
 
 
 def check(requirements: Iterable[str]) -> None:
-    """Fail for what pip would not take from the package index: options, addresses and directories.
+    """Reject requirements that pip would not resolve from the package index: options, addresses and directories.
 
     Raises:
         DriverError: UNSUPPORTED.
     """
     for requirement in requirements:
         if not _FROM_INDEX.fullmatch(requirement):
-            message = f"`{requirement}` is no build requirement that the package index has"
+            message = f"`{requirement}` is not a build requirement from the package index"
             raise error(Code.UNSUPPORTED, message, help="name a distribution with versions, as `setuptools>=77`")
 
 
 def chosen(requires: Iterable[str]) -> tuple[str, ...]:
-    """What is installed for a project.
+    """The requirements to install for a project.
 
     Args:
-        requires: what it asks for.
+        requires: the project's own requirements.
 
     Returns:
-        Sorted: that without torch, and what every recording needs.
+        Sorted: without torch, but with the requirements of every recording.
     """
     kept = {requirement.strip() for requirement in requires if not is_stand_in(requirement)}
     newer = any(
@@ -86,17 +86,17 @@ def chosen(requires: Iterable[str]) -> tuple[str, ...]:
 
 
 def installed(requirements: tuple[str, ...], output: Output) -> tuple[Path, tuple[str, ...]]:
-    """A directory with some packages; filled through pip if it is not there.
+    """A directory with packages, filled by pip unless it exists.
 
     Args:
-        requirements: as pip understands them.
+        requirements: requirements in pip's form.
         output: where progress is shown.
 
     Returns:
-        The directory, and what it has: `setuptools==80.9.0`, sorted.
+        The directory, and its packages: `setuptools==80.9.0`, sorted.
 
     Raises:
-        DriverError: NO_NETWORK or SET_UP if pip fails; UNSUPPORTED if there is no wheel; see `check`; NO_SPACE,
+        DriverError: NO_NETWORK or SET_UP if pip fails; UNSUPPORTED if a package has no wheel; see `check`; NO_SPACE,
             PERMISSION.
     """
     check(requirements)
@@ -112,7 +112,7 @@ def installed(requirements: tuple[str, ...], output: Output) -> tuple[Path, tupl
                     with scratch(root) as here:
                         _install(here / "packages", requirements, output)
                         settle(here / "packages", target)
-    with suppress(OSError):  # a cache that nobody may write to
+    with suppress(OSError):  # a cache that is read-only
         (root / f"{key}.lock").touch()
     found = {f"{normalized(each.metadata['Name'])}=={each.version}" for each in distributions(path=[str(target)])}
     return target, tuple(sorted(found))
@@ -147,7 +147,7 @@ def _install(target: Path, requirements: tuple[str, ...], output: Output) -> Non
                 raise error(
                     Code.UNSUPPORTED,
                     problem.diagnostics[0].message,
-                    help="build requirements are installed as wheels alone: building one would run its code unconfined",
+                    help="build requirements are installed only as wheels: building one would run its code unconfined",
                 )
             raise problem
         _remove_scripts(target / "bin")
@@ -155,7 +155,7 @@ def _install(target: Path, requirements: tuple[str, ...], output: Output) -> Non
 
 
 def _remove_scripts(directory: Path) -> None:
-    """Remove the scripts of an interpreter that a recording does not have; programs stay."""
+    """Remove scripts for an interpreter that a recording does not have; binary programs stay."""
     for path in directory.iterdir() if directory.is_dir() else ():
         with path.open("rb") as file:
             is_program = file.read(len(_ELF)) == _ELF

@@ -1,4 +1,4 @@
-"""How a project asks to be built: [build-system] of its pyproject.toml, as pip reads it."""
+"""The build system of a project: [build-system] of its pyproject.toml, as pip reads it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SETUP: Final = "setup.py"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuildSystem:
-    """How a project is built.
+    """The build system of a project.
 
     Attributes:
-        requires: what the build needs, as written.
+        requires: the build requirements, as written.
         backend: the backend's module and object.
-        backend_path: directories of the project that have the backend.
+        backend_path: directories of the project with the backend.
     """
 
     requires: tuple[str, ...] = ()
@@ -37,20 +37,20 @@ class BuildSystem:
 
 
 def read_build_system(directory: Path) -> BuildSystem:
-    """How a project is built.
+    """Read the build system of a project.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
 
     Raises:
         DriverError: NO_MANIFEST if it has neither pyproject.toml nor setup.py; TOML_SYNTAX; WRONG_TYPE; MISSING_KEY;
-            PATH_ESCAPES if the backend is elsewhere.
+            PATH_ESCAPES if the backend is outside of the project.
     """
     path = directory / PYPROJECT
     if not is_file(path):
         if is_file(directory / SETUP) or is_file(directory / "setup.cfg"):
             return BuildSystem()
-        advice = "give the directory of a project that pip can build"
+        advice = "name the directory of a project that pip can build"
         raise error(Code.NO_MANIFEST, f"{directory} has neither setup.py nor pyproject.toml", help=advice)
     with reading(path):
         text = path.read_bytes().decode("utf-8", errors="replace")
@@ -63,7 +63,7 @@ def read_build_system(directory: Path) -> BuildSystem:
     if system is None:
         return BuildSystem()
     if not isinstance(system, dict):
-        raise _wrong(path, "`build-system` is no table")
+        raise _wrong(path, "`build-system` is not a table")
     if "requires" not in system:
         message = f"[build-system] of {path} has no `requires`"
         raise error(Code.MISSING_KEY, message, help='add `requires = ["setuptools"]`')
@@ -75,16 +75,16 @@ def read_build_system(directory: Path) -> BuildSystem:
             raise error(Code.PATH_ESCAPES, f"`backend-path` of {path} leads out: `{location}`", help=advice)
     backend = system.get("build-backend", LEGACY)
     if not isinstance(backend, str) or not backend:
-        raise _wrong(path, "`build-backend` is no string")
+        raise _wrong(path, "`build-backend` is not a string")
     return BuildSystem(requires=_texts(path, system, "requires"), backend=backend, backend_path=places)
 
 
 def _texts(path: Path, table: dict[str, Any], key: str) -> tuple[str, ...]:
     value = table.get(key, [])
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise _wrong(path, f"`{key}` is no list of strings")
+        raise _wrong(path, f"`{key}` is not a list of strings")
     return tuple(value)
 
 
 def _wrong(path: Path, message: str) -> DriverError:
-    return error(Code.WRONG_TYPE, f"{message} in {path}", help="write [build-system] as PEP 518 has it")
+    return error(Code.WRONG_TYPE, f"{message} in {path}", help="write [build-system] as in PEP 518")

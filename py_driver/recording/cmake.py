@@ -1,4 +1,4 @@
-"""CMake in a recording: its programs, what its toolchain file and find_package(Torch) read, and libraries' names."""
+"""CMake in a recording: its programs, the input of its toolchain file and find_package(Torch), and library names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME: Final = "cmake"
 """The program that a project without such a requirement calls."""
 
 _OUTPUT: Final = b"# recorded, not compiled\n"
-"""What the outputs of compilers begin with: MAGIC of setup_recorder/compiler.py."""
+"""The first bytes of compilers' outputs: MAGIC of setup_recorder/compiler.py."""
 
 _ARCH: Final = re.compile(r"(\d+)\.(\d[af]?)(\+PTX)?")
 
@@ -32,28 +32,28 @@ def is_there(packages: Path) -> bool:
 
 
 def programs() -> dict[str, str]:
-    """Its programs, each with its path below the packages: a recording that has them runs them."""
+    """CMake's programs, each with its path below the packages; a recording with the packages runs them."""
     table: dict[str, str] = facts()["cmake"]["programs"]
     return table
 
 
 def is_output(path: Path) -> bool:
-    """Whether a compiler of a recording has written a file.
+    """Whether a compiler of a recording wrote a file.
 
     Args:
-        path: of the file.
+        path: the file.
     """
     with path.open("rb") as file:
         return file.read(len(_OUTPUT)) == _OUTPUT
 
 
 def write(scratch: Path, base: str, torch: Torch, cpu: str) -> None:
-    """Let a recording build with CMake.
+    """Prepare a recording for CMake.
 
     Args:
-        scratch: where `stand_ins.write` has written.
-        base: where a program finds that directory.
-        torch: of the recording.
+        scratch: the directory that `stand_ins.write` wrote to.
+        base: the path of that directory for a program in the run.
+        torch: the torch of the recording.
         cpu: e.g. `x86_64`.
     """
     table = facts()["cmake"]
@@ -87,11 +87,11 @@ def write(scratch: Path, base: str, torch: Torch, cpu: str) -> None:
 
 
 def environment(base: str, torch: Torch, jobs: str) -> dict[str, str]:
-    """The variables by which CMake finds what `write` has written.
+    """The variables through which CMake finds the files of `write`.
 
     Args:
-        base: where a program finds the directory.
-        torch: of the recording.
+        base: the path of the directory for a program in the run.
+        torch: the torch of the recording.
         jobs: how many programs may run at once.
     """
     found = {
@@ -99,16 +99,16 @@ def environment(base: str, torch: Torch, jobs: str) -> dict[str, str]:
         "CMAKE_GENERATOR": "Ninja",
         "CMAKE_TOOLCHAIN_FILE": f"{base}/{stand_ins.STAND_IN}/cmake/toolchain.cmake",
         "RECORDED_LOG": f"{base}/{stand_ins.OUT}/linked.log",
-        "SKBUILD_BUILD_DIR": "build/cmake",  # of scikit-build-core: in the project, so that what it generates is kept
+        "SKBUILD_BUILD_DIR": "build/cmake",  # of scikit-build-core: in the project, so that generated files are kept
     }
     return {**found, "CUDAARCHS": ";".join(architectures(torch.arch_list))} if torch.cuda else found
 
 
 def architectures(arch_list: str) -> list[str]:
-    """TORCH_CUDA_ARCH_LIST as CMAKE_CUDA_ARCHITECTURES has it: `80-real`, and `90` for `9.0+PTX`.
+    """TORCH_CUDA_ARCH_LIST in the form of CMAKE_CUDA_ARCHITECTURES: `80-real`, and `90` for `9.0+PTX`.
 
     Args:
-        arch_list: separated by `;` or blanks.
+        arch_list: architectures, separated by `;` or blanks.
     """
     found = [_ARCH.fullmatch(arch) for arch in re.split(r"[;\s]+", arch_list) if arch]
     return [f"{match[1]}{match[2]}{'' if match[3] else '-real'}" for match in found if match]

@@ -1,4 +1,4 @@
-"""What CMake prints of a fault, and the line of the project that it is about."""
+"""CMake's error messages, and the lines of the project that they refer to."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class CMakeFault(NamedTuple):
     """The first error of a configuration.
 
     Attributes:
-        file: of the project, relative to it; empty if none is part of the error.
-        line: in that file.
-        message: as one line.
-        fetches: whether the project wants to download what the message names.
+        file: a file relative to the project; empty if the error names none.
+        line: the line in that file.
+        message: the message, on one line.
+        fetches: whether the project tries to download what the message names.
     """
 
     file: str
@@ -36,10 +36,10 @@ class CMakeFault(NamedTuple):
 
 
 def fault(output: str, project: str) -> CMakeFault | None:
-    """The first error that CMake printed; None if it printed none.
+    """The first error in CMake's output; None if there is none.
 
     Args:
-        output: of a run.
+        output: the output of a run.
         project: the directory of the project in the run.
     """
     found = list(_ERROR.finditer(output))
@@ -54,7 +54,7 @@ def fault(output: str, project: str) -> CMakeFault | None:
 
 
 def _places(error: re.Match[str], project: str) -> Iterator[tuple[str, int]]:
-    """The lines of the project that an error names, the innermost first; not those of files that CMake has written."""
+    """The lines of the project that an error names, the innermost first, without files that CMake wrote."""
     calls = [(error["file"] or error["lists"] or "", error["line"] or "1"), *_CALL.findall(error["stack"] or "")]
     for path, line in calls:
         inner = path.removeprefix(f"{project}/")  # CMake shortens paths below the source directory

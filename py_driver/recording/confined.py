@@ -1,6 +1,6 @@
-"""The program that runs another one confined: in namespaces of its own or, without those, by Landlock and seccomp.
+"""The program that runs another program confined: in its own namespaces or, without these, by Landlock and seccomp.
 
-`sandbox.run` starts it with the specification on stdin. It prints how the program ended:
+`sandbox.run` starts it with the specification on stdin. It prints the outcome:
 `{"ended": "exit", "code": 0}`.
 """
 
@@ -29,13 +29,13 @@ _SET_NO_NEW_PRIVS: Final = 38
 
 _INTERVAL: Final = 0.02
 _EACH_SIZE: Final = 25
-"""How many looks at processes there are for one look at the sizes of files."""
+"""How many checks of processes there are for each check of file sizes."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
-    """Run what the specification on stdin says."""
+    """Run the program in the specification on stdin."""
     spec = json.load(sys.stdin)
     _libc.prctl(_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != spec["parent"]:
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _in_namespaces(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Run in namespaces; when the first process there ends, the kernel ends the others."""
+    """Run in namespaces; when their first process ends, the kernel ends the others."""
     namespaces.separate()
     read, write = os.pipe()
     child = os.fork()
@@ -68,7 +68,7 @@ def _in_namespaces(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_landlock(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Run under Landlock; this process adopts what a program leaves behind, and ends it."""
+    """Run under Landlock; this process adopts processes that the program leaves behind, and ends them."""
     _libc.prctl(_SET_CHILD_SUBREAPER, 1)
     _libc.prctl(_SET_PDEATHSIG, signal.SIGTERM)  # so that the program's processes end with the driver, too
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -80,7 +80,7 @@ def _by_landlock(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _end_descendants() -> None:
-    """End all that this process has started, and what that has started."""
+    """End all descendants of this process."""
     while children := _descendants(os.getpid()):
         for process in children:
             with suppress(ProcessLookupError):
@@ -120,7 +120,7 @@ def _supervised(spec: Mapping[str, Any], log: int, proc: Path | None) -> dict[st
 
 
 def _start(spec: Mapping[str, Any], log: int, *, counted: bool) -> NoReturn:
-    """Become the program, with its limits; the system counts its processes if nobody else can."""
+    """Become the program, with its limits; the system counts processes if the supervisor cannot."""
     try:
         limits = spec["limits"]
         null = os.open("/dev/null", os.O_RDONLY)
@@ -152,12 +152,12 @@ def _start(spec: Mapping[str, Any], log: int, *, counted: bool) -> NoReturn:
 
 
 def _all(proc: Path) -> list[int]:
-    """The processes of the namespace, without its first."""
+    """The processes of the namespace, without the first."""
     return [int(name) for name in os.listdir(proc) if name.isdigit() and name != "1"]  # noqa: PTH208  (often called)
 
 
 def _descendants(ancestor: int) -> list[int]:
-    """The processes that a process has started, and those that they have started."""
+    """The children of a process, their children, and so on."""
     parents: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdigit():
@@ -180,7 +180,7 @@ def _descendants(ancestor: int) -> list[int]:
 
 
 def _resident(proc: Path, process: int) -> int:
-    """The memory of a process, in bytes; shared pages count for each."""
+    """The memory of a process, in bytes; shared pages count fully."""
     try:
         return int((proc / str(process) / "statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
     except (OSError, IndexError, ValueError):
@@ -188,7 +188,7 @@ def _resident(proc: Path, process: int) -> int:
 
 
 def _own(proc: Path, process: int) -> int:
-    """The memory of a process, in bytes, with its part of shared pages; slow to find out."""
+    """The memory of a process, in bytes, with its share of shared pages; slow to determine."""
     try:
         text = (proc / str(process) / "smaps_rollup").read_text(encoding="ascii", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""What recordings know of projects and programs: recording.toml."""
+"""Facts about projects and programs for recordings: recording.toml."""
 
 from __future__ import annotations
 

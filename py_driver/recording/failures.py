@@ -1,4 +1,4 @@
-"""What a run of a setup.py that fails means for a user: what it did, at which line, and what to do."""
+"""Errors of a setup.py's run for users: what failed, at which line, and what to do."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Failures:
     """Errors of the runs of a project.
 
     Args:
-        project: its directory after the run.
-        shown: its directory, as the user knows it.
-        limits: of the run.
-        inside: its directory in the run.
+        project: the project's directory after the run.
+        shown: the project's directory, as on the command line.
+        limits: the limits of the run.
+        inside: the project's directory in the run.
     """
 
     def __init__(self, project: Path, shown: str, limits: Mapping[str, int], inside: str) -> None:
@@ -63,7 +63,7 @@ class Failures:
     def of_forgery(self) -> DriverError:
         """The error of a result that the recorder did not write."""
         message = f"{SETUP} changed what the recorder wrote about it"
-        return self._error(Code.SETUP_FAILED, message, None, "let it write below the project alone")
+        return self._error(Code.SETUP_FAILED, message, None, "let it write only below the project")
 
     def of_result(self, result: Mapping[str, Any], output: str) -> DriverError:
         """The error of a run that raised an exception."""
@@ -83,8 +83,8 @@ class Failures:
                 return found
         script = location[0] if location else SETUP
         if failure["type"] == "EOFError":
-            text = f"{script} asks a question, and nobody is there to answer"
-            return self._error(Code.SETUP_FAILED, text, location, "let it take the answer from a variable or a file")
+            text = f"{script} asks a question, which nobody can answer"
+            return self._error(Code.SETUP_FAILED, text, location, "let it read the answer from a variable or a file")
         if failure["exits"]:
             text = f"{script} ends with sys.exit{f': {message}' if message not in {'', 'None'} else ''}"
         elif failure["type"] == "MemoryError":
@@ -131,7 +131,7 @@ class Failures:
         return self._error(Code.UNSUPPORTED, message, where, "write a build.toml for it: see `driver init`")
 
     def _cmake(self, output: str) -> DriverError | None:
-        """What CMake did not configure."""
+        """The error of a configuration by CMake; None if there is none."""
         found = cmake_failures.fault(output, self._inside)
         if found is None:
             return None
@@ -146,13 +146,13 @@ class Failures:
     def _asked(
         self, failure: Mapping[str, Any], asked: Sequence[Mapping[str, Any]], places: Sequence[Any]
     ) -> DriverError | None:
-        """What it asked for at a line that the exception went through, and did not get."""
+        """The error of a command or download, at a line that the exception went through; None if there is none."""
         for note in reversed(asked):
             if note["place"] not in places or note["answer"] == "":
                 continue
             script = note["place"][0]
             if note["kind"] == "address":
-                message = f"{script} wants to download {note['text']}; builds have no network"
+                message = f"{script} tries to download {note['text']}; builds have no network"
                 advice = "put the file into the project, or set the variable by which it builds without it"
                 return self._error(Code.SETUP_FAILED, message, note["place"], advice)
             if failure["type"] in {"FileNotFoundError", "CalledProcessError", "PermissionError"}:
@@ -166,7 +166,7 @@ class Failures:
 
 
 def _line(text: str) -> str:
-    """The lines of a message as one."""
+    """Join the lines of a message into one."""
     line = " ".join(part.strip() for part in text.splitlines() if part.strip())
     return line if len(line) <= _LENGTH else f"{line[:_LENGTH]}..."
 

@@ -1,4 +1,4 @@
-"""A setup.py as `load_inline` writes it: its build reads no other file, so one recording serves all edits."""
+"""A setup.py in the form of `load_inline`: its build reads no other file, so one recording serves all edits."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from py_driver.recording.git_copy import Entry
 
 SCRIPT: Final = "setup.py"
-"""The file that is looked at."""
+"""The file that is checked."""
 
 _MODULES: Final = frozenset({"setuptools", "torch.utils.cpp_extension"})
 _CLASSES: Final = frozenset({"CppExtension", "CUDAExtension"})
 _KEYWORDS: Final = frozenset({"cmdclass", "ext_modules", "name", "packages", "py_modules", "version"})
 _READ: Final = (".cfg", ".in", ".md", ".rst", ".toml", ".txt", ".py", ".egg-info")
-"""What setuptools may read of a project by itself."""
+"""The suffixes of files that setuptools may read by itself."""
 
 _EXTENSIONS: Final = "ext_modules"
 """The keyword without which setuptools looks for packages and modules by itself."""
@@ -28,17 +28,17 @@ _PYTHON: Final = frozenset({"packages", "py_modules"})
 """The keywords that put files of the project into its wheel."""
 
 _LICENSES: Final = ("authors", "copying", "licence", "license", "notice")
-"""How files begin that setuptools puts into a wheel."""
+"""The prefixes of files that setuptools puts into a wheel."""
 
 _RESPONSE: Final = ("@", "--options-file", "-optf")
-"""How options begin that name a file with more of them."""
+"""The prefixes of options that name a file with further options."""
 
 
 def reads_itself_alone(entries: Iterable[Entry]) -> bool:
-    """Whether the build of a project reads its setup.py, and of all other files only whether they are there.
+    """Whether the build of a project reads only its setup.py, and of all other files only their names.
 
-    That is so if setup.py calls `setup` with nothing but texts, lists of them, and torch's classes, as
-    `rules_torch_kernels.inline_project` writes it; and if there is no file that setuptools reads by itself.
+    This holds if setup.py calls `setup` only with texts, lists of texts, and torch's classes, as
+    `rules_torch_kernels.inline_project` writes it, and if there is no file that setuptools reads by itself.
 
     Args:
         entries: the files of the project.
@@ -86,7 +86,7 @@ def _is_empty(value: ast.expr) -> bool:
 
 
 def _is_plain(value: ast.expr) -> bool:
-    """Whether a value is made of texts; also a module by torch's classes, and `BuildExtension` as a value."""
+    """Whether a value consists of texts, or is a module made by torch's classes, or `BuildExtension`."""
     if isinstance(value, ast.Call):
         known = isinstance(value.func, ast.Name) and value.func.id in _CLASSES
         return known and all(map(_is_plain, [*value.args, *(keyword.value for keyword in value.keywords)]))

@@ -1,4 +1,4 @@
-"""The git repository of a project, where its `.git` is a file: a worktree or a submodule."""
+"""The git repository of a project whose `.git` is a file: a worktree or a submodule."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Entry:
     """A file of a project.
 
     Attributes:
-        path: relative to the project.
-        source: where it is.
-        link: where it leads, if it is copied as a symbolic link.
+        path: the path relative to the project.
+        source: the file to copy.
+        link: the target, if it is copied as a symbolic link.
     """
 
     path: str
@@ -37,9 +37,9 @@ class Entry:
 
 
 def repository_entries(file: Path) -> Iterator[Entry]:
-    """The files of a repository, as a `.git` of the project.
+    """The files of a repository, as entries of a directory `.git` in the project.
 
-    Only of one that names the project as its own: the `.git` of a foreign project could name any.
+    Only a repository that names the project as its own is used: the `.git` of a foreign project could name any.
 
     Args:
         file: the `.git` of the project.
@@ -73,7 +73,7 @@ def size_of(directory: Path) -> int:
 
 
 def _leads_to(file: Path, before: str) -> Path | None:
-    """The path in a file, after a word; None if there is none."""
+    """The path in a file, after a prefix; None if there is none."""
     text = _text(file).strip()
     if not text.startswith(before) or not text:
         return None

@@ -1,6 +1,6 @@
-"""The index of a git repository: which files are tracked, without the times that `git status` writes into it.
+"""The index of a git repository: the tracked files, without the times that `git status` writes into it.
 
-setuptools-scm makes the version and the list of files of it. Format: gitformat-index(5).
+setuptools-scm derives the version and the list of files from it. Format: gitformat-index(5).
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 INDEX: Final = "index"
-"""Its file in a `.git`."""
+"""The name of the index in a `.git`."""
 
 _HEADER: Final = struct.Struct(">4sII")
 _SIGNATURE: Final = b"DIRC"
 _VERSIONS: Final = (2, 3)
 _STATED: Final = 24
-"""The bytes of an entry before its mode: the times and the number of the file."""
+"""The size of an entry's fields before its mode: the times and the inode of the file."""
 
 _OWNER: Final = 12
-"""Those between its mode and the digest: the owner, and the size of the file."""
+"""The size of the fields between its mode and the digest: the owner, and the size of the file."""
 
 _EXTENDED: Final = 0x40
 _HASHES: Final = ("sha1", "sha256")
@@ -31,10 +31,10 @@ _HASHES: Final = ("sha1", "sha256")
 def index_digest(content: bytes) -> str:
     """The digest of the tracked files: their names, modes, contents and flags.
 
-    An index that is not understood, such as a split one, counts with all its bytes.
+    An index in an unknown format, such as a split one, counts with all its bytes.
 
     Args:
-        content: of the file.
+        content: the content of the file.
     """
     total = hashlib.sha256()
     try:
@@ -46,11 +46,11 @@ def index_digest(content: bytes) -> str:
 
 
 def _entries(content: bytes) -> Iterator[bytes]:
-    """The entries without what git knows of the files from the file system.
+    """The entries without the fields from the file system.
 
     Raises:
-        ValueError: the format is another.
-        struct.error: likewise.
+        ValueError: the format is unknown.
+        struct.error: the format is unknown.
     """
     size = next((size for name in _HASHES if (size := _size_of_trailer(content, name))), 0)
     signature, version, count = _HEADER.unpack_from(content)
@@ -71,7 +71,7 @@ def _entries(content: bytes) -> Iterator[bytes]:
 
 
 def _size_of_trailer(content: bytes, name: str) -> int:
-    """The size of the digest at the end of an index; 0 if it is of another kind."""
+    """The size of the digest at the end of an index; 0 if it is of another algorithm."""
     size = hashlib.new(name, usedforsecurity=False).digest_size
     digest = hashlib.new(name, content[:-size], usedforsecurity=False).digest()
     return size if content[-size:] == digest else 0

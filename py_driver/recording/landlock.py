@@ -1,6 +1,6 @@
-"""What keeps a program from files and from the network without namespaces: Landlock, and a filter of system calls.
+"""Confinement of a program without namespaces: Landlock for files, and a filter of system calls for the network.
 
-Runs in a process that then becomes the program; the standard library alone.
+It runs in a process that then becomes the program, and uses only the standard library.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _WRITES: Final = 1 << 1 | sum(1 << bit for bit in range(4, 13))
 """WRITE_FILE; REMOVE_DIR, REMOVE_FILE, and MAKE_* of linux/landlock.h."""
 
 _BY_VERSION: Final = {2: 1 << 13, 3: 1 << 14}
-"""REFER and TRUNCATE, with the version of the ABI that knows each."""
+"""REFER and TRUNCATE, by the first version of the ABI that has them."""
 
 _OF_FILES: Final = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14
-"""What can be allowed of a file; the other rights are of directories."""
+"""The rights for a file; the other rights are for directories."""
 
 _SET_SECCOMP: Final = 22
 _FILTER: Final = 2
@@ -40,7 +40,7 @@ _SOCKET: Final = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
 
 _IO_URING_SETUP: Final = 425
 _OTHER_CALLS: Final = 0x40000000
-"""Where the numbers of another ABI begin, x32."""
+"""The first number of calls of another ABI, x32."""
 
 _UNIX: Final = 1
 
@@ -53,11 +53,11 @@ def version() -> int:
 
 
 def confine(readable: Sequence[str], writable: Sequence[str]) -> None:
-    """Keep this process and those that it starts from all files but some; what is not there is left out.
+    """Deny this process and its children all files except some; paths that do not exist are ignored.
 
     Args:
         readable: files and directories to read and to execute.
-        writable: those to change as well.
+        writable: files and directories to change as well.
 
     Raises:
         OSError: the kernel refuses.
@@ -80,7 +80,7 @@ def confine(readable: Sequence[str], writable: Sequence[str]) -> None:
 
 
 def forbid_network() -> None:
-    """Let no socket be made but those of files, and no io_uring, which could make one.
+    """Allow no sockets except Unix sockets, and no io_uring, which could create others.
 
     Raises:
         OSError: the kernel refuses.

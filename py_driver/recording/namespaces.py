@@ -1,6 +1,6 @@
-"""A root directory, a network and processes of its own for a program: Linux namespaces, without privileges.
+"""Linux namespaces, without privileges, that give a program its own root directory, network and processes.
 
-Runs in a process that does nothing else; the standard library alone.
+It runs in a process that does nothing else, and uses only the standard library.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _REC: Final = 16384
 _PRIVATE: Final = 1 << 18
 _DETACH: Final = 2
 _LOCKED: Final = {os.ST_NOSUID: _NOSUID, os.ST_NODEV: _NODEV, os.ST_NOEXEC: 8, os.ST_NOATIME: 1024, 2048: 2048}
-"""Flags of a mount that a remount must keep, as statvfs names them and as mount does."""
+"""Flags of a mount that a remount must keep, by statvfs's value, with mount's value."""
 
 _USER: Final = 1000
-"""The user in the namespace: no root, and the same on every machine."""
+"""The user in the namespace: not root, and the same on every machine."""
 
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom")
 
@@ -55,7 +55,7 @@ def _mount(source: str, target: Path, kind: str | None, flags: int, options: str
 
 
 def _bind(source: Path, target: Path, *, writable: bool) -> None:
-    """Show a file or a directory of the machine at another place."""
+    """Mount a file or a directory of the machine at another path."""
     if source.is_dir():
         target.mkdir(parents=True, exist_ok=True)
     else:
@@ -69,7 +69,7 @@ def _bind(source: Path, target: Path, *, writable: bool) -> None:
 
 
 def separate() -> None:
-    """Give this process a user, mounts, a network and the processes that it starts from now on, of its own.
+    """Give this process its own user, mounts and network, and its future children their own process ids.
 
     Raises:
         OSError: the machine does not allow it.
@@ -85,7 +85,7 @@ def separate() -> None:
 
 
 def enter(root: Path, spec: Mapping[str, Any]) -> bool:
-    """Build the root directory and change to it; in the first process of the namespace.
+    """Build the root directory and enter it, in the first process of the namespace.
 
     Args:
         root: an empty directory.
@@ -93,7 +93,7 @@ def enter(root: Path, spec: Mapping[str, Any]) -> bool:
             (path, text).
 
     Returns:
-        Whether there is a /proc.
+        Whether /proc exists.
 
     Raises:
         OSError: the machine does not allow it.
@@ -125,7 +125,7 @@ def enter(root: Path, spec: Mapping[str, Any]) -> bool:
     has_proc = True
     try:
         _mount("proc", proc, "proc", _NOSUID | _NODEV | 8)
-    except OSError:  # a container that hides parts of its own
+    except OSError:  # a container that hides parts of its /proc
         has_proc = False
     with suppress(OSError):
         _call("sethostname", b"localhost", len("localhost"))
@@ -141,7 +141,7 @@ _PIVOT_ROOT: Final = {"x86_64": 155, "aarch64": 41}
 
 
 def allowed() -> bool:
-    """Whether this machine lets a process have such namespaces and such a root; tried in a process of its own."""
+    """Whether this machine allows such namespaces and such a root; tried in a child process."""
     with tempfile.TemporaryDirectory() as root:
         child = os.fork()
         if child == 0:

@@ -1,4 +1,4 @@
-"""The paths of a run as a record has them: relative to the project, or below the name of what has them."""
+"""The paths of a run in the form of a record: relative to the project, or with the name of their owner in front."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _PACKAGE: Final = re.compile(r"([A-Za-z0-9_]+)/(?:_?core/)?(.+)")
 
 
 class Paths:
-    """What the paths of a run mean.
+    """The translation of a run's paths.
 
     Args:
-        base: under which the run finds its own files.
+        base: the directory under which the run finds its own files.
         packages: the directory of build requirements.
-        toolkit: what the toolkit is called: `cuda`, `rocm`.
+        toolkit: the name of the toolkit: `cuda`, `rocm`.
     """
 
     def __init__(self, base: str, packages: Path, toolkit: str) -> None:
@@ -38,14 +38,14 @@ class Paths:
         ]
 
     def relative(self, path: str) -> str:
-        """A path of the project, relative to it; others under the name of what has them, or as they are."""
+        """A path relative to the project; other paths with the name of their owner, or unchanged."""
         full = posixpath.normpath(posixpath.join(self.project, path))
         if full == self.project or full.startswith(f"{self.project}/"):
             return posixpath.relpath(full, self.project)
         return self._named(full)
 
     def in_text(self, text: str) -> str:
-        """A flag or another text with these paths in it."""
+        """A flag or another text with its paths translated."""
         if self.project in text:
             text = re.sub(rf"{re.escape(self.project)}(?:/(?=[^/\s])|/?(?![\w.-]))", self._own, text)
         for root, _ in self._roots:
@@ -55,12 +55,12 @@ class Paths:
 
     @staticmethod
     def _own(found: re.Match[str]) -> str:
-        """What stands for the project in a text: nothing before the rest of a path, else `.`."""
+        """The replacement of the project's path in a text: empty in front of the rest of a path, else `.`."""
         follows = found.string[found.end() : found.end() + 1]
         return "" if found[0].endswith("/") and follows and not follows.isspace() else "."
 
     def _named(self, path: str) -> str:
-        """A path below a stand-in or a package, under its name."""
+        """A path below a stand-in or a package, with the name of that in front."""
         for root, name in self._roots:
             if path != root and not path.startswith(f"{root}/"):
                 continue

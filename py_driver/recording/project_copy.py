@@ -1,4 +1,4 @@
-"""A project as its build sees it: copied, without what builds and tools have left in it."""
+"""A copy of a project for its build, without the leftovers of builds and tools."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FILE: Final = 0o644
 _PROGRAM: Final = 0o755
 
 _OF_GIT: Final = ("HEAD", "packed-refs", "refs", "shallow", "config", INDEX)
-"""What of a `.git` decides the version and the files of a project; the rest changes whenever somebody looks at it."""
+"""The parts of a `.git` that determine the version and the files of a project; the rest changes with every use."""
 
 _MADE: Final = (
     *("build/bdist.*", "build/lib*", "build/temp*", "*.egg-info", "*.dist-info", "dist", GIT),
@@ -38,12 +38,12 @@ _CACHES: Final = "__pycache__"
 def entries(directory: Path) -> list[Entry]:
     """The files of a project that a build sees, sorted.
 
-    A link within the project stays one. One that leads to what is not copied of the project, or elsewhere in the same
-    git repository, is copied as what it leads to; one that leads out is refused, since it could show a setup.py of
-    others any file of this machine.
+    A link within the project stays a link. A link to files of the project that are not copied, or elsewhere in the same
+    git repository, is replaced by its target; a link that leads out is refused, since it could show a foreign setup.py
+    any file of this machine.
 
     Args:
-        directory: of the project, as an absolute path without links.
+        directory: the directory of the project, as an absolute path without links.
 
     Raises:
         DriverError: PATH_ESCAPES for such a link; PERMISSION.
@@ -58,7 +58,7 @@ def digest(found: list[Entry]) -> str:
     """The digest of the files of a project: their names, modes and contents.
 
     Raises:
-        DriverError: PERMISSION if one cannot be read.
+        DriverError: PERMISSION if a file cannot be read.
     """
     total = hashlib.sha256()
     for entry in found:
@@ -73,16 +73,16 @@ def digest(found: list[Entry]) -> str:
 
 
 def _value(entry: Entry) -> str:
-    """What a file counts with: its content; of the index of git, what is tracked."""
+    """The value of a file in the digest: its content; for the index of git, the tracked files."""
     is_index = entry.path == f"{GIT}/{INDEX}"
     return index_digest(entry.source.read_bytes()) if is_index else content_digest(entry.source)
 
 
 def copy(found: list[Entry], target: Path) -> None:
-    """Copy the files of a project into a new directory, where they can be written.
+    """Copy the files of a project into a new, writable directory.
 
     Raises:
-        OSError: one cannot be read or written.
+        OSError: a file cannot be read or written.
     """
     target.mkdir()
     for entry in found:
@@ -96,13 +96,13 @@ def copy(found: list[Entry], target: Path) -> None:
 
 
 State = tuple[int, int, int]
-"""What changes when a file is written: its size, the time of its last change, and its number."""
+"""The properties that change when a file is written: its size, the time of its last change, and its inode."""
 
 
 def states(directory: Path) -> dict[str, State]:
-    """The files below a directory, without what setuptools and CMake leave there.
+    """The state of each file below a directory, without the outputs of setuptools and CMake.
 
-    A link to a file of the directory counts as that file; others are left out.
+    A link to a file in the directory counts as that file; other links are left out.
     """
     found = {}
     root = os.path.realpath(directory)
@@ -120,11 +120,11 @@ def states(directory: Path) -> dict[str, State]:
 
 
 def changed(directory: Path, before: Mapping[str, State], found: list[Entry]) -> list[str]:
-    """The files of a copy that are new or have another content than in the project, sorted.
+    """The files of a copy that are new or differ from the project, sorted.
 
     Args:
-        directory: of the copy.
-        before: its states when it had been made.
+        directory: the copy.
+        before: the states after copying.
         found: the files of the project.
     """
     sources = {entry.path: entry.source for entry in found}
@@ -137,7 +137,7 @@ def changed(directory: Path, before: Mapping[str, State], found: list[Entry]) ->
 
 
 def content_digest(path: Path) -> str:
-    """SHA-256 of a file, in hex."""
+    """The hexadecimal SHA-256 of a file."""
     total = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
@@ -170,7 +170,7 @@ def _walk(root: Path, directory: Path, below: str, repository: Path, entered: tu
 
 
 def _is_of_tools(path: str) -> bool:
-    """Whether a build has written an entry of a project's directory."""
+    """Whether an entry of a project's directory is the output of a build."""
     return any(fnmatch.fnmatchcase(path, pattern) for pattern in facts()["copy"]["top"])
 
 

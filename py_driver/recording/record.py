@@ -21,35 +21,36 @@ TREE: Final = "tree"
 """The directory, beside `RECORD`, of the files of the project that the run created or changed."""
 
 WHEEL: Final = "wheel"
-"""The directory, beside `RECORD`, of the wheel with an empty file in the place of each extension module."""
+"""The directory, beside `RECORD`, of the wheel with an empty file for each extension module."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Module:
-    """An extension module, as `setup()` had it when `build_ext` ran.
+    """An extension module, as passed to `build_ext`.
 
     Attributes:
         name: its dotted name, e.g. `torch_scatter._scatter_cuda`.
         kind: `cuda` for CUDAExtension, `cpp` for CppExtension and setuptools' Extension.
-        file: the path of its library in the wheel, as this project's `build_ext` names it.
+        file: the path of its library in the wheel, named by this project's `build_ext`.
         script: the file of the project that created it, e.g. `setup.py`.
         line: the line of the call in `script`, 1-based; 0 if unknown.
-        sources: relative to the project, in the order of the call.
-        include_dirs: of the project: relative to it, `.` for itself. Others: `cuda:include`, `torch:include`,
-            `numpy:include`, `python:include`, `pybind11:include` with the rest of the path, or an absolute path.
-        define_macros: (name, value); None for a value that is not given.
-        undef_macros: names.
-        cxx_flags: `extra_compile_args` for C++ sources, in their order.
-        nvcc_flags: `extra_compile_args` for CUDA sources, in their order.
-        libraries: names as after `-l`; without those that CUDAExtension and CppExtension add.
-        library_dirs: as `include_dirs`, likewise.
-        runtime_library_dirs: as written.
-        extra_objects: as written.
-        extra_link_args: as written.
+        sources: the sources relative to the project, in the order of the call.
+        include_dirs: directories of the project, relative to it, `.` for itself; others as `cuda:include`,
+            `torch:include`, `numpy:include`, `python:include`, `pybind11:include` with the rest of the path, or as an
+            absolute path.
+        define_macros: (name, value); None for a macro without a value.
+        undef_macros: names of macros.
+        cxx_flags: `extra_compile_args` for C++ sources, in order.
+        nvcc_flags: `extra_compile_args` for CUDA sources, in order.
+        libraries: names as after `-l`; without the libraries that CUDAExtension and CppExtension add.
+        library_dirs: its library directories, in the form of `include_dirs`.
+        runtime_library_dirs: its runtime library directories, as written.
+        extra_objects: its objects, as written.
+        extra_link_args: its linker arguments, as written.
         limited_api: whether `py_limited_api` is set.
-        dlink: whether `dlink=True` is set (device code that is linked).
-        dlink_flags: `extra_compile_args` for that, with what torch adds to them.
-        builder: `torch` for torch's BuildExtension, `setuptools` for a build_ext that is none; empty for CMake.
+        dlink: whether `dlink=True` is set, so that device code is linked.
+        dlink_flags: `extra_compile_args` for linking device code, with torch's additions.
+        builder: `torch` for torch's BuildExtension, `setuptools` for any other build_ext; empty for CMake.
     """
 
     name: str
@@ -76,7 +77,7 @@ class Module:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
-    """What a setup.py builds for one configuration.
+    """The build of a setup.py for one configuration.
 
     Attributes:
         torch: the release of torch, e.g. `2.13`.
@@ -84,13 +85,13 @@ class Record:
         cxx_abi: `cxx11` or `cxx98`.
         cpu: `x86_64` or `aarch64`.
         arch_list: TORCH_CUDA_ARCH_LIST of the run, e.g. `8.0;9.0+PTX`; empty for the CPU.
-        name: of the distribution, as its metadata has it.
-        version: likewise.
+        name: the name of the distribution, from its metadata.
+        version: the version of the distribution, from its metadata.
         wheel: the file name of the wheel in `WHEEL`.
-        modules: in the order of `ext_modules`.
-        files: those in `TREE`, sorted, relative to the project.
-        asked: commands and addresses that the run wanted from this machine, and the answer: `nvcc -V: CUDA 13.0`.
-        requirements: the build requirements as installed: `setuptools==80.9.0`.
+        modules: the modules, in the order of `ext_modules`.
+        files: the files in `TREE`, sorted, relative to the project.
+        asked: commands and addresses that the run requested, with the answer: `nvcc -V: CUDA 13.0`.
+        requirements: the installed build requirements: `setuptools==80.9.0`.
     """
 
     torch: str
@@ -115,10 +116,10 @@ def read_record(path: Path) -> Record:
     """Read a record.json.
 
     Args:
-        path: of the file.
+        path: the file.
 
     Raises:
-        DriverError: BAD_VALUE if it is no record of this format.
+        DriverError: BAD_VALUE if it is not a record of this format.
     """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
@@ -127,7 +128,7 @@ def read_record(path: Path) -> Record:
         modules = tuple(Module(**{key: _tuples(part) for key, part in module.items()}) for module in value["modules"])
         return Record(**{**{key: _tuples(part) for key, part in value.items()}, "modules": modules})
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as problem:
-        advice = "delete the file; the next command writes it anew"
+        advice = "delete the file; the next command writes it again"
         raise error(Code.BAD_VALUE, f"{path} is not a record of a setup.py: {problem}", help=advice) from None
 
 

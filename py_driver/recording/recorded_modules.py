@@ -1,4 +1,4 @@
-"""The modules of a record, from what a run has noted: checked, since a setup.py may have written it."""
+"""The modules of a record, from the notes of a run, which are checked since a setup.py may have written them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _UNKNOWN = "pyproject.toml"
 
 
 def span_of(project: Path, shown: str, location: Sequence[Any] | None) -> Span | None:
-    """A location of a project.
+    """The span for a location in a project.
 
     Args:
-        project: where its files are.
-        shown: its directory, as the user knows it.
+        project: the directory with its files.
+        shown: its directory, as on the command line.
         location: the file, relative to the project, and the line.
     """
     if not location:
@@ -42,16 +42,16 @@ def span_of(project: Path, shown: str, location: Sequence[Any] | None) -> Span |
 
 
 def modules_of(noted: Sequence[dict[str, Any]], project: Path, shown: str, paths: Paths) -> tuple[Module, ...]:
-    """The modules that a run has noted.
+    """The modules in the notes of a run.
 
     Args:
-        noted: as the recorder writes them.
+        noted: the notes, as the recorder writes them.
         project: the directory of the project after the run.
-        shown: the project's directory, as the user knows it.
-        paths: of the run.
+        shown: the project's directory, as on the command line.
+        paths: the paths of the run.
 
     Raises:
-        DriverError: FILE_MISSING for a source that is not there; UNSUPPORTED for one that is not of the project.
+        DriverError: FILE_MISSING for a source that does not exist; UNSUPPORTED for a source outside of the project.
     """
     faults: list[Diagnostic] = []
     found = []
@@ -91,7 +91,7 @@ def modules_of(noted: Sequence[dict[str, Any]], project: Path, shown: str, paths
 
 def _source_faults(project: Path, source: str, module: str, span: Span | None) -> list[Diagnostic]:
     if source.startswith(("/", "../")) or ":" in source:
-        message = f"`{source}`, a source of `{module}`, is no file of the project"
+        message = f"`{source}`, a source of `{module}`, is not a file of the project"
         return [Diagnostic(Code.UNSUPPORTED, message, span, help="copy it into the project")]
     if is_file(project / source):
         return []

@@ -1,4 +1,4 @@
-"""A project recorded for a configuration: its build run once, confined, and what it would compile written down."""
+"""Recordings of a project for configurations: its build runs once, confined, and its compilations are recorded."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ RECORDINGS: Final = "recordings"
 """The directory of the cache."""
 
 _ATTEMPTS: Final = 16
-"""How often a build may ask for another package."""
+"""How often a build may request another package."""
 
 _ROCM_ARCHS: Final = ("PYTORCH_ROCM_ARCH", "HIP_ARCHITECTURES", "GPU_ARCHS")
 """The variables for AMD architectures: torch's own, and those of causal-conv1d and flash-attn."""
 
 _EPOCH: Final = "315532800"
-"""1980-01-01: the earliest time that a zip archive has."""
+"""1980-01-01: the earliest time in a zip archive."""
 
 _METADATA: Final = re.compile(r"[^/]+\.dist-info/METADATA")
 _SCRATCH: Final = re.compile(r"(?<=/tmp/tmp)\w{8}")
-"""A name that tempfile gives, which is another one each time."""
+"""The random part of a name by tempfile, which differs each time."""
 
 _JOBS: Final = "4"
 _RESULT: Final = "result.json"
@@ -66,8 +66,8 @@ class Recorded:
     """A recorded project.
 
     Attributes:
-        record: what it builds.
-        directory: in the cache: `RECORD`, and the directories `WHEEL` and `TREE`.
+        record: the record of its build.
+        directory: the directory in the cache: `RECORD`, and the directories `WHEEL` and `TREE`.
     """
 
     record: Record
@@ -80,7 +80,7 @@ class Recorded:
 
     @property
     def wheel(self) -> Path:
-        """The wheel of the Python part, with an empty file in the place of each library."""
+        """The wheel of the Python part, with an empty file for each library."""
         return self.directory / WHEEL / self.record.wheel
 
 
@@ -93,19 +93,19 @@ def record_project(  # noqa: PLR0913  (a recording depends on them all)
     *,
     limits: dict[str, int] | None = None,
 ) -> Recorded:
-    """Record a project for a configuration; out of the cache, if nothing has changed.
+    """Record a project for a configuration, or return its recording from the cache if nothing has changed.
 
     Args:
-        directory: of the project.
-        configuration: of a torch release, with its backend, ABI and CPU.
-        arch_list: the GPU architectures, as TORCH_CUDA_ARCH_LIST has them; empty for the CPU.
+        directory: the directory of the project.
+        configuration: the configuration of a torch release, with its backend, ABI and CPU.
+        arch_list: the GPU architectures, in the form of TORCH_CUDA_ARCH_LIST; empty for the CPU.
         releases: the matrix and the lock.
         output: where progress is shown.
-        limits: of the run; those of recording.toml if None.
+        limits: limits of the run; those of recording.toml if None.
 
     Raises:
-        DriverError: SETUP_FAILED if its build fails; UNSUPPORTED if something else than setuptools builds it;
-            FILE_MISSING for a source; see `read_build_system`, `entries`, `installed` and `sandbox.run`.
+        DriverError: SETUP_FAILED if its build fails; UNSUPPORTED if it is not built by setuptools;
+            FILE_MISSING if a source does not exist; see `read_build_system`, `entries`, `installed` and `sandbox.run`.
     """
     run = _Run(directory, configuration, arch_list, releases, limits)
     root = cache_root() / RECORDINGS
@@ -117,14 +117,14 @@ def record_project(  # noqa: PLR0913  (a recording depends on them all)
                 if not (target / RECORD).is_file():
                     sweep(root)
                     run.into(target, output)
-    with suppress(OSError):  # a cache that nobody may write to
+    with suppress(OSError):  # a cache that is read-only
         (target / RECORD).touch()
     return Recorded(record=read_record(target / RECORD), directory=target)
 
 
 @cache
 def _version() -> str:
-    """The digest of what decides a recording besides the project: the recorder, and the interpreter."""
+    """The digest of the inputs of a recording besides the project: the recorder, and the interpreter."""
     names = [*(f"stand_in/{name}" for name in resources_below("stand_in")), "recording.toml"]
     own = sorted(Path(__file__).parent.glob("*.py"))
     texts = [*(resource(name) for name in names), *(path.read_text(encoding="utf-8") for path in own), sys.version]
@@ -132,11 +132,11 @@ def _version() -> str:
 
 
 class _Run:
-    """A project and a configuration, for which its build runs.
+    """A project and a configuration for which its build runs.
 
     Attributes:
         key: the name of its recording in the cache.
-        shown: the project's directory, as the user knows it.
+        shown: the project's directory, as on the command line.
     """
 
     def __init__(
@@ -171,14 +171,14 @@ class _Run:
         self.key = sha256(json.dumps(facts_of_run).encode())[:24]
 
     def _digest(self) -> str:
-        """The digest of what a build reads of the project."""
+        """The digest of a build's inputs in the project."""
         if not reads_itself_alone(self._entries):
             return project_copy.digest(self._entries)
         scripts = [entry for entry in self._entries if entry.path == SCRIPT]
         return json.dumps([project_copy.digest(scripts), [entry.path for entry in self._entries]])
 
     def into(self, target: Path, output: Output) -> None:
-        """Run the build until it has all that it asks for, and put the recording to its place.
+        """Run the build until it has all requested packages, and move the recording to its place.
 
         Raises:
             DriverError: see `record_project`.
@@ -186,7 +186,7 @@ class _Run:
         requirements = chosen(self._system.requires)
         if self._passed:
             seen = ", ".join(f"{name}={value}" for name, value in self._passed.items())
-            output.say(f"note: the build of {self.shown} sees of your environment: {seen}")
+            output.say(f"note: the build of {self.shown} reads these variables of your environment: {seen}")
         for _ in range(_ATTEMPTS):
             packages, versions = installed(requirements, output)
             title = f"recording {self.shown} for {spell(self._configuration)}"
@@ -197,14 +197,14 @@ class _Run:
                     settle(here / "recording", target)
                     return
                 requirements = tuple(sorted({*requirements, *wants}))
-        message = f"the build of {self.shown} asks for packages again and again: {', '.join(requirements)}"
+        message = f"the build of {self.shown} keeps requesting packages: {', '.join(requirements)}"
         raise error(Code.SETUP_FAILED, message, help="list what it needs in `requires` of [build-system]")
 
     def _attempt(self, here: Path, packages: Path, versions: tuple[str, ...]) -> list[str]:
         """Run the build once.
 
         Returns:
-            The requirements that it lacks; none if it is recorded.
+            The missing requirements; empty if the build is recorded.
         """
         base = sandbox.inside(here)
         project, out = here / stand_ins.PROJECT, here / stand_ins.OUT
@@ -273,7 +273,7 @@ class _Run:
         return []
 
     def _wants(self, result: dict[str, Any], versions: tuple[str, ...]) -> list[str]:
-        """The requirements that a run named, or whose module it did not find; those that are not there yet."""
+        """The requirements that a run named, or whose module was missing, without installed ones."""
         known = {version.partition("==")[0] for version in versions}
         needs = [str(need) for need in result.get("needs", [])]
         missing = (result.get("failure") or {}).get("missing") or ""
@@ -338,13 +338,13 @@ class _Run:
 
 
 def replace_base(asked: list[dict[str, Any]], base: str) -> tuple[str, ...]:
-    """What a run wanted, for a record: `nvcc -V: CUDA 13.0`; sorted, without places of this machine."""
+    """The requests of a run, for a record: `nvcc -V: CUDA 13.0`; sorted, without paths of this machine."""
     texts = {f"{note['text']}: {note['answer']}".replace(base, sandbox.INSIDE) for note in asked}
     return tuple(sorted({_SCRATCH.sub("", text) for text in texts}))
 
 
 def _read_result(path: Path) -> dict[str, Any] | None:
-    """What a run wrote; None if it wrote nothing that can be read."""
+    """The result that a run wrote; None if it cannot be read."""
     if path.is_symlink():
         return None
     try:
@@ -358,7 +358,7 @@ def _metadata(wheel: Path) -> dict[str, str]:
     """The name and the version in a wheel's metadata.
 
     Raises:
-        DriverError: SETUP_FAILED if it is no wheel.
+        DriverError: SETUP_FAILED if it is not a wheel.
     """
     try:
         descriptor = os.open(wheel, os.O_RDONLY | os.O_NOFOLLOW)
@@ -372,7 +372,7 @@ def _metadata(wheel: Path) -> dict[str, str]:
 
 
 def _check_wheel(wheel: Path, record: Record) -> None:
-    """Fail if a module has no place in the wheel.
+    """Check that each module has a file in the wheel.
 
     Raises:
         DriverError: SETUP_FAILED.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from py_driver.recording.requirement import Wanted
 
 _SDISTS: Final = (".tar.gz", ".zip")
-"""How the names of source archives end, the preferred first (PEP 527, PEP 625)."""
+"""The suffixes of source archives, the preferred first (PEP 527, PEP 625)."""
 
 _WHEEL: Final = ".whl"
 
@@ -34,10 +34,10 @@ class Candidate(NamedTuple):
     """The source archive of a release.
 
     Attributes:
-        entry: what is fetched.
-        yanked: why the release was withdrawn, which may be an empty text; None if it was not.
-        newer: a newer release that fits and has no source archive; empty if there is none.
-        unknown: why an index may have a newer one that nobody has seen; empty if all answered.
+        entry: the archive to fetch.
+        yanked: why the release was withdrawn, possibly an empty text; None if it was not.
+        newer: a newer matching release without a source archive; empty if there is none.
+        unknown: why an index may have a newer release that was not seen; empty if all indexes answered.
     """
 
     entry: Entry
@@ -50,8 +50,8 @@ class _Offer(NamedTuple):
     """An archive of a release.
 
     Attributes:
-        version: of the release.
-        link: to the archive.
+        version: the version of the release.
+        link: the link to the archive.
     """
 
     version: Version
@@ -64,17 +64,17 @@ class _Offer(NamedTuple):
 
 
 def find(wanted: Wanted, fetcher: Fetcher) -> Candidate:
-    """The source archive of the newest release that fits, on the indexes and in the mirror directory.
+    """The source archive of the newest matching release, on the indexes and in the mirror directory.
 
-    A release that was withdrawn fits only if it is wanted by its version, as with pip (PEP 592).
+    A withdrawn release matches only if its exact version is named, as with pip (PEP 592).
 
     Args:
-        wanted: which releases fit.
-        fetcher: whose indexes to ask.
+        wanted: the requirement to match.
+        fetcher: the fetcher with the indexes.
 
     Raises:
         DriverError: NOT_FOUND_UPSTREAM if there is none; NO_NETWORK if an index that may have it cannot be reached;
-            SET_UP if pip cannot say which indexes there are.
+            SET_UP if pip cannot list the indexes.
     """
     failures: list[OriginError] = []
     meter = Meter()
@@ -97,7 +97,7 @@ def find(wanted: Wanted, fetcher: Fetcher) -> Candidate:
 
 
 def _offers(wanted: Wanted, fetcher: Fetcher, meter: Meter, failures: list[OriginError]) -> Iterator[_Offer]:
-    """What there is of a project: in the mirror directory, then, unless that has the very release, on the indexes."""
+    """The archives of a project: in the mirror directory, then, unless that has the exact release, on the indexes."""
     found = False
     for offer in _parsed(_mirrored(fetcher), wanted.name):
         found = found or (wanted.exact and offer.is_source and wanted.specifier.contains(offer.version))
@@ -122,11 +122,11 @@ def _parsed(links: Iterable[Link], name: str) -> Iterator[_Offer]:
 
 
 def version_in(filename: str, name: str) -> Version | None:
-    """The version in the file name of a source archive or a wheel of a project; None if it is no such name.
+    """The version in the file name of a project's source archive or wheel; None for another file name.
 
     Args:
-        filename: of the archive.
-        name: of the project, normalized.
+        filename: the file name of the archive.
+        name: the normalized name of the project.
     """
     ending = next((ending for ending in (*_SDISTS, _WHEEL) if filename.endswith(ending)), None)
     if ending is None:
@@ -143,15 +143,15 @@ def version_in(filename: str, name: str) -> Version | None:
 
 
 def _preference(offer: _Offer) -> int:
-    """The place of an archive among those of a release: as the indexes list them, the preferred kind first."""
+    """The sort key of a release's archives: in the order of the indexes, the preferred kind first."""
     return next(number for number, ending in enumerate(_SDISTS) if offer.link.filename.endswith(ending))
 
 
 def _with_digest(link: Link, fetcher: Fetcher, meter: Meter) -> Link:
-    """The link with its SHA-256, for which an archive of an index that states none is read once.
+    """The link with its SHA-256; if the index states none, the archive is read once for it.
 
     Raises:
-        OriginError: it cannot be read.
+        OriginError: the archive cannot be read.
     """
     if link.sha256 or link.local is not None:
         return link
@@ -169,7 +169,7 @@ def _with_digest(link: Link, fetcher: Fetcher, meter: Meter) -> Link:
 def _none(
     wanted: Wanted, offers: Iterable[_Offer], fitting: set[Version], failures: Iterable[OriginError]
 ) -> DriverError:
-    """Why there is no source archive."""
+    """The error for a missing source archive."""
     offers, failures = list(offers), list(failures)
     if reasons := _unreachable(failures):
         advice = "check the network and pip's configuration"
@@ -196,7 +196,7 @@ def _none(
 
 
 def _unreachable(failures: Iterable[OriginError]) -> str:
-    """Why indexes could not be reached; empty if all could."""
+    """Why indexes could not be reached; empty if all were reached."""
     return "; ".join(dict.fromkeys(failure.reason for failure in failures if failure.code is Code.NO_NETWORK))
 
 

@@ -1,4 +1,4 @@
-"""A release of the package index in a user's words: `causal-conv1d==1.7.0 --hash=sha256:...`, as pip spells it."""
+"""A release on the package index in pip's notation: `causal-conv1d==1.7.0 --hash=sha256:...`."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _EXACT: Final = ("==", "===")
 
 
 class Wanted(NamedTuple):
-    """Which release of a project is wanted.
+    """A requirement of a project's release.
 
     Attributes:
-        name: of the project, normalized.
-        specifier: which versions fit.
-        hashes: the SHA-256 that its archive may have, in hexadecimal; any if empty.
+        name: the normalized name of the project.
+        specifier: the matching versions.
+        hashes: the allowed SHA-256 of its archive, in hexadecimal; any if empty.
         text: the user's words, without the hashes.
     """
 
@@ -43,31 +43,31 @@ class Wanted(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Whether a single version fits, as with `==1.7.0`: it may be one that was withdrawn."""
+        """Whether a single version matches, as with `==1.7.0`: then it may be a withdrawn one."""
         return any(part.operator in _EXACT and not part.version.endswith(".*") for part in self.specifier)
 
 
 def looks_like_requirement(word: str) -> bool:
-    """Whether a word is meant as a release of the package index: a name with a version, a digest or an address."""
+    """Whether a word has the form of a release on the package index: a name with a version, a digest or an address."""
     return _MEANT.fullmatch(word) is not None
 
 
 def has_one_equals_sign(word: str) -> bool:
-    """Whether a word is a name, one `=` and a version, which `parse_requirement` refuses with advice."""
+    """Whether a word is a name, one `=` and a version, which `parse_requirement` rejects with advice."""
     return _SINGLE.fullmatch(word) is not None
 
 
 def parse_requirement(text: str, hashes: Iterable[str] = ()) -> Wanted:
-    """The release that a text names.
+    """Parse a requirement.
 
     Args:
         text: `NAME`, `NAME==VERSION`, `NAME>=VERSION,<VERSION`; options `--hash=sha256:...` may follow, as in a
             requirements file.
-        hashes: further ones: `sha256:...`.
+        hashes: further hashes: `sha256:...`.
 
     Raises:
-        DriverError: USAGE if it names none; UNSUPPORTED if it names what is no release of the index, or asks for what
-            does not change the wheel.
+        DriverError: USAGE if it is not a requirement; UNSUPPORTED if it is not a release on the index, or has parts
+            that do not change the wheel.
     """
     found = _HASH.split(text)
     words = found[0].strip()
@@ -83,7 +83,7 @@ def parse_requirement(text: str, hashes: Iterable[str] = ()) -> Wanted:
         raise error(Code.USAGE, f"`{words}` is not a requirement", help=advice) from None
     if requirement.url:
         advice = "download and unpack it, and name the directory"
-        raise error(Code.UNSUPPORTED, f"`{words}` is an address, and no release of the package index", help=advice)
+        raise error(Code.UNSUPPORTED, f"`{words}` is an address, not a release on the package index", help=advice)
     if requirement.extras:
         advice = "leave the extras out: `pip install` of the wheel accepts them"
         raise error(Code.UNSUPPORTED, f"`{words}`: a wheel is the same for all extras", help=advice)
@@ -94,7 +94,7 @@ def parse_requirement(text: str, hashes: Iterable[str] = ()) -> Wanted:
 
 
 def _digest(value: str) -> str:
-    """The digest of `sha256:...`, as pip spells it.
+    """The digest in `sha256:...`, in pip's notation.
 
     Raises:
         DriverError: USAGE.

@@ -1,4 +1,4 @@
-"""A program run without a network, without the user's files, and with limits."""
+"""Runs a program without a network, without the user's files, and with limits."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 INSIDE: Final = "/build"
-"""Where a program in namespaces finds what is its own."""
+"""The directory in which a program in namespaces finds its own files."""
 
 _PROGRAM: Final = "import sys; sys.path.insert(0, sys.argv[1]); from py_driver.recording.confined import main; main()"
 _PATIENCE: Final = 5.0
-"""How many seconds a program has to end its own, when a user interrupts."""
+"""How many seconds a program has to end its children when the user interrupts."""
 
 _ROOT: Final = Path(__file__).parents[2]
 _SYSTEM: Final = (
@@ -55,12 +55,12 @@ _ADVICE: Final = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ended:
-    """How a program ended.
+    """The outcome of a program.
 
     Attributes:
         how: `exit`, or the limit that it passed: `time`, `processes`, `memory`, `disk`.
-        code: its exit code; that of a signal is negative.
-        output: the end of what it printed.
+        code: its exit code; negative for a signal.
+        output: its output.
     """
 
     how: str
@@ -70,7 +70,7 @@ class Ended:
 
 @cache
 def isolation() -> str:
-    """How this machine can confine a program: `namespaces` or `landlock`.
+    """The way in which this machine can confine a program: `namespaces` or `landlock`.
 
     Raises:
         DriverError: SET_UP if it cannot.
@@ -87,13 +87,13 @@ def inside(scratch: Path) -> str:
     """The directory under which a confined program finds its own files.
 
     Args:
-        scratch: where they are.
+        scratch: the directory outside of the confinement.
     """
     return INSIDE if isolation() == "namespaces" else str(scratch)
 
 
 def python_files() -> list[Path]:
-    """What an interpreter of this Python consists of, without its packages."""
+    """The files of this Python's interpreter and standard library, without its packages."""
     paths = sysconfig.get_paths()
     names = [paths[name] for name in ("stdlib", "platstdlib", "include")]
     places = [sysconfig.get_config_var("LIBDIR"), interpreter(), *names]
@@ -105,11 +105,11 @@ def python_files() -> list[Path]:
 
 
 def interpreter() -> str:
-    """The interpreter of this Python, as it is without a virtual environment."""
+    """The interpreter of this Python, outside of a virtual environment."""
     return os.path.realpath(sys.executable)
 
 
-def run(  # noqa: PLR0913  (what a program sees is more than its command)
+def run(  # noqa: PLR0913  (a program needs more than its command)
     scratch: Path,
     shown: Mapping[str, Path],
     command: Sequence[str],
@@ -121,12 +121,12 @@ def run(  # noqa: PLR0913  (what a program sees is more than its command)
     """Run a program confined, until it ends.
 
     Args:
-        scratch: a directory for what this needs.
-        shown: what the program sees besides the system, by its name under `inside`.
+        scratch: a directory for files of the run.
+        shown: the files and directories that the program sees besides the system, by name below `inside`.
         command: the program and its arguments.
-        environment: all of its variables.
+        environment: all its variables.
         writable: which of `shown` it may change; the first is its working directory.
-        limits: as in recording.toml.
+        limits: the limits, as in recording.toml.
 
     Raises:
         DriverError: SET_UP if this machine cannot confine it.
@@ -170,7 +170,7 @@ def run(  # noqa: PLR0913  (what a program sees is more than its command)
 
 
 def _mounts(shown: Mapping[str, Path], writable: Sequence[str]) -> dict[str, Any]:
-    """What a root directory is made of."""
+    """The contents of a root directory."""
     mounts: list[tuple[str, str, bool]] = []
     links: list[tuple[str, str]] = []
     for name in _SYSTEM:
@@ -190,12 +190,12 @@ def _mounts(shown: Mapping[str, Path], writable: Sequence[str]) -> dict[str, Any
         if not any(path.is_relative_to(directory) for directory in covered):
             mounts.append((str(path), str(path), False))
     mounts += [(str(source), f"{INSIDE}/{name}", name in writable) for name, source in shown.items()]
-    empty = [("/tmp", "1777"), (f"{INSIDE}/home", "755"), ("/dev/shm", "1777")]  # noqa: S108  (those of the new root)
+    empty = [("/tmp", "1777"), (f"{INSIDE}/home", "755"), ("/dev/shm", "1777")]  # noqa: S108  (in the new root)
     return {"mounts": mounts, "links": links, "empty": empty, "files": _FILES}
 
 
 def _rules(scratch: Path, shown: Mapping[str, Path], writable: Sequence[str]) -> dict[str, Any]:
-    """What Landlock allows."""
+    """The paths that Landlock allows."""
     for name, source in shown.items():
         if source != scratch / name:
             if (scratch / name).is_dir():

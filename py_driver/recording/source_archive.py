@@ -1,7 +1,7 @@
-"""Source archives of the package index: looked up, fetched and unpacked once, and from then on the same bytes.
+"""Source archives of the package index: looked up, fetched and unpacked once, and pinned from then on.
 
-What was fetched is remembered by its SHA-256, so a release whose archive is replaced on the index is an error. It needs
-no network again.
+A fetched archive is recorded by its SHA-256, so an archive that was replaced on the index is an error. Later uses need
+no network.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Source:
     """An unpacked source archive.
 
     Attributes:
-        name: of the project, as indexes spell it.
-        version: of the release.
-        directory: with its setup.py or pyproject.toml; nobody may write there.
+        name: the normalized name of the project.
+        version: the version of the release.
+        directory: the directory with its setup.py or pyproject.toml; read-only.
         archive: file name, size and SHA-256.
     """
 
@@ -59,26 +59,26 @@ class Source:
 
     @property
     def requirement(self) -> str:
-        """What names these very bytes, for the driver and for pip: `NAME==VERSION --hash=sha256:...`."""
+        """The requirement of exactly this archive, for the driver and for pip: `NAME==VERSION --hash=sha256:...`."""
         return f"{self.name}=={self.version} --hash=sha256:{self.archive.sha256}"
 
 
 def fetch_source(
     requirement: str, output: Output, *, hashes: Iterable[str] = (), fetcher: Fetcher | None = None
 ) -> Source:
-    """The sources of a release, fetched unless they are there.
+    """The sources of a release, fetched unless they are in the cache.
 
     Args:
         requirement: `NAME` for the newest release, `NAME==VERSION`, `NAME>=VERSION`; see `parse_requirement`.
-        output: where progress is shown, and what a user should know of the release.
-        hashes: `sha256:...` that the archive may have, besides those in `requirement`.
-        fetcher: which indexes to ask (default: those of pip), and the store for the archive.
+        output: where progress and warnings about the release are shown.
+        hashes: further allowed hashes, `sha256:...`, besides those in `requirement`.
+        fetcher: the fetcher with the indexes (default: pip's), and the store for the archive.
 
     Raises:
         DriverError: USAGE or UNSUPPORTED for the requirement; NOT_FOUND_UPSTREAM if no index has such a release, or
-            none with a source archive; NO_NETWORK; SET_UP; BAD_DIGEST if the archive is not the one that is demanded,
-            or that was fetched before; FILE_MISSING if it has nothing to build; PATH_ESCAPES or UNSUPPORTED if it is
-            unsafe to unpack; NO_SPACE or PERMISSION.
+            none with a source archive; NO_NETWORK; SET_UP; BAD_DIGEST if the archive is not the required one,
+            or differs from an earlier one; FILE_MISSING if it has nothing to build; PATH_ESCAPES or UNSUPPORTED if it
+            is unsafe to unpack; NO_SPACE or PERMISSION.
     """
     wanted = parse_requirement(requirement, hashes)
     root = cache_root() / SOURCES
@@ -92,15 +92,15 @@ def fetch_source(
 
 
 def check_metadata(source: Source, name: str, version: str) -> None:
-    """See that an archive has what its file name says, as pip does.
+    """Check that an archive has the name and version of its file name, as pip does.
 
     Args:
         source: the archive.
-        name: of the project, as the metadata that setup.py made has it.
-        version: likewise.
+        name: the project's name in the metadata by setup.py.
+        version: the project's version in that metadata.
 
     Raises:
-        DriverError: BAD_VALUE if it has something else.
+        DriverError: BAD_VALUE if they differ.
     """
     try:
         is_same = Version(version) == Version(source.version)
@@ -112,7 +112,7 @@ def check_metadata(source: Source, name: str, version: str) -> None:
 
 
 def _remembered(wanted: Wanted, pins: dict[Version, Entry], fetcher: Fetcher) -> Entry | None:
-    """The archive of the very release that is wanted, if it was fetched before and is there."""
+    """The archive of the exact release that is wanted, if it was fetched before and is in the store."""
     if not wanted.exact:
         return None
     found = [pins[version] for version in _fitting(wanted, pins) if _allows(wanted, pins[version])]
@@ -120,15 +120,15 @@ def _remembered(wanted: Wanted, pins: dict[Version, Entry], fetcher: Fetcher) ->
 
 
 def _looked_up(wanted: Wanted, pins: dict[Version, Entry], fetcher: Fetcher, output: Output) -> Entry:
-    """The archive that the index has of the newest release that fits.
+    """The archive of the newest matching release on the index.
 
-    Without a network, it is that of the newest release that was fetched before.
+    Without a network, the newest matching release that was fetched before.
     """
     try:
         candidate = find(wanted, fetcher)
     except DriverError as failure:
-        there = [pins[version] for version in _fitting(wanted, pins) if _allows(wanted, pins[version])]
-        entry = next((entry for entry in there if fetcher.store.has(entry)), None)
+        pinned = [pins[version] for version in _fitting(wanted, pins) if _allows(wanted, pins[version])]
+        entry = next((entry for entry in pinned if fetcher.store.has(entry)), None)
         if failure.diagnostics[0].code is not Code.NO_NETWORK or entry is None:
             raise
         output.warn(f"{failure.diagnostics[0].message}; {entry.label} is used, which was fetched before")
@@ -137,7 +137,7 @@ def _looked_up(wanted: Wanted, pins: dict[Version, Entry], fetcher: Fetcher, out
     entry = candidate.entry
     if not _allows(wanted, entry):
         demanded = " or ".join(f"sha256:{digest}" for digest in sorted(wanted.hashes))
-        message = f"{entry.filename} on the package index has sha256:{entry.sha256}, and {demanded} is demanded"
+        message = f"{entry.filename} on the package index has sha256:{entry.sha256}, and {demanded} is required"
         advice = f"find out why; if you have that archive, name its directory in {MIRROR_VARIABLE}"
         raise error(Code.BAD_DIGEST, message, help=advice)
     pin = pins.get(Version(entry.version))
@@ -146,13 +146,13 @@ def _looked_up(wanted: Wanted, pins: dict[Version, Entry], fetcher: Fetcher, out
             f"{entry.filename} on the package index is not the archive that was fetched before: it has "
             f"sha256:{entry.sha256}, and had sha256:{pin.sha256}"
         )
-        advice = f"find out why; to build from the new one, demand it: --hash=sha256:{entry.sha256}"
+        advice = f"find out why; to build from the new one, require it: --hash=sha256:{entry.sha256}"
         raise error(Code.BAD_DIGEST, message, help=advice)
     return entry
 
 
 def _fitting(wanted: Wanted, versions: Iterable[Version]) -> list[Version]:
-    """The versions that fit, the newest first."""
+    """The matching versions, the newest first."""
     return sorted(wanted.specifier.filter(versions), reverse=True)
 
 
@@ -161,7 +161,7 @@ def _allows(wanted: Wanted, entry: Entry) -> bool:
 
 
 def _say(candidate: Candidate, output: Output) -> None:
-    """Say what a user should know of a release."""
+    """Warn of peculiarities of a release."""
     if candidate.yanked is not None:
         reason = f": {candidate.yanked}" if candidate.yanked else ""
         output.warn(f"{candidate.entry.label} was withdrawn by its authors{reason}")
@@ -172,7 +172,7 @@ def _say(candidate: Candidate, output: Output) -> None:
 
 
 def _fetched(entry: Entry, fetcher: Fetcher, output: Output) -> Path:
-    """The archive of an entry, brought into the store if it is not there as it was."""
+    """The archive of an entry, fetched unless it is unchanged in the store."""
     if fetcher.store.has(entry):
         return fetcher.fetch(entry).path
     with output.task(f"fetching {entry.filename}") as task:
@@ -189,7 +189,7 @@ def _fetched(entry: Entry, fetcher: Fetcher, output: Output) -> Path:
 
 
 def _unpacked(parent: Path, archive: Path, entry: Entry) -> Path:
-    """The directory of an unpacked archive, which only ever is there whole."""
+    """The directory of an unpacked archive, which never exists incomplete."""
     target = parent / entry.sha256
     if target.is_dir():
         return target
@@ -205,7 +205,7 @@ def _unpacked(parent: Path, archive: Path, entry: Entry) -> Path:
 
 
 def _protect(directory: Path) -> None:
-    """Let nobody write in a directory, but remove it."""
+    """Make the contents of a directory read-only; it can still be removed."""
     for parent, directories, files in os.walk(directory):
         for name in (*directories, *files):
             path = os.path.join(parent, name)  # noqa: PTH118  (os.walk's own strings, of thousands of files)
@@ -215,10 +215,10 @@ def _protect(directory: Path) -> None:
 
 
 def _project(directory: Path, entry: Entry) -> Path:
-    """The directory with what builds the project: the only one at the top of the archive, or the archive's own.
+    """The directory of the project: the only one at the top of the archive, or the archive's own.
 
     Raises:
-        DriverError: FILE_MISSING if nothing does.
+        DriverError: FILE_MISSING if it has neither setup.py nor pyproject.toml.
     """
     below = sorted(path for path in directory.iterdir() if path.is_dir())
     for path in (*below, directory):
@@ -233,7 +233,7 @@ def _pin_of(root: Path, name: str, version: str) -> Path:
 
 
 def _pins(root: Path, name: str) -> Iterator[Entry]:
-    """The archives of a project that were fetched before; what cannot be read is none."""
+    """The archives of a project that were fetched before; unreadable pins are ignored."""
     directory = root / _PINS / name
     for path in sorted(directory.glob("*.json")) if directory.is_dir() else ():
         try:

@@ -1,4 +1,4 @@
-"""The stand-ins of a configuration: torch, a toolkit, and programs that know their version and nothing else."""
+"""The stand-ins of a configuration: torch, a toolkit, and programs that only report their version."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ OUT: Final = "out"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Torch:
-    """The torch that a recording stands for.
+    """The torch that the stand-ins represent.
 
     Attributes:
         version: e.g. `2.13.0+cu130`.
-        cuda: the version of CUDA, e.g. `13.0`; None without.
-        hip: that of ROCm.
-        build: the version of nvcc or of ROCm in full; empty without.
+        cuda: the version of CUDA, e.g. `13.0`; None without CUDA.
+        hip: the version of ROCm; None without ROCm.
+        build: the version of nvcc or of ROCm in full; empty without either.
         cxx11: whether it has the C++11 ABI.
-        arch_list: of the run; empty for the CPU.
+        arch_list: the GPU architectures of the run; empty for the CPU.
     """
 
     version: str
@@ -55,7 +55,7 @@ class Torch:
 
     @property
     def archs(self) -> tuple[str, ...]:
-        """The architectures, as they are in the list, without `+PTX`."""
+        """The architectures in the list, without `+PTX`."""
         return tuple(arch.partition("+")[0] for arch in re.split(r"[; ]+", self.arch_list) if arch)
 
 
@@ -63,8 +63,8 @@ def torch_of(configuration: Configuration, arch_list: str, releases: Releases) -
     """The torch of a configuration.
 
     Args:
-        configuration: of the matrix; for a torch release.
-        arch_list: as TORCH_CUDA_ARCH_LIST has it.
+        configuration: a configuration of the matrix, with a torch release.
+        arch_list: the GPU architectures, in the form of TORCH_CUDA_ARCH_LIST.
         releases: the matrix and the lock.
 
     Raises:
@@ -101,10 +101,10 @@ def write(scratch: Path, base: str, torch: Torch, *, compiles: bool) -> None:
     """Write the stand-ins of a torch.
 
     Args:
-        scratch: where; the directories of a recording are made in it.
-        base: where a program finds that directory.
+        scratch: the parent of the directories of a recording.
+        base: the path of that directory for a program in the run.
         torch: see `torch_of`.
-        compiles: whether compilers write down what they would compile; else they fail.
+        compiles: whether compilers record what they would compile; else they fail.
     """
     for name in resources_below(_STAND_IN):
         path = scratch / STAND_IN / name
@@ -140,7 +140,7 @@ def write(scratch: Path, base: str, torch: Torch, *, compiles: bool) -> None:
 
 
 def answers(torch: Torch) -> dict[str, str]:
-    """What the programs of the stand-ins answer, for people, by name."""
+    """The answers of the stand-in programs, for people, by name."""
     return {name: table["answer"].format(**_versions(torch)) for name, table in _answering(torch).items()}
 
 
@@ -149,7 +149,7 @@ def _versions(torch: Torch) -> dict[str, str]:
 
 
 def _answering(torch: Torch) -> dict[str, dict[str, Any]]:
-    """The programs of a configuration: the compilers of other backends are not there."""
+    """The programs of a configuration, without the compilers of other backends."""
     left_out = {_CUDA: torch.cuda is None, _ROCM: torch.hip is None}
     return {
         name: table
@@ -160,11 +160,11 @@ def _answering(torch: Torch) -> dict[str, dict[str, Any]]:
 
 
 def recorded(name: str, base: str) -> str:
-    """The script of a compiler that writes down what it would compile.
+    """The script of a compiler that records what it would compile.
 
     Args:
-        name: of the program.
-        base: where a program finds the directory of a recording.
+        name: the name of the program.
+        base: the path of the recording's directory for a program in the run.
     """
     recorder = f"{base}/{STAND_IN}/setup_recorder/compiler.py"
     return f'#!/bin/sh\nexec "{base}/{PYTHON}/bin/python" -I -S "{recorder}" {name} "$@"\n'
@@ -213,14 +213,14 @@ def _toolkit(scratch: Path, torch: Torch) -> None:
 
 
 def site_packages() -> str:
-    """Where the interpreter of a recording has its packages, below `PYTHON`."""
+    """The directory of the interpreter's packages in a recording, below `PYTHON`."""
     import sys  # noqa: PLC0415
 
     return f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
 
 
 def _python(root: Path) -> None:
-    """A virtual environment: the interpreter with no packages but those that are shown to it."""
+    """A virtual environment, whose packages are only those that are mounted into it."""
     (root / "bin").mkdir(parents=True)
     (root / site_packages()).mkdir(parents=True)
     for name in ("python", "python3"):

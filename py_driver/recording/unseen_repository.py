@@ -1,4 +1,4 @@
-"""A git repository that a build asks for and that its recording does not show: the commit is missing."""
+"""A git repository that a build calls git for and that its recording lacks, so that the commit is missing."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _COMMAND: Final = "git "
-"""How a line of `Record.asked` begins for a command of git."""
+"""The prefix of a line of `Record.asked` for a command of git."""
 
 
 def unseen_repository(directory: Path, asked: Iterable[str]) -> Note | None:
-    """What is worth knowing if a build calls git for a repository that is not copied with the project; else None.
+    """A note if a build calls git for a repository that is not copied with the project; else None.
 
-    Such is one above the project's directory, and one that is too large. A release of the package index has none.
+    Such a repository is above the project's directory, or too large. A release of the package index has none.
 
     Args:
-        directory: of the project.
-        asked: see `Record`, of all its configurations.
+        directory: the directory of the project.
+        asked: see `Record`; the lines of all configurations.
 
     Raises:
         DriverError: see `entries`.
@@ -41,5 +41,5 @@ def unseen_repository(directory: Path, asked: Iterable[str]) -> Note | None:
     if any(entry.path.partition("/")[0] == GIT for entry in entries(real)):
         return None
     script = SETUP if is_file(directory / SETUP) else PYPROJECT
-    message = f"the build asks git, and does not see the repository {root}: a version with the commit is another one"
+    message = f"the build calls git, and the repository {root} is not copied: a version with the commit differs"
     return Note(message=message, span=Span(str(directory / script), 1, 1))

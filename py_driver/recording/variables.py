@@ -1,4 +1,4 @@
-"""The variables of the environment that a build sees: those that it names itself; and the date, if it asks for it."""
+"""The variables of the environment that a build gets: those that it names; and the date, if it uses the time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ASKED: Final = re.compile(r"""\b(?:getenv\(|environ(?:\.get\(|\[))\s*(["'])([A-
 """How Python reads a variable: `os.getenv("NAME")`, `os.environ.get("NAME")`, `os.environ["NAME"]`."""
 
 _TIME: Final = re.compile(r"\b(?:datetime|strftime|gmtime|localtime|time\.time(?:_ns)?\(\))")
-"""How Python asks for the time; a version may have the date."""
+"""Python's ways to get the time; a version may contain the date."""
 
 _CMAKE_ARGS: Final = "CMAKE_ARGS"
 _MOST_BYTES: Final = 4 << 20
@@ -35,10 +35,10 @@ _MOST_BYTES: Final = 4 << 20
 def scripts(directory: Path) -> list[Path]:
     """The Python files that may run in a build, setup.py first.
 
-    They are those of the project's directory itself, and what these import of the project.
+    They are those in the project's directory itself, and the files of the project that these import.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
     """
     own = sorted(path for path in directory.glob("*.py") if path.is_file())
     found = dict.fromkeys(sorted(own, key=lambda path: path.name != SETUP))
@@ -51,7 +51,7 @@ def scripts(directory: Path) -> list[Path]:
 
 
 def _imported(script: Path, directory: Path) -> Iterator[Path]:
-    """The files of a project that a script imports, with those of their packages."""
+    """The files of a project that a script imports, with the `__init__.py` of their packages."""
     try:
         tree = ast.parse(script.read_bytes()[:_MOST_BYTES])
     except (SyntaxError, ValueError, OSError):
@@ -76,9 +76,9 @@ def passed(directory: Path, requires: Iterable[str] = (), environ: Mapping[str, 
     """The variables of the user's environment that a project or its build tools name, without secrets; sorted.
 
     Args:
-        directory: of the project.
+        directory: the directory of the project.
         requires: its build requirements.
-        environ: where they are; the process's own if None.
+        environ: the environment; the process's own if None.
     """
     environ = os.environ if environ is None else environ
     text = _text(directory)
@@ -92,7 +92,7 @@ def passed(directory: Path, requires: Iterable[str] = (), environ: Mapping[str, 
 
 
 def _portable(text: str) -> str:
-    """CMAKE_ARGS without what names compilers and directories of this machine."""
+    """CMAKE_ARGS without words that name compilers and directories of this machine."""
     patterns = facts()["variables"]["cmake-args"]
     return " ".join(
         word for word in text.split() if not any(fnmatch.fnmatchcase(word, pattern) for pattern in patterns)
@@ -100,7 +100,7 @@ def _portable(text: str) -> str:
 
 
 def forced(directory: Path) -> dict[str, str]:
-    """The variables by which a project is told not to look for a wheel that somebody has built, sorted."""
+    """The variables that tell a project to build instead of looking for a prebuilt wheel, sorted."""
     return dict.fromkeys(sorted({name for _, name in _FORCE_BUILD.findall(_text(directory))}), "TRUE")
 
 
@@ -128,11 +128,11 @@ def unset_note(directory: Path, environ: Mapping[str, str] | None = None) -> Not
 
 
 def day(directory: Path, now: float | None = None) -> str:
-    """The date, here and in UTC, if the scripts of a project ask for the time; else empty.
+    """The local and the UTC date, if the scripts of a project use the time; else empty.
 
     Args:
-        directory: of the project.
-        now: the time in seconds since 1970; that of the system if None.
+        directory: the directory of the project.
+        now: the time in seconds since 1970; the system's time if None.
     """
     if not _TIME.search(_text(directory)):
         return ""
@@ -144,7 +144,7 @@ def _text(directory: Path) -> str:
 
 
 def _named_for_cmake(directory: Path) -> set[str]:
-    """The variables that the CMake files of a project name: `$ENV{WITH_FEATURE}`."""
+    """The variables in a project's CMake files: `$ENV{WITH_FEATURE}`."""
     return set(_OF_CMAKE.findall(_texts(path for pattern in _CMAKE_FILES for path in directory.glob(pattern))))
 
 

@@ -1,4 +1,4 @@
-"""Pages for people, each one file that needs nothing else: where one may go, and how it is drawn."""
+"""Pages for people, each one self-contained file: their location and rendering."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def check_place(page: Path, *others: Path) -> None:
-    """Make the directory of a page, and refuse a place that cannot hold one.
+    """Create the directory of a page, and refuse a path that cannot hold one.
 
     Args:
         page: its path.
-        others: paths of files that go beside it.
+        others: paths of files beside it.
 
     Raises:
         DriverError: FOREIGN_FILE or PERMISSION.
@@ -35,11 +35,11 @@ def check_place(page: Path, *others: Path) -> None:
 
 
 def draw(template: str, **values: object) -> str:
-    """A page; all text in it is escaped, and so are characters that no reader sees.
+    """Render a page; all text in it is escaped, and so are invisible characters.
 
     Args:
-        template: its text.
-        **values: what it is given; one that it wants and does not get is an error.
+        template: the text of the template.
+        **values: its variables; a missing variable is an error.
     """
     from jinja2 import Environment, StrictUndefined  # noqa: PLC0415  (slow to load, and few commands need it)
 

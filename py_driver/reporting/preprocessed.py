@@ -1,6 +1,6 @@
-"""What the text between two actions of a compiler says: which headers preprocessed sources come from, and PTX as code.
+"""Analysis of compilers' intermediate texts: the headers of preprocessed sources, and the code in PTX.
 
-Nothing is read or written here.
+This module reads and writes no files.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Amount:
     """A part of a preprocessed text.
 
     Attributes:
-        name: the header that it comes in through, as an `#include` would name it; for what else there is, words.
-        lines: how many; line markers do not count.
-        size: in bytes.
-        percent: of the lines of the text.
+        name: the header through which it is included, as in an `#include`; a description for other parts.
+        lines: the number of lines without line markers.
+        size: the size in bytes.
+        percent: the share of the text's lines.
     """
 
     name: str
@@ -42,15 +42,15 @@ class Amount:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Share:
-    """Where a preprocessed text comes from.
+    """The origins of a preprocessed text.
 
     Attributes:
-        lines: of the text; line markers do not count.
-        size: in bytes.
-        source: what stands in the source itself.
-        compiler: what the compiler and its command line put in front, such as cuda_runtime.h.
-        headers: of the headers that the source includes directly, the five that bring most, with all that they include.
-        advice: what to do about one of torch's umbrella headers with more than half of the lines; else empty.
+        lines: the number of lines without line markers.
+        size: the size in bytes.
+        source: the part from the source itself.
+        compiler: the part from the compiler and its command line, such as cuda_runtime.h.
+        headers: the five largest headers that the source includes directly, each with all its own includes.
+        advice: advice on an umbrella header of torch with more than half of the lines; else empty.
     """
 
     lines: int
@@ -62,17 +62,17 @@ class Share:
 
 
 def ptx_code(text: bytes) -> bytes:
-    """PTX without comments, its `.target` and blanks around lines: equal for architectures that get the same code."""
+    """PTX without comments, its `.target` and surrounding blanks: equal for architectures with the same code."""
     return b"\n".join(line.strip() for line in _PTX.sub(rb"\1", text).splitlines() if line.strip())
 
 
 def header_share(text: bytes, source: str) -> Share:
-    """Where a preprocessed text comes from, by its line markers (`# 12 "file" flags`).
+    """The origins of a preprocessed text, from its line markers (`# 12 "file" flags`).
 
-    What a header includes counts for the header that the source itself includes, the first one that does.
+    An indirect include counts for the first header included directly by the source that leads to it.
 
     Args:
-        text: what clang or gcc -E writes.
+        text: the output of clang or gcc -E.
         source: path of the source within the project.
     """
     stack: list[str] = []
@@ -80,7 +80,7 @@ def header_share(text: bytes, source: str) -> Share:
     at = 0
     for marker in [*_MARKER.finditer(text), None]:
         end = marker.start() if marker else len(text)
-        # The source, `<built-in>` or another thing that is no file, or a header that the source includes.
+        # The source, `<built-in>` or another entry that is not a file, or a header that the source includes.
         amount = found.setdefault(tuple(stack[1:2]), [0, 0])
         amount[0] += text.count(b"\n", at, end) + (marker is None and end > at and not text.endswith(b"\n"))
         amount[1] += end - at
@@ -106,18 +106,18 @@ def header_share(text: bytes, source: str) -> Share:
 
 
 def _follow(stack: list[str], name: str, flags: Sequence[bytes]) -> None:
-    """Do to the files that are open, the source first, what a line marker says: 1 enters a file, 2 returns to one."""
+    """Apply a line marker to the stack of open files, the source first: 1 enters a file, 2 returns to one."""
     if not stack or b"1" in flags or (name.startswith("<") and name not in stack):
         stack.append(name)
     elif b"2" in flags or name == stack[0]:
-        # The file that is left goes in any case: a header may include itself. A `#line` may have renamed the other.
+        # The current file is left in any case: a header may include itself. A `#line` may have renamed the other.
         del stack[max(1, len(stack) - 1) :]
         while name in stack and stack[-1] != name:
             stack.pop()
 
 
 def _spelled(path: str, root: str) -> str:
-    """A header as an `#include` would name it: within the project, or below the include directory that it is in."""
+    """A header as in an `#include`: relative to the project, or to its include directory."""
     if root and path.startswith(root):
         return path.removeprefix(root)
     return re.sub(r"^(c\+\+/[^/]+|cccl)/", "", path.rpartition("/include/")[2])

@@ -1,7 +1,7 @@
-"""What a build did, step by step, and what its sources are made of, for a page and for programs.
+"""The report of a build: its actions, and the contents of its sources, for a page and for programs.
 
-Nothing is read or written here: `make_report` gets what the build left, `as_json` makes a value of it, and
-`report_page` draws it. The JSON has the attributes of the dataclasses below as its keys.
+This module reads and writes no files: `make_report` gets the results of a build, `as_json` converts the report, and
+`report_page` renders it. The keys of the JSON are the attributes of the dataclasses below.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     Group = list[tuple[Place, VariantAction]]
 
 VERSION = 2
-"""Of the shape of `as_json`; another one where a key has gone or means something else."""
+"""The version of the format of `as_json`; it changes when a key is removed or changes its meaning."""
 
 _HEADERS = "/headers.txt"
-"""How the name of the file ends that says which of torch's headers a source was compiled with (compile.bzl)."""
+"""The suffix of the file that names the torch headers that a source was compiled with (compile.bzl)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """What an action did for one variant.
+    """An action for one variant.
 
     Attributes:
         variant: the variant's identifier.
         did: `run`, `shared` or `cached`.
-        seconds: how long it ran for this variant.
-        how: who ran it (`linux-sandbox`), which cache had it (`disk cache hit`), or `up to date`; empty if shared.
-        why: if it ran, what has changed since the last build with a report, a reason each.
+        seconds: its duration for this variant.
+        how: the runner (`linux-sandbox`), the cache (`disk cache hit`), or `up to date`; empty if shared.
+        why: if it ran, the changes since the last build with a report.
     """
 
     variant: str
@@ -55,14 +55,14 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Action:
-    """A compile action, with all variants that have it.
+    """A compile action, with all its variants.
 
     Attributes:
-        source: path of the file that it compiles, within the project.
-        section: the target that it belongs to, which has the name of a section of build.toml.
-        mnemonic: which action it is.
+        source: the path of the compiled file, within the project.
+        section: its target, named like the section of build.toml.
+        mnemonic: the kind of action.
         arch: `sm_80`; None if it is not for a single architecture.
-        variants: what it did for each, in the order of the build.
+        variants: the action for each variant, in the order of the build.
     """
 
     source: str
@@ -74,12 +74,12 @@ class Action:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Text:
-    """The preprocessed text of a source, for those variants that have the same one.
+    """The preprocessed text of a source, for all variants with the same text.
 
     Attributes:
-        section: as in `Step`.
-        variants: identifiers.
-        share: where it comes from; None if the text is not known.
+        section: see `Action`.
+        variants: the identifiers of the variants.
+        share: its origins; None if the text is unknown.
     """
 
     section: str
@@ -89,14 +89,14 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Code:
-    """The PTX of a source, for those variants that have the same one.
+    """The PTX of a source, for all variants with the same PTX.
 
     Attributes:
-        section: as in `Step`.
-        variants: identifiers.
-        archs: those whose PTX is known.
-        unknown: those whose PTX is not known; none of both if there is no action for a single architecture.
-        equal: groups of architectures with equal PTX but for its `.target` and comments.
+        section: see `Action`.
+        variants: the identifiers of the variants.
+        archs: architectures with known PTX.
+        unknown: architectures with unknown PTX; both are empty if there is no action for a single architecture.
+        equal: groups of architectures whose PTX is equal apart from `.target` and comments.
     """
 
     section: str
@@ -108,14 +108,15 @@ class Code:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TorchHeaders:
-    """Which of torch's headers a source was compiled with.
+    """The torch headers that a source was compiled with.
 
     Attributes:
         section: the target.
-        variants: the identifiers of the variants for which it was so.
-        read: `needed`: those that the source needs; `all`: the release's own; `unknown`: its actions were up to date
-            before this build.
-        why: if `all`, the reason: with fewer it would mean something else, or not compile, or no fewer are known.
+        variants: the identifiers of the variants.
+        read: `needed`: the headers that the source needs; `all`: all headers of the release; `unknown`: its actions
+            were up to date before this build.
+        why: if `all`, the reason: with fewer headers it would compile differently, or not at all, or the needed headers
+            are unknown.
     """
 
     section: str
@@ -130,9 +131,9 @@ class Source:
 
     Attributes:
         source: its path within the project.
-        texts: its preprocessed texts; each variant that compiles it is in one of them.
-        ptx: its PTX, likewise; empty for C++.
-        torch: which of torch's headers it read, likewise; empty if it was told to read all of them, or sees none.
+        texts: its preprocessed texts; each variant that compiles it is in one of the texts.
+        ptx: its PTX, grouped in the same way; empty for C++.
+        torch: its torch headers, grouped in the same way; empty if it was set to read all of them, or uses none.
     """
 
     source: str
@@ -153,15 +154,15 @@ class Total:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """What a build did.
+    """The report of a build.
 
     Attributes:
-        name: of the project.
-        variants: the counts of each, in the order of the build; without `directory` in the JSON.
-        actions: by source, section and phase.
-        sources: in the order in which the variants name them.
-        totals: by mnemonic.
-        timeline: when its actions ran; None if none did.
+        name: the name of the project.
+        variants: the counts of each variant, in the order of the build; without `directory` in the JSON.
+        actions: the actions, by source, section and phase.
+        sources: the sources, in the order of the variants.
+        totals: the totals, by mnemonic.
+        timeline: the time line of its actions; None if none ran.
     """
 
     name: str
@@ -182,7 +183,7 @@ def _by_kind(mnemonic: str) -> tuple[int, str]:
 
 
 def _turn(action: Action) -> int:
-    """Of the actions of a source, preprocessing is first, then comes what is for one architecture, then the rest."""
+    """The order of a source's actions: preprocessing, then actions for one architecture, then the others."""
     return 1 if action.arch else 0 if kind(action.mnemonic).text == "preprocessed" else 2
 
 
@@ -205,14 +206,14 @@ def make_report(
     read: Read,
     earlier: Calls | None = None,
 ) -> Report:
-    """The report of a build.
+    """Make the report of a build.
 
     Args:
-        name: of the project.
+        name: the name of the project.
         variants: their counts, in the order of the build.
-        actions: what each action did for each variant; see `py_driver.actions.executed.trace_steps`.
-        read: the content of a file that the build made, by its SHA-256; None if it is not there.
-        earlier: how actions were called in earlier builds.
+        actions: the actions for each variant; see `py_driver.actions.executed.trace_steps`.
+        read: returns the content of a build's output by its SHA-256; None if it does not exist.
+        earlier: the calls of actions in earlier builds.
     """
     placed = places_of(variants, list(actions))
     same: dict[str, Group] = {}
@@ -247,7 +248,7 @@ def make_report(
 
 
 def _known(group: Group, text: str) -> dict[tuple[str, str], dict[str, str]]:
-    """For each section and variant, by architecture, the digest of the text of a kind; empty if not known."""
+    """For each section and variant, the digest of the text of a kind, by architecture; empty if unknown."""
     known: dict[tuple[str, str], dict[str, str]] = {}
     for place, action in group:
         digests = known.setdefault((place.section, action.variant), {})
@@ -294,7 +295,7 @@ def _codes(group: Group, read: Read) -> tuple[Code, ...]:
 
 
 def _torch_headers(group: Group, read: Read) -> tuple[TorchHeaders, ...]:
-    """Which of torch's headers the last action of a source was given, as it says in a file beside what it makes."""
+    """The torch headers of a source's last action, from the file beside its output."""
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for place, action in group:
         if not (names := kind(place.mnemonic).names_headers):

@@ -1,4 +1,4 @@
-"""The page of a build's report, and the same as JSON beside it: where they go, and how the page is drawn."""
+"""The page of a build's report, and the same data as JSON beside it: paths and rendering."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def check_page(page: Path) -> None:
-    """Make the directory of a report, and refuse a place that cannot hold one, before anything is built.
+    """Create the directory of a report, and refuse a path that cannot hold one, before anything is built.
 
     Raises:
         DriverError: FOREIGN_FILE or PERMISSION.
@@ -40,12 +40,12 @@ def check_page(page: Path) -> None:
 
 
 def own_page(page: Path, project: str, taken: set[Path]) -> Path:
-    """The page of one of several projects, beside that which the user names: `build-relu.html`.
+    """The page of one of several projects, beside the page that the user names: `build-relu.html`.
 
     Args:
-        page: that the user names.
-        project: name of its Python package.
-        taken: pages of others; this one is added.
+        page: the page that the user names.
+        project: the name of its Python package.
+        taken: pages of other projects; this page is added.
 
     Raises:
         DriverError: see `check_page`.
@@ -57,7 +57,7 @@ def own_page(page: Path, project: str, taken: set[Path]) -> Path:
     return own
 
 
-def write_report(  # noqa: PLR0913  (what a report is made of, where it goes, and what says so)
+def write_report(  # noqa: PLR0913  (the data, the page and the output)
     page: Path,
     name: str,
     variants: Sequence[VariantActions],
@@ -65,15 +65,15 @@ def write_report(  # noqa: PLR0913  (what a report is made of, where it goes, an
     earlier: Calls,
     output: Output,
 ) -> None:
-    """Write a page, and the same as JSON beside it.
+    """Write a page, and the same data as JSON beside it.
 
     Args:
         page: its path.
-        name: of the project.
-        variants: what was counted of each.
-        actions: of all variants.
-        earlier: calls of the last build with a report.
-        output: where the paths are said.
+        name: the name of the project.
+        variants: the counts of each variant.
+        actions: the actions of all variants.
+        earlier: the calls in the last build with a report.
+        output: where to print the paths.
 
     Raises:
         DriverError: see `system.files.write`.
@@ -88,7 +88,7 @@ def write_report(  # noqa: PLR0913  (what a report is made of, where it goes, an
 
 
 def _action_output(digest: str) -> bytes | None:
-    """The content of a file that an action made, by its SHA-256; None if it is not kept."""
+    """The content of an action's output, by its SHA-256; None if it is not kept."""
     try:
         return (kept_results() / "cas" / digest[:2] / digest).read_bytes()
     except OSError:
@@ -96,7 +96,7 @@ def _action_output(digest: str) -> bytes | None:
 
 
 def columns(report: Report) -> list[str]:
-    """The variants, each beside that of the others with which it shares most actions."""
+    """The variants, each beside the one with which it shares most actions."""
     has: dict[str, set[int]] = {variant.variant: set() for variant in report.variants}
     for at, action in enumerate(report.actions):
         for part in action.variants:
@@ -109,17 +109,17 @@ def columns(report: Report) -> list[str]:
 
 
 def runs(action: Action, names: Sequence[str]) -> list[list[tuple[int, Part]]]:
-    """What an action did, by the index of the column; columns that stand beside each other are in one list."""
+    """An action's parts, by the index of their column; adjacent columns share a list."""
     parts = {part.variant: part for part in action.variants}
     own = [(at, parts[name]) for at, name in enumerate(names) if name in parts]
     return [[pair for _, pair in group] for _, group in groupby(enumerate(own), lambda pair: pair[1][0] - pair[0])]
 
 
 def as_html(report: Report, template: str) -> str:
-    """A report as a page that needs nothing else.
+    """Render a report as a self-contained page.
 
     Args:
-        report: of a build.
+        report: the report of a build.
         template: `resources/report.html.j2`.
     """
     names = columns(report)
@@ -139,7 +139,7 @@ def as_html(report: Report, template: str) -> str:
 
 
 def ticks(seconds: float) -> list[float]:
-    """Points of a time line to write a number at, from 0: at most eight, at 1, 2 or 5 of a power of ten."""
+    """Points of a time line to label, from 0: at most eight, at steps of 1, 2 or 5 times a power of ten."""
     pace = next(
         pace for power in range(-3, 9) for pace in (10**power, 2 * 10**power, 5 * 10**power) if pace * 7 >= seconds
     )

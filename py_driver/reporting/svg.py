@@ -1,4 +1,4 @@
-"""What our pictures have in common: how wide a text is, and what stands around its shapes. Pure."""
+"""Shared parts of our pictures: the width of texts, and the frame of an SVG file. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# The widths are those of DejaVu Sans, rounded up: of the usual fonts without serifs it is the widest.
+# The widths are those of DejaVu Sans, rounded up: it is the widest of the usual sans-serif fonts.
 _CLASSES: Final = (
     (" '.,:;/\\|ijlIJ", 0.38),
     ('"!()[]-frt', 0.47),
@@ -18,15 +18,15 @@ _CLASSES: Final = (
 _WIDTHS: Final = {character: width for characters, width in _CLASSES for character in characters}
 _OTHER: Final = 1.0
 _BOLD: Final = 1.13
-"""How many times as wide a bold character is at most, within its class."""
+"""The largest width of a bold character relative to its class."""
 
 
 def text_width(text: str, size: float, *, bold: bool = False) -> float:
-    """How wide a text is at most in a font without serifs, in the unit of its size.
+    """The largest width of a text in a sans-serif font, in the unit of its size.
 
     Args:
         text: a single line.
-        size: of the font.
+        size: the size of the font.
         bold: whether the font is bold.
     """
     width = size * sum(_WIDTHS.get(character, _OTHER) for character in text)
@@ -34,11 +34,11 @@ def text_width(text: str, size: float, *, bold: bool = False) -> float:
 
 
 def widest(texts: Iterable[str], size: float, *, bold: bool = False) -> float:
-    """How wide the widest of some texts is at most; 0 without any.
+    """The largest width of several texts; 0 without any.
 
     Args:
         texts: single lines.
-        size: of the font.
+        size: the size of the font.
         bold: whether the font is bold.
     """
     return max((text_width(text, size, bold=bold) for text in texts), default=0.0)
@@ -48,11 +48,11 @@ def svg(title: str, width: float, height: float, style: str, parts: Iterable[str
     """A picture as a file of its own.
 
     Args:
-        title: what the picture shows, for those who do not see it.
-        width: of all its parts, in pixels.
-        height: likewise.
-        style: CSS of its parts.
-        parts: elements of the picture.
+        title: what the picture shows, as alternative text.
+        width: the width of all its parts, in pixels.
+        height: the height of all its parts, in pixels.
+        style: the CSS of its parts.
+        parts: the elements of the picture.
     """
     return "\n".join(
         [

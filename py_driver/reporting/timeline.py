@@ -1,4 +1,4 @@
-"""When the actions of a build ran, and which of them it had to wait for one after another. Pure."""
+"""The time line of a build's actions, and its critical path. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from py_driver.bazel.spawns import Spawn
 
 _CLOCK = 0.01
-"""By how many seconds an end may lie after the beginning of what waited for it: they are measured one by one."""
+"""The largest overlap in seconds of an action and a successor: their times are measured separately."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,14 +23,14 @@ class Bar:
     """An action that ran.
 
     Attributes:
-        source: path of the file that it compiles, within the project.
-        section: the target that it belongs to.
-        mnemonic: which action it is.
+        source: the path of the compiled file, within the project.
+        section: its target.
+        mnemonic: the kind of action.
         arch: `sm_80`; None if it is not for a single architecture.
-        variant: for which it ran.
-        start: seconds since the first one began.
-        seconds: how long it ran.
-        lane: a number from 0; actions that ran at the same time have different ones.
+        variant: the variant that it ran for.
+        start: seconds since the first action began.
+        seconds: its duration.
+        lane: a number from 0; concurrent actions have different lanes.
         critical: whether it is on the critical path.
     """
 
@@ -50,11 +50,11 @@ class Timeline:
     """The actions that ran in a build.
 
     Attributes:
-        seconds: from the beginning of the first one to the end of the last one.
-        lanes: how many ran at the same time at most.
-        critical: seconds of the critical path: of all chains in which each action reads what the one before made, that
-            which takes longest.
-        bars: the actions, in the order in which they began.
+        seconds: the time from the start of the first action to the end of the last.
+        lanes: the largest number of concurrent actions.
+        critical: seconds of the critical path: the longest of all chains in which each action reads an output of the
+            one before.
+        bars: the actions, in the order of their starts.
     """
 
     seconds: float
@@ -65,7 +65,7 @@ class Timeline:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Ran:
-    """An action that ran, and when."""
+    """An action that ran, with its times."""
 
     place: Place
     variant: str
@@ -75,7 +75,7 @@ class _Ran:
 
     @property
     def end(self) -> float:
-        """When it ended."""
+        """The time of its end."""
         return self.start + self.seconds
 
 
@@ -83,10 +83,10 @@ def make_timeline(actions: Iterable[tuple[Place, VariantAction]]) -> Timeline | 
     """The time line of a build.
 
     Args:
-        actions: of all its variants, each with what it compiles.
+        actions: the actions of all its variants, each with its source.
 
     Returns:
-        None if no action ran, or Bazel said of none when it did.
+        None if no action ran, or Bazel reported no times.
     """
     ran = sorted(
         (
@@ -130,12 +130,12 @@ def make_timeline(actions: Iterable[tuple[Place, VariantAction]]) -> Timeline | 
 
 
 def _name(place: Place) -> tuple[str, ...]:
-    """What sorts actions that began at the same time."""
+    """The sort key for actions that began at the same time."""
     return place.source, place.section, place.mnemonic, place.arch or ""
 
 
 def _lanes(ran: Sequence[_Ran]) -> list[int]:
-    """The lane of each action: the first one that is free when it begins."""
+    """The lane of each action: the first free one."""
     ends: list[float] = []
     found = []
     for entry in ran:
@@ -151,7 +151,7 @@ def _longest(ran: Sequence[_Ran]) -> frozenset[int]:
     costs: list[float] = []
     before: list[int | None] = []
     for at, entry in enumerate(ran):
-        # What was made for another variant is read under a path of its own, with the same content.
+        # Outputs for another variant are read under another path, with the same content.
         inputs = entry.spawn.call.inputs.items() if entry.spawn.call else ()
         found = {maker for pair in inputs for maker in makers.get(pair, ()) if ran[maker].end <= entry.start + _CLOCK}
         last = max(found, key=lambda maker: costs[maker], default=None)

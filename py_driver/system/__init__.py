@@ -1,1 +1,1 @@
-"""What the machine gives: files, the environment, memory, virtual environments."""
+"""The system: files, the environment, memory, virtual environments."""

@@ -1,4 +1,4 @@
-"""Work that goes on in a thread while the main one does other work, and the programs that it has started."""
+"""Work in a thread beside the main thread's work, and the programs that it starts."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _END_SECONDS: Final = 5
-"""How long the end of stopped work is awaited: its program is dead then, and it removes what it has begun."""
+"""How long to wait for stopped work: its program is dead by then, and it removes unfinished files."""
 
 T = TypeVar("T")
 
 
 def kill_with_children(program: subprocess.Popen[Any]) -> None:
-    """Kill a program and all that it has started, e.g. pip below `python -m venv`; nothing happens if it has ended.
+    """Kill a program and all its descendants, e.g. pip below `python -m venv`; no effect if it has ended.
 
     Args:
-        program: whose descendants Linux lists, see proc_pid_task_children(5).
+        program: the program; Linux lists its descendants, see proc_pid_task_children(5).
     """
     if program.poll() is None:
         waiting = [program.pid]
         for number in waiting:
-            # What it starts from now on is stopped with it.
+            # New children of a process are stopped with it.
             with suppress(OSError):
                 os.kill(number, signal.SIGSTOP)
                 waiting += map(int, Path(f"/proc/{number}/task/{number}/children").read_text(encoding="ascii").split())
@@ -38,10 +38,10 @@ def kill_with_children(program: subprocess.Popen[Any]) -> None:
 
 
 class Beside(Generic[T]):
-    """The result of some work to come; made by `beside`.
+    """The future result of work in a thread; made by `beside`.
 
     Attributes:
-        stopped: set when nobody waits for the work any more.
+        stopped: set when the work is no longer needed.
     """
 
     def __init__(self) -> None:
@@ -53,14 +53,14 @@ class Beside(Generic[T]):
         self._thread: threading.Thread | None = None
 
     def started(self, program: subprocess.Popen[Any]) -> None:
-        """Note the program that the work waits for: it is killed if the work is stopped."""
+        """Register the program that the work waits for: it is killed if the work is stopped."""
         with self._lock:
             self._program = program
             if self.stopped.is_set():
                 kill_with_children(program)
 
     def result(self) -> T:
-        """What the work returned, awaited.
+        """Wait for the work's result.
 
         Raises:
             BaseException: what the work raised.
@@ -84,7 +84,7 @@ class Beside(Generic[T]):
         self._thread.start()
 
     def stop(self) -> None:
-        """Tell the work to stop, and kill the program that it waits for; nothing happens if it has ended."""
+        """Stop the work, and kill the program that it waits for; no effect if it has ended."""
         with self._lock:
             self.stopped.set()
             if self._program is not None:
@@ -95,10 +95,10 @@ class Beside(Generic[T]):
 
 @contextmanager
 def beside(work: Callable[[Beside[T]], T]) -> Iterator[Beside[T]]:
-    """Do some work in a thread as long as this lasts; what is not done at the end is stopped.
+    """Run work in a thread during the context; unfinished work is stopped at the end.
 
     Args:
-        work: what to do; gets what it notes its programs with, and which says when to stop.
+        work: the work; its argument registers programs and signals when to stop.
     """
     going = Beside[T]()
     try:

@@ -1,4 +1,4 @@
-"""The user's cache: where it is, and what to say if it cannot be written."""
+"""The user's cache: its location, and errors of writing to it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ CACHE_VARIABLE: Final = "RULES_TORCH_KERNELS_CACHE"
 
 
 def cache_root(environ: Mapping[str, str] | None = None) -> Path:
-    """The directory of everything the project caches for this user; not made yet.
+    """The directory of everything the project caches for this user; not created yet.
 
     Args:
-        environ: environment to look into (default: the process's own).
+        environ: the environment (default: the process's own).
 
     Raises:
-        DriverError: neither the cache variable, XDG_CACHE_HOME nor HOME says where (SET_UP).
+        DriverError: SET_UP if neither the cache variable, XDG_CACHE_HOME nor HOME is set.
     """
     environ = os.environ if environ is None else environ
     if own := environ.get(CACHE_VARIABLE):
         return Path(own).absolute()
     base = environ.get("XDG_CACHE_HOME", "")
-    if not base.startswith("/"):  # the XDG specification: a relative path is to be ignored
+    if not base.startswith("/"):  # the XDG specification: relative paths are ignored
         home = environ.get("HOME", "")
         if not home.startswith("/"):
             raise error(
@@ -43,24 +43,24 @@ def cache_root(environ: Mapping[str, str] | None = None) -> Path:
 
 
 INLINE: Final = "inline"
-"""The directory of the cache with what `cpp_extension` built; the client's `inline_project.py` has the same word."""
+"""The directory of the cache with modules of `cpp_extension`; the client's `inline_project.py` uses the same name."""
 
 HEADERS: Final = "headers"
 """The directory of the cache with headers of toolchains for editors, a directory for each set of archives."""
 
 SOURCES: Final = "sources"
-"""The directory of the cache with source archives of the package index, and the digests of those that were fetched."""
+"""The directory of the cache with source archives of the package index, and the digests of fetched archives."""
 
 UNPACKED: Final = "unpacked"
-"""The directory, in `SOURCES`, with what was unpacked of them: a directory with the name of the SHA-256 for each."""
+"""The directory in `SOURCES` with unpacked archives: one for each, named after its SHA-256."""
 
 
 @contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
-    """Turn what the file system refuses below `path` into a DriverError.
+    """Turn errors of the file system below `path` into DriverErrors.
 
     Raises:
-        DriverError: no space or quota left (NO_SPACE), not allowed to write (PERMISSION).
+        DriverError: NO_SPACE if no space or quota is left; PERMISSION if writing is not allowed.
     """
     try:
         yield

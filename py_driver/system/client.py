@@ -1,4 +1,4 @@
-"""Where the Python package is that a user's Python imports: `rules_torch_kernels`."""
+"""The location of the client, the Python package `rules_torch_kernels` that users import."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from pathlib import Path
 from typing import Final
 
 CLIENT: Final = Path(__file__).resolve().parents[1] / "client"
-"""The directory that has it."""
+"""The directory that contains it."""

@@ -56,7 +56,7 @@ class Flag(IntFlag):
 
 
 class Machine(IntEnum):
-    """What code is for: CPUs, and the GPUs of device code (LLVM, BinaryFormat/ELF.h)."""
+    """The target of code: CPUs, and the GPUs of device code (LLVM, BinaryFormat/ELF.h)."""
 
     X86_64 = 62
     AARCH64 = 183
@@ -65,12 +65,14 @@ class Machine(IntEnum):
 
 
 _CUDA_NO_BITS: Final = frozenset({0x70000007, 0x70000009, 0x7000000A})
-"""Types of sections in old cubins that have nothing in the file, as NOBITS: global, local and shared memory. The first
-and the last were seen in cubins of nvcc 11.8."""
+"""Section types of old cubins without content in the file, as NOBITS: global, local and shared memory.
+
+The first and the last were seen in cubins of nvcc 11.8.
+"""
 
 
 class MalformedError(ValueError):
-    """The file is truncated, or no such ELF file; the message is the part that cannot be read."""
+    """The file is truncated, or not a supported ELF file; the message names the unreadable part."""
 
 
 class Section(NamedTuple):
@@ -78,12 +80,12 @@ class Section(NamedTuple):
 
     Attributes:
         name: empty without a table of names.
-        kind: see `Kind`; others are possible.
-        flags: see `Flag`; others are possible.
-        address: in memory.
-        offset: in the file.
-        size: in memory; the file has nothing of a section without bits.
-        link: the number of a section that belongs to it, such as the one with its names.
+        kind: see `Kind`; other values are possible.
+        flags: see `Flag`; other values are possible.
+        address: the address in memory.
+        offset: the offset in the file.
+        size: the size in memory; a section without bits has no bytes in the file.
+        link: the index of a related section, such as the one with its names.
     """
 
     name: str
@@ -101,7 +103,7 @@ class Section(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A part of a file that is loaded: where it is, and its flags (1 execute, 2 write, 4 read)."""
+    """A loaded part of a file: its location, and its flags (1 execute, 2 write, 4 read)."""
 
     flags: int
     offset: int
@@ -112,13 +114,13 @@ class Symbol(NamedTuple):
     """An entry of a symbol table.
 
     Attributes:
-        name: of the symbol.
-        kind: 1 for an object, 2 for a function, 10 for a function that is chosen when it is loaded.
+        name: the name of the symbol.
+        kind: 1 for an object, 2 for a function, 10 for a function that is chosen at load time.
         binding: 0 for a local symbol.
         visibility: 0 for a default one.
-        section: the number of its section; 0 if the file does not define it.
-        address: in memory; in an object file, in the section.
-        size: bytes.
+        section: the index of its section; 0 if the file does not define it.
+        address: the address in memory; in an object file, in the section.
+        size: the size in bytes.
     """
 
     name: str
@@ -135,18 +137,18 @@ class Elf:
 
     Attributes:
         content: its bytes.
-        machine: see `Machine`; others are possible.
-        sections: in the order of the file's table; none if it has no table.
+        machine: see `Machine`; other values are possible.
+        sections: the sections, in the order of the file's table; empty without a table.
     """
 
     def __init__(self, content: bytes | mmap.mmap) -> None:
         """Read the headers.
 
         Args:
-            content: of the file.
+            content: the content of the file.
 
         Raises:
-            MalformedError: it is no such file, or truncated.
+            MalformedError: it is not a supported ELF file, or truncated.
         """
         self.content = content
         if content[: len(_IDENTITY)] != _IDENTITY:
@@ -155,15 +157,15 @@ class Elf:
         self.sections = (*self._read_sections(),)
 
     def numbers(self, form: str, at: int, part: str) -> tuple[int, ...]:
-        """Numbers at an offset.
+        """Read numbers at an offset.
 
         Args:
-            form: of them, as `struct` spells it.
+            form: the format, as in `struct`.
             at: the offset.
-            part: what is being read, for the error.
+            part: the part being read, for the error.
 
         Raises:
-            MalformedError: the file ends before.
+            MalformedError: the file is too short.
         """
         try:
             return struct.unpack_from(form, self.content, at)
@@ -171,20 +173,20 @@ class Elf:
             raise MalformedError(part) from None
 
     def part(self, offset: int, size: int, part: str) -> bytes:
-        """Bytes of the file.
+        """Read bytes of the file.
 
         Raises:
-            MalformedError: the file ends before; `part` is what is being read.
+            MalformedError: the file is too short; `part` is the part being read.
         """
         if offset < 0 or size < 0 or offset + size > len(self.content):
             raise MalformedError(part)
         return self.content[offset : offset + size]
 
     def text(self, at: int, part: str = "the names") -> str:
-        """The text at an offset, which a zero byte ends.
+        """Read the zero-terminated text at an offset.
 
         Raises:
-            MalformedError: the file ends before; `part` is what is being read.
+            MalformedError: the file is too short; `part` is the part being read.
         """
         end = self.content.find(b"\0", at)
         if end < 0:
@@ -193,7 +195,7 @@ class Elf:
 
     @cached_property
     def tables(self) -> tuple[tuple[int, int], ...]:
-        """Where the headers are: offset and size of the file's header, and of the tables of segments and sections."""
+        """The locations of the headers: offset and size of the file header, and of the segment and section tables."""
         segments, sections = self.numbers("<QQ", 32, "the header")
         (of_segments,) = self.numbers("<H", 56, "the header")
         tables = [(0, HEADER_SIZE), (segments, of_segments * _SEGMENT_SIZE)]
@@ -201,7 +203,7 @@ class Elf:
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
-        """The parts that are loaded.
+        """The loaded parts.
 
         Raises:
             MalformedError: the file is truncated.
@@ -236,7 +238,7 @@ class Elf:
         """The bytes of a section.
 
         Raises:
-            MalformedError: the file ends before it does.
+            MalformedError: the file is too short.
         """
         return self.part(section.offset, section.stored, section.name or "a section")
 
@@ -244,14 +246,14 @@ class Elf:
         """The sections.
 
         Raises:
-            MalformedError: the file ends before one of them does.
+            MalformedError: the file is too short.
         """
         part = "the section headers"
         (start,) = self.numbers("<Q", 40, "the header")
         width, count, named = self.numbers("<HHH", 58, "the header")
         if not start:
             return
-        # Where the header has no room for the numbers, the first section has them.
+        # If the header has no room for the numbers, the first section has them.
         count = count or self.numbers("<Q", start + 32, part)[0]
         named = self.numbers("<I", start + 40, part)[0] if named == _IN_FIRST_SECTION else named
         if width != _SECTION_SIZE or count * width > len(self.content):
@@ -269,11 +271,11 @@ class Elf:
 
 @contextmanager
 def mapped(path: Path) -> Iterator[Elf]:
-    """An ELF file, which is not read before its parts are asked for.
+    """Map an ELF file into memory, so that only used parts are read.
 
     Raises:
-        MalformedError: it is no such file, or truncated.
-        OSError: it cannot be read.
+        MalformedError: it is not a supported ELF file, or truncated.
+        OSError: the file cannot be read.
     """
     with path.open("rb") as file:
         try:

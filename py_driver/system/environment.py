@@ -1,4 +1,4 @@
-"""The environment that programs started by the driver see: what they need, and nothing that could change a build."""
+"""The environment of programs that the driver starts: what they need, and nothing that could change a build."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def curated(environ: Mapping[str, str] | None = None, extra: Mapping[str, str] |
     """The variables of an environment that are passed on.
 
     Args:
-        environ: where to take them from; the process's own if None.
-        extra: variables to set besides.
+        environ: the environment; the process's own if None.
+        extra: further variables.
 
     Returns:
         A new dictionary, sorted by name.
@@ -58,7 +58,7 @@ def curated(environ: Mapping[str, str] | None = None, extra: Mapping[str, str] |
 
 
 def _name(environ: Mapping[str, str]) -> dict[str, str]:
-    """A name for a user whom the system has none for, as in many containers: Bazel does not start without one."""
+    """A name for a user without one in the system, as in many containers: Bazel does not start without a name."""
     if environ.get("USER"):
         return {}
     try:
@@ -69,9 +69,9 @@ def _name(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def bare(extra: Mapping[str, str]) -> dict[str, str]:
-    """The variables for a program that looks at what others wrote, and could be made to run theirs: no credential.
+    """The variables for a program that reads foreign files, and could be made to run foreign programs: no credentials.
 
     Args:
-        extra: variables to set besides.
+        extra: further variables.
     """
     return {**{name: value for name, value in os.environ.items() if name in _BARE}, **extra}

@@ -1,4 +1,4 @@
-"""Files of the user's: looked at without surprises, written whole or not at all."""
+"""Files of the user: checked without exceptions, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _LFS_SIZE = 1024
 
 
 def is_file(path: Path) -> bool:
-    """Whether a path is that of a regular file; no if nobody can tell: no permission, a name that is too long."""
-    return os.path.isfile(path)  # noqa: PTH113  (Path.is_file raises where nobody can tell)
+    """Whether a path is a regular file; False if that cannot be determined: no permission, a name that is too long."""
+    return os.path.isfile(path)  # noqa: PTH113  (Path.is_file raises then)
 
 
 def is_directory(path: Path) -> bool:
-    """Whether a path is that of a directory; no if nobody can tell."""
+    """Whether a path is a directory; False if that cannot be determined."""
     return os.path.isdir(path)  # noqa: PTH112  (as above)
 
 
@@ -43,11 +43,11 @@ def is_readable(path: Path) -> bool:
 
 
 def is_lfs_pointer(path: Path, size: int) -> bool:
-    """Whether a file is what Git LFS leaves in the place of one that it has not fetched.
+    """Whether a file is the pointer that Git LFS leaves instead of a file that it has not fetched.
 
     Args:
-        path: of the file, which can be read.
-        size: of it.
+        path: the file, which must be readable.
+        size: the size of the file.
     """
     if size >= _LFS_SIZE:
         return False
@@ -56,30 +56,30 @@ def is_lfs_pointer(path: Path, size: int) -> bool:
 
 
 def contains(directory: str, path: str) -> bool:
-    """Whether a path lies in a directory, or is it; both are absolute, and without symbolic links."""
+    """Whether a path is a directory or lies in it; both are absolute, and without symbolic links."""
     return os.path.commonpath([directory, path]) == directory
 
 
 def sha256(content: bytes) -> str:
-    """SHA-256, in hex."""
+    """The hexadecimal SHA-256."""
     import hashlib  # noqa: PLC0415  (2.3 ms, and `driver check` seldom needs it)
 
     return hashlib.sha256(content).hexdigest()
 
 
 def path_digest(path: Path) -> str:
-    """A name for what is kept for a path, that differs from those for others."""
+    """A name for files that are kept for a path, unique to the path."""
     return sha256(os.fsencode(path))[:12]
 
 
 def refusal(problem: OSError) -> Code | None:
-    """What it is that keeps something from being written: NO_SPACE, PERMISSION; None if it is something else."""
+    """The error code for a failed write: NO_SPACE or PERMISSION; None for any other reason."""
     return _REFUSALS.get(problem.errno or 0)
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what keeps something in or at a path from being read into a DriverError.
+    """Turn errors of reading at or below a path into DriverErrors.
 
     Raises:
         DriverError: FILE_MISSING, PERMISSION.
@@ -95,7 +95,7 @@ def reading(path: Path) -> Iterator[None]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn what keeps something in or at a path from being written into a DriverError.
+    """Turn errors of writing at or below a path into DriverErrors.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION.
@@ -108,13 +108,13 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A new file that takes the place of another when this ends well: a reader sees the old one or it, never a part.
+    """A new file that replaces another on success: a reader sees either the old file or the new one, never a part.
 
     Args:
-        path: of the file, which may not be there yet; if it is, its mode stays.
+        path: the file, which need not exist; if it does, its mode stays.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     fresh = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     file = fresh.open("xb")
@@ -130,7 +130,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file whole; a symbolic link stays one, and the file that it leads to is written.
+    """Write a file atomically; a symbolic link stays, and its target is written.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION.
@@ -143,7 +143,7 @@ class Writes:
     """Files that are written together."""
 
     def __init__(self) -> None:
-        """None is written yet."""
+        """Start without any file."""
         self._old: dict[Path, bytes | None] = {}
 
     def write(self, path: Path, content: bytes) -> None:
@@ -171,7 +171,7 @@ class Writes:
                 self._old[path] = path.read_bytes() if path.exists() else None
 
     def undo(self) -> None:
-        """Bring back what the files were.
+        """Restore the files.
 
         Raises:
             DriverError: NO_SPACE or PERMISSION.
@@ -192,7 +192,7 @@ class Writes:
 
 @contextmanager
 def together() -> Iterator[Writes]:
-    """Files that are all written when this ends well; after Ctrl-C or an error they are what they were."""
+    """Files that are all written on success; after Ctrl-C or an error they are restored."""
     writes = Writes()
     try:
         yield writes
@@ -207,7 +207,7 @@ def together() -> Iterator[Writes]:
 
 
 def keep_from_git(directory: Path) -> None:
-    """Let git ignore a directory and all in it, unless its .gitignore says something already.
+    """Let git ignore a directory and its contents, unless it has a .gitignore.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION.
@@ -218,7 +218,7 @@ def keep_from_git(directory: Path) -> None:
 
 
 def difference(old: str, new: str, name: str, name_of_new: str) -> str:
-    """A unified diff of two texts; nothing if they are equal."""
+    """A unified diff of two texts; empty if they are equal."""
     from difflib import unified_diff  # noqa: PLC0415  (only messages need it)
 
     return "\n".join(unified_diff(old.splitlines(), new.splitlines(), name, name_of_new, lineterm=""))

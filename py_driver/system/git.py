@@ -1,6 +1,6 @@
-"""git, asked for what it has by commands that need no hook, filter, pager or remote.
+"""Runs git with commands that need no hook, filter, pager or remote.
 
-So nothing is run that the configuration of a repository names.
+So no program from a repository's configuration runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _COMMAND: Final = ("git", "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 _ENVIRONMENT: Final = {
-    "GIT_ALLOW_PROTOCOL": "none",  # a partial clone fetches what it lacks when it is looked at
+    "GIT_ALLOW_PROTOCOL": "none",  # a partial clone fetches missing objects when they are read
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_OPTIONAL_LOCKS": "0",
@@ -26,26 +26,26 @@ _ENVIRONMENT: Final = {
 
 
 def ask(directory: Path, *arguments: str) -> bytes:
-    """What git answers.
+    """The output of git.
 
     Args:
-        directory: where it is asked.
-        arguments: what.
+        directory: the directory to run it in.
+        arguments: the arguments.
 
     Raises:
-        FileNotFoundError: there is no git.
-        subprocess.CalledProcessError: it refuses.
+        FileNotFoundError: git is missing.
+        subprocess.CalledProcessError: git failed.
     """
     command = [*_COMMAND, "-C", str(directory), *arguments]
     return subprocess.run(command, capture_output=True, check=True, env=bare(_ENVIRONMENT)).stdout
 
 
 def names(answer: bytes) -> list[str]:
-    """The paths in an answer that ends each with a zero byte."""
+    """The paths in a zero-terminated list."""
     return [os.fsdecode(name) for name in answer.split(b"\0") if name]
 
 
 def said(problem: subprocess.CalledProcessError) -> str:
-    """Why git refuses, in a line."""
+    """The error message of git, in one line."""
     text = problem.stderr.decode(errors="replace").strip()
     return next(iter(text.splitlines()), f"exit code {problem.returncode}")

@@ -1,4 +1,4 @@
-"""The GPUs of this machine, as the programs of their makers list them."""
+"""The GPUs of this machine, as listed by the programs of their vendors."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _PROGRAMS = (
     (("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"), r"^\s*([1-9][0-9]?\.[0-9])\s*$"),
     (("rocminfo",), r"^\s*Name:\s+(gfx[0-9a-f]{3,4})\s*$"),
 )
-"""For each maker the program that lists GPUs, and the lines that have an architecture."""
+"""For each vendor the program that lists GPUs, and the pattern of lines with an architecture."""
 
 _PATIENCE = 60
 
 
 def native_archs() -> tuple[str, ...]:
-    """The architectures of this machine's GPUs as build.toml spells them, each once, e.g. `9.0`, `gfx942`.
+    """The architectures of this machine's GPUs as in build.toml, without duplicates, e.g. `9.0`, `gfx942`.
 
     Raises:
         DriverError: SET_UP if no program lists any.
@@ -40,7 +40,7 @@ def native_archs() -> tuple[str, ...]:
 
 
 def _ask(command: Iterable[str]) -> tuple[str, str]:
-    """What a program prints, and why it prints nothing."""
+    """The output of a program, and the error if it has none."""
     name, *arguments = command
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Holds Ctrl-C back while a child is started, so that whoever has to end the child knows of it."""
+"""Delays Ctrl-C while a child is started, so that the code that has to end the child knows its id."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @contextmanager
 def held() -> Iterator[Callable[[], None]]:
-    """Hold back SIGINT, SIGTERM and SIGHUP; yields what lets them come, as the end of the block does.
+    """Delay SIGINT, SIGTERM and SIGHUP; yields a function that delivers them, as the end of the block does.
 
-    `subprocess.Popen` would raise KeyboardInterrupt after the child has started and before anybody has its number.
-    Signals that this process ignores stay ignored. Python handles signals in the main thread; others hold nothing.
+    `subprocess.Popen` could raise KeyboardInterrupt after the child has started and before the caller has its id.
+    Signals that this process ignores stay ignored. Other threads than the main one delay nothing.
 
     Raises:
-        KeyboardInterrupt: a signal came; by the function or by the end of the block.
+        KeyboardInterrupt: a signal arrived; raised by the function or at the end of the block.
     """
     came: list[tuple[int, FrameType | None]] = []
     holds = True
@@ -31,7 +31,7 @@ def held() -> Iterator[Callable[[], None]]:
     def take(number: int, frame: FrameType | None) -> None:
         if holds:
             came.append((number, frame))
-        else:  # it came while handlers are restored, or after `let_come`
+        else:  # it arrived while handlers are restored, or after `let_come`
             before[signal.Signals(number)](number, frame)
 
     def let_come() -> None:

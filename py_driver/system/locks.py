@@ -1,4 +1,4 @@
-"""Locks of files, which the system gives back when a process ends, however that is."""
+"""File locks, which the system releases when a process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def take(file: IO[Any]) -> None:
-    """Lock an open file as soon as nobody else has it locked.
+    """Lock an open file, waiting until it is free.
 
     Raises:
         OSError: the file system has no locks.
@@ -21,7 +21,7 @@ def take(file: IO[Any]) -> None:
 
 
 def try_to_take(file: IO[Any]) -> bool:
-    """Lock an open file if nobody else has it locked; whether that is so.
+    """Lock an open file if it is free; returns whether it is locked now.
 
     Raises:
         OSError: the file system has no locks.
@@ -34,7 +34,7 @@ def try_to_take(file: IO[Any]) -> bool:
 
 
 def is_taken(path: Path) -> bool:
-    """Whether somebody has a file locked at this moment; nobody has one that is not there."""
+    """Whether a file is locked at this moment; False if it does not exist."""
     try:
         with path.open("rb") as file:
             return not try_to_take(file)
@@ -44,14 +44,14 @@ def is_taken(path: Path) -> bool:
 
 @contextmanager
 def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[None]:
-    """Have a file locked as long as this lasts; whoever comes meanwhile waits.
+    """Hold the lock of a file during the context; others wait.
 
     Args:
-        path: of the file; made if it does not exist.
-        waiting: called before this waits for another.
+        path: the file, which is created if it does not exist.
+        waiting: called before waiting for another holder.
 
     Raises:
-        OSError: the file cannot be made or locked.
+        OSError: the file cannot be created or locked.
     """
     with path.open("ab") as file:
         if not try_to_take(file):

@@ -6,5 +6,5 @@ import os
 
 
 def machine_cpu() -> str:
-    """Its CPU as Linux calls it, e.g. `x86_64`, `aarch64`; also one for which there are no compilers."""
+    """The CPU in Linux's spelling, e.g. `x86_64`, `aarch64`; it may be a CPU without compilers."""
     return os.uname().machine

@@ -1,4 +1,4 @@
-"""How much memory compile actions may take together."""
+"""The memory for concurrent compile actions."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Final
 
 _MEGABYTE: Final = 1 << 20
 _OTHERS: Final = 1024
-"""What is left to Bazel's own server and to the system, in megabytes."""
+"""The memory reserved for Bazel's own server and for the system, in megabytes."""
 
 _BUILD: Final = 4096
-"""What a build needs to make progress: the largest action is taken for 3 GB."""
+"""The memory that a build needs to make progress, in megabytes: the largest action is assumed to take 3 GB."""
 
 _MOST_BUILDS: Final = 4
 
 _ROOT: Final = Path("/")
 _LIMITS: Final = {"": "memory.max", "memory": "memory.limit_in_bytes"}
-"""The file with a group's limit, by controller: control groups version 2 have none, version 1 has one for memory."""
+"""The file with a group's limit, by controller: empty for control groups version 2, `memory` for version 1."""
 
 
 def machine_memory(root: Path = _ROOT) -> int:
-    """The memory of the machine, or of the container or the control group that this runs in if that is less.
+    """The memory of the machine, or of its container or control group if that is less.
 
     Args:
-        root: where `proc` and `sys` are.
+        root: the directory with `proc` and `sys`.
 
     Returns:
         Megabytes.
@@ -39,7 +39,7 @@ def machine_memory(root: Path = _ROOT) -> int:
         for controller in {"", "memory"} & set(controllers.split(",")):
             base = root / "sys" / "fs" / "cgroup" / controller
             here = base / group.strip().lstrip("/")
-            # A container sees its own group as the root, or as a path that is not there.
+            # A container sees its own group as the root, or as a path that does not exist.
             for path in (here, *here.parents):
                 text = "".join(_lines(path / _LIMITS[controller])).strip()
                 found += [int(text)] if text.isascii() and text.isdigit() and int(text) else []
@@ -49,7 +49,7 @@ def machine_memory(root: Path = _ROOT) -> int:
 
 
 def _lines(file: Path) -> list[str]:
-    """The lines of a file; none if it cannot be read."""
+    """The lines of a file; empty if it cannot be read."""
     try:
         return file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -57,16 +57,16 @@ def _lines(file: Path) -> list[str]:
 
 
 def action_memory(ram: int | None = None, running: int = 1) -> int:
-    """What Bazel may give to actions that run at once, in megabytes.
+    """The memory that Bazel may give to concurrent actions, in megabytes.
 
     Args:
-        ram: gigabytes that a build may take; None for its part of what the machine has.
-        running: builds that share the machine.
+        ram: gigabytes for the build; None for its share of the machine's memory.
+        running: the number of builds that share the machine.
     """
     total = machine_memory() // running if ram is None else ram * 1024
     return max(total - _OTHERS, total // 2)
 
 
 def builds_at_once() -> int:
-    """How many builds the machine has memory for, each with a server and the action that takes most."""
+    """How many builds the machine has memory for, each with a server and the largest action."""
     return max(1, min(_MOST_BUILDS, machine_memory() // _BUILD))

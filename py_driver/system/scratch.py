@@ -1,4 +1,4 @@
-"""Directories in which a run puts something together; if it is killed, a later run finds and removes what it left."""
+"""Scratch directories of runs; the leftovers of a killed run are found and removed by a later run."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _PREFIX: Final = ".rules_torch_kernels."
 _NAME: Final = re.compile(rf"{re.escape(_PREFIX)}[a-z0-9_]{{8}}")
 _LOCK: Final = "lock"
 _MARKER: Final = b"A run of the driver of rules_torch_kernels works here as long as it holds the lock of this file.\n"
-"""What the lock says once it is held: nothing else is known to be the driver's, and may be removed."""
+"""The content of the lock once it is held: only marked directories are known to be the driver's, and are removed."""
 
 
 @contextmanager
 def scratch(parent: Path) -> Iterator[Path]:
-    """A new directory in another, with a lock in it, as long as this lasts.
+    """A new directory in another, with a lock in it, during the context.
 
     Args:
-        parent: on the file system where the result is to be.
+        parent: a directory on the file system of the result.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the directory cannot be created.
     """
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     try:
         with (directory / _LOCK).open("xb") as lock:
-            with suppress(OSError):  # a file system without locks; there, nothing is swept
+            with suppress(OSError):  # a file system without locks, on which nothing is swept
                 take(lock)
             lock.write(_MARKER)
             lock.flush()
@@ -45,11 +45,11 @@ def scratch(parent: Path) -> Iterator[Path]:
 
 
 def sweep(parent: Path, rescue: Callable[[Path], None] | None = None) -> None:
-    """Remove the directories that runs have left which were killed: named and marked as here, and locked by nobody.
+    """Remove the scratch directories of killed runs: named and marked as here, and not locked.
 
     Args:
-        parent: where they may be.
-        rescue: takes out of one what is to stay.
+        parent: the directory that may contain them.
+        rescue: moves contents that must stay out of a directory.
     """
     for path in parent.iterdir():
         with suppress(OSError), _left(path) as left:
@@ -60,7 +60,7 @@ def sweep(parent: Path, rescue: Callable[[Path], None] | None = None) -> None:
 
 
 def is_leftover(directory: Path) -> bool:
-    """Whether something is a directory that `sweep` removes."""
+    """Whether a path is a directory that `sweep` removes."""
     with suppress(OSError), _left(directory) as left:
         return left
     return False
@@ -68,7 +68,7 @@ def is_leftover(directory: Path) -> bool:
 
 @contextmanager
 def _left(directory: Path) -> Iterator[bool]:
-    """Whether a run left this that was killed; nobody else removes it as long as this lasts."""
+    """Whether a directory is the leftover of a killed run; no other run removes it during the context."""
     lock = directory / _LOCK
     if (
         not _NAME.fullmatch(directory.name)
@@ -82,14 +82,14 @@ def _left(directory: Path) -> Iterator[bool]:
 
 
 def settle(fresh: Path, target: Path) -> None:
-    """Move what was put together to its place, unless another run was faster.
+    """Move a finished directory to its place, unless another run was faster.
 
     Args:
-        fresh: a directory in one of `scratch`.
-        target: a directory beside that, which only ever is there whole.
+        fresh: a directory in a scratch directory.
+        target: its final path, which never exists incomplete.
 
     Raises:
-        OSError: it cannot be moved.
+        OSError: the directory cannot be moved.
     """
     try:
         fresh.rename(target)
@@ -99,9 +99,9 @@ def settle(fresh: Path, target: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a directory with the directories in it which nobody may write to, such as Bazel's installation.
+    """Remove a file, or a directory, including read-only directories in it, such as Bazel's installation.
 
-    What the system does not let this remove stays there.
+    Whatever the system does not allow to be removed stays.
     """
     if path.is_symlink() or not path.is_dir():
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Turns: what one process can do at a time, or a few can, is done in the order in which they came."""
+"""Turns: work that only one or a few processes may do at a time is done in the order of their arrival."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 _DOOR: Final = "door"
 _POLL_SECONDS: Final = 0.1
 _AGAIN_SECONDS: Final = 60
-"""How often a process that waits is told anew for whom, if nothing changes."""
+"""How often a waiting process is notified again if nothing changes."""
 
 _SHOWN: Final = 3
 _COMMAND_LENGTH: Final = 80
-"""Of whom others wait for: how many are named, and how much of the command of each."""
+"""How many of the processes waited for are named, and how much of the command of each."""
 
 
 class Turn(NamedTuple):
-    """A turn that a process has.
+    """The turn of a process.
 
     Attributes:
-        place: which of the places it has, from 0; the lowest that was free.
-        running: how many processes had a turn when this one began, itself included.
+        place: its place, from 0; the lowest that was free.
+        running: the number of processes with a turn when it began, itself included.
     """
 
     place: int
@@ -40,13 +40,13 @@ class Turn(NamedTuple):
 
 
 class Ticket(NamedTuple):
-    """What a process says of itself that has a turn or waits for one.
+    """The description of a process that has a turn or waits for one.
 
     Attributes:
-        place: which of the places it has; None as long as it waits.
-        process: its number.
-        command: as it was called.
-        since: when it came, or its turn began, in seconds of Unix time.
+        place: its place; None while it waits.
+        process: its process id.
+        command: its command line.
+        since: the time of its arrival, or of the start of its turn, in seconds of Unix time.
     """
 
     place: int | None
@@ -56,11 +56,11 @@ class Ticket(NamedTuple):
 
 
 def whom(before: Sequence[Ticket], now: float) -> str:
-    """Who is before a process that waits, in words: `` `driver build relu` (process 12, for 3 min)``.
+    """The processes before a waiting process, for people: `` `driver build relu` (process 12, for 3 min)``.
 
     Args:
-        before: the tickets of these.
-        now: in seconds of Unix time.
+        before: their tickets.
+        now: the time in seconds of Unix time.
     """
     holders = [ticket for ticket in before if ticket.place is not None] or [*before]
     named = []
@@ -79,16 +79,17 @@ def whom(before: Sequence[Ticket], now: float) -> str:
 
 @contextmanager
 def turn(queue: Path, waiting: Callable[[Sequence[Ticket]], None], *, places: int = 1) -> Iterator[Turn]:
-    """Wait for a turn, and have it as long as this lasts.
+    """Wait for a turn, and hold it during the context.
 
-    Whoever comes draws a ticket, a file with the next number, and locks it. The system unlocks it when the process
-    ends, however that is: a ticket that is not locked is nobody's. The lowest numbers have a turn, as many as there are
-    places. To wait for one lock would be simpler, but the system does not promise that locks are given in order.
+    Each process draws a ticket, a file with the next number, and locks it. The system unlocks it when the process ends,
+    however it ends: an unlocked ticket belongs to nobody. The lowest numbers have a turn, as many as there are places.
+    Waiting for a single lock would be simpler, but the system does not promise that locks are granted in order.
 
     Args:
-        queue: directory of the tickets; made if it does not exist.
-        waiting: told who is before this process: when it begins to wait, whenever that changes, and every minute.
-        places: how many may have a turn at once.
+        queue: the directory of the tickets, which is created if it does not exist.
+        waiting: called with the tickets before this process: when it begins to wait, whenever they change, and every
+            minute.
+        places: the number of concurrent turns.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION if tickets cannot be written.
@@ -101,13 +102,13 @@ def turn(queue: Path, waiting: Callable[[Sequence[Ticket]], None], *, places: in
         _write(path, None)
     with ticket:
         try:
-            told, shown = 0.0, None
+            notified, shown = 0.0, None
             before, found = _look(queue, number, places)
             while found is None:
                 now = [(earlier.process, earlier.place) for earlier in before]
-                if now != shown or time.monotonic() - told >= _AGAIN_SECONDS:
+                if now != shown or time.monotonic() - notified >= _AGAIN_SECONDS:
                     waiting(before)
-                    told, shown = time.monotonic(), now
+                    notified, shown = time.monotonic(), now
                 time.sleep(_POLL_SECONDS)
                 before, found = _look(queue, number, places)
             yield found
@@ -116,7 +117,7 @@ def turn(queue: Path, waiting: Callable[[Sequence[Ticket]], None], *, places: in
 
 
 def is_free(queue: Path, *, places: int = 1) -> bool:
-    """Whether a process that comes now would have a turn at once.
+    """Whether a new process would have a turn at once.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION if the directory cannot be written.
@@ -127,13 +128,13 @@ def is_free(queue: Path, *, places: int = 1) -> bool:
 
 @contextmanager
 def nobody(queue: Path) -> Iterator[bool]:
-    """Keep everybody from a turn as long as this lasts; who comes meanwhile waits.
+    """Block all turns during the context; new processes wait.
 
     Args:
-        queue: directory of the tickets; made if it does not exist.
+        queue: the directory of the tickets, which is created if it does not exist.
 
     Yields:
-        Whether nobody has a turn or waits for one.
+        Whether no process has a turn or waits for one.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION if the directory cannot be written.
@@ -144,7 +145,7 @@ def nobody(queue: Path) -> Iterator[bool]:
 
 @contextmanager
 def _alone(queue: Path) -> Iterator[None]:
-    """Be the only one who looks at tickets: a moment."""
+    """Hold exclusive access to the tickets, for a moment."""
     with storage_errors(queue):
         queue.mkdir(parents=True, exist_ok=True)
         with locked(queue / _DOOR):
@@ -152,7 +153,7 @@ def _alone(queue: Path) -> Iterator[None]:
 
 
 def _look(queue: Path, number: int, places: int) -> tuple[list[Ticket], Turn | None]:
-    """Who is before a ticket, and its turn if that has come."""
+    """The tickets before a ticket, and its turn if that has come."""
     with _alone(queue):
         tickets = _tickets(queue)
         before = [ticket for other, ticket in sorted(tickets.items()) if other < number]
@@ -165,7 +166,7 @@ def _look(queue: Path, number: int, places: int) -> tuple[list[Ticket], Turn | N
 
 
 def _write(path: Path, place: int | None) -> None:
-    """Write what this process says of itself into its ticket."""
+    """Write the description of this process into its ticket."""
     program = Path(sys.argv[0]).name
     command = shlex.join(["driver" if program == "__main__.py" else program, *sys.argv[1:]])
     ticket = Ticket(place=place, process=os.getpid(), command=command, since=time.time())
@@ -173,10 +174,10 @@ def _write(path: Path, place: int | None) -> None:
 
 
 def _tickets(queue: Path) -> dict[int, Ticket]:
-    """The tickets that somebody holds; the others are removed."""
+    """The tickets that processes hold; the others are removed."""
     found = {}
     for path in queue.iterdir():
-        if not path.name.isdecimal():  # the door, or what a network's file system keeps of a file that was removed
+        if not path.name.isdecimal():  # the door, or a removed file on a network file system
             continue
         with suppress(FileNotFoundError), path.open("r+", encoding="utf-8") as ticket:  # its holder may just end
             text = ticket.read()
@@ -188,7 +189,7 @@ def _tickets(queue: Path) -> dict[int, Ticket]:
 
 
 def _read(text: str) -> Ticket:
-    """A ticket; of another version of the driver, as much as can be told."""
+    """Parse a ticket; for another version of the driver, as far as possible."""
     try:
         place, process, command, since = json.loads(text)
         return Ticket(place=place, process=int(process), command=str(command), since=float(since))

@@ -1,6 +1,6 @@
-"""uv in the place of pip: pip's configuration in uv's words, where it has words for all of it. Standard library only.
+"""uv instead of pip, with pip's configuration translated if all of it can be. Standard library only.
 
-uv takes a tenth of pip's time to install the driver's requirements, and a third for torch.
+uv needs a tenth of pip's time to install the driver's requirements, and a third for torch.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NOTHING: Final = frozenset(
         "verbose",
     }
 )
-"""Settings of pip that say nothing of what is installed, or that uv has in its environment: see `_environment`."""
+"""Settings of pip without effect on what is installed, or that uv reads from its environment: see `_environment`."""
 
 _TRANSLATED: Final = frozenset(
     {
@@ -63,22 +63,22 @@ _TRANSLATED: Final = frozenset(
 )
 
 _OWN: Final = {"UV_NO_CONFIG": "1", "UV_NO_PROGRESS": "1", "UV_PYTHON_DOWNLOADS": "never"}
-"""A configuration of uv says nothing of what the driver installs: pip's does, whoever installs."""
+"""uv's own configuration is ignored: pip's decides what the driver installs, whichever program installs."""
 
 _PROXIES: Final = ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY")
 
 _BUNDLES: Final = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-"""What names certificates to pip besides its own setting."""
+"""Variables that name certificates for pip, besides its own setting."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Installer:
-    """How uv installs as pip would.
+    """The settings with which uv installs as pip would.
 
     Attributes:
-        options: of `uv pip install`.
-        variables: of its environment; they may hold credentials, which no command line should.
-        keeps: whether it may keep what it has downloaded.
+        options: options of `uv pip install`.
+        variables: variables of its environment; they may contain credentials, which must not be on a command line.
+        keeps: whether it may cache downloads.
     """
 
     options: tuple[str, ...]
@@ -87,12 +87,12 @@ class Installer:
 
 
 def requirement() -> str:
-    """The uv that is installed where there is none."""
+    """The requirement of uv that is installed if there is no uv."""
     return str(_data()["requirement"])
 
 
 def usable(environ: Mapping[str, str]) -> str | None:
-    """The uv on PATH; None if there is none, or one that is too old or does not run."""
+    """The uv on PATH; None if there is none, or it is too old or does not run."""
     found = shutil.which("uv", path=environ.get("PATH"))
     if found is None:
         return None
@@ -108,23 +108,23 @@ def usable(environ: Mapping[str, str]) -> str | None:
 
 
 def as_uv(settings: Mapping[str, str], environ: Mapping[str, str]) -> Installer | None:
-    """What uv is told so that it installs what pip would.
+    """Translate pip's settings so that uv installs what pip would.
 
     Args:
         settings: pip's, for `pip install`.
-        environ: the variables that pip sees.
+        environ: the environment of pip.
 
     Returns:
-        It; None if a setting has no counterpart, and pip has to install.
+        The settings for uv; None if a setting has no counterpart, so that pip has to install.
     """
     if not settings.keys() <= _NOTHING | _TRANSLATED:
         return None
     indexes = [*settings.get("index-url", "").split(), *settings.get("extra-index-url", "").split()]
     links = settings.get("find-links", "").split()
-    # uv has other words for a directory as an index, and takes links from its command line, which others can read.
+    # uv has another notation for a directory as an index, and reads links from its command line, which others can see.
     if not all("://" in index for index in indexes) or any("@" in link for link in links):
         return None
-    # pip takes the newest version of all indexes; uv by itself would look no further than the first that has a project.
+    # pip uses the newest version of all indexes; uv by default uses only the first index that has a project.
     options = ["--index-strategy=unsafe-best-match", "--color=never", *(f"--find-links={link}" for link in links)]
     if is_on(settings.get("no-index", "0")):
         options.append("--no-index")
@@ -133,18 +133,18 @@ def as_uv(settings: Mapping[str, str], environ: Mapping[str, str]) -> Installer 
     return Installer(
         options=tuple(options),
         variables=_environment(settings, environ),
-        keeps="no-cache-dir" not in settings,  # pip caches nothing whatever the value is
+        keeps="no-cache-dir" not in settings,  # pip caches nothing, whatever the value
     )
 
 
 def command_of(program: str, installer: Installer, interpreter: Path, requirements: Sequence[str]) -> list[str]:
-    """The command line that installs requirements into an environment.
+    """The command line for installing requirements into an environment.
 
     Args:
-        program: uv.
-        installer: how.
-        interpreter: of the environment.
-        requirements: as pip understands them.
+        program: the path of uv.
+        installer: the settings.
+        interpreter: the interpreter of the environment.
+        requirements: requirements in pip's form.
     """
     return [program, "pip", "install", f"--python={interpreter}", *installer.options, "--", *requirements]
 
@@ -171,7 +171,7 @@ def _environment(settings: Mapping[str, str], environ: Mapping[str, str]) -> dic
 
 
 def _system_certificates() -> bool:
-    """Whether the machine has certificates of its own: pip takes them into account, uv if it is told to."""
+    """Whether the machine has its own certificates: pip uses them, uv only on request."""
     paths = ssl.get_default_verify_paths()
     return bool(paths.cafile or (paths.capath and any(Path(paths.capath).iterdir())))
 

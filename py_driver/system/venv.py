@@ -1,4 +1,4 @@
-"""Python environments in the user's cache, made once for each list of requirements. Standard library only."""
+"""Python environments in the user's cache, created once for each list of requirements. Standard library only."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from py_driver.system.uv import Installer
 
 _ELSEWHERE: Final = "/"
-"""Where Python runs with `-m`: it looks for modules in the working directory first, and that may be a project's."""
+"""The working directory for Python with `-m`: it looks for modules there first, and a project may have some."""
 
 _OPTIONS: Final = ("--disable-pip-version-check", "--progress-bar=off", "--no-input", "--no-compile")
-"""Python compiles what it imports; pip would compile all files, two thirds of the time to install torch."""
+"""Python compiles imported files; pip would compile all files, which takes two thirds of installing torch."""
 
 _CACHE: Final = ".uv-cache"
-"""The directory, in an environment that is made, for what uv may not keep."""
+"""The directory in an unfinished environment for downloads that uv may not keep."""
 
 _MARKER = "complete"
 _DAY = 86400
@@ -55,17 +55,17 @@ def ensure_venv(  # noqa: PLR0913  (how, by name)
     inherit: bool = False,
     started: Callable[[subprocess.Popen[str]], None] | None = None,
 ) -> Path:
-    """An environment with some requirements; made by uv or pip, with pip's configuration, if it is not there.
+    """An environment with requirements, created by uv or pip, with pip's configuration, unless it exists.
 
-    It has no pip of its own, unless that is among the requirements.
+    It has no pip unless the requirements include pip.
 
     Args:
-        name: what it is for; a part of its directory's name.
-        requirements: as pip understands them; others make another environment.
+        name: its purpose, a part of its directory's name.
+        requirements: requirements in pip's form; each list has its own environment.
         output: where progress is shown.
-        python: the interpreter to make it from; without `inherit` all environments of one interpreter share it.
-        inherit: whether the packages of that interpreter are visible in it.
-        started: called with each program that is waited for, which may be killed.
+        python: the base interpreter; without `inherit` all environments of the same base share the result.
+        inherit: whether the packages of that interpreter are visible.
+        started: called with each program to wait for, which may be killed.
 
     Returns:
         The environment's interpreter.
@@ -73,14 +73,14 @@ def ensure_venv(  # noqa: PLR0913  (how, by name)
     Raises:
         DriverError: NO_NETWORK or SET_UP if pip or venv fails; NO_SPACE, PERMISSION.
     """
-    below = python if inherit else os.path.realpath(python)  # an environment's own is a link to it
+    below = python if inherit else os.path.realpath(python)  # an environment's interpreter is a link to it
     key = json.dumps([sorted(requirements), below, inherit, sys.version])
     venvs = cache_root() / "venvs"
     root = venvs / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
     interpreter = root / "bin" / "python"
     if (root / _MARKER).is_file() and interpreter.exists():
-        with suppress(OSError):  # a cache that nobody may write to
-            (root / _MARKER).touch()  # `unused` sees when
+        with suppress(OSError):  # a cache that is read-only
+            (root / _MARKER).touch()  # for `unused`
         return interpreter
     with storage_errors(root):
         venvs.mkdir(parents=True, exist_ok=True)
@@ -92,17 +92,17 @@ def ensure_venv(  # noqa: PLR0913  (how, by name)
 
 
 def made(name: str) -> list[Path]:
-    """The interpreters of the environments for something that are finished, sorted; nothing is made."""
+    """The interpreters of the finished environments for a purpose, sorted; none is created."""
     found = sorted((cache_root() / "venvs").glob(f"{name}-*/{_MARKER}"))
     return [path.parent / "bin" / "python" for path in found if (path.parent / "bin" / "python").exists()]
 
 
 def unused(venvs: Path, days: int) -> list[Path]:
-    """The environments that `ensure_venv` did not finish, or did not return for some days; not the one that runs this.
+    """The environments that are unfinished, or that `ensure_venv` did not return for some days, without this one.
 
     Args:
-        venvs: the directory of all.
-        days: how many.
+        venvs: the directory of all environments.
+        days: the number of days.
     """
     found = []
     for root in sorted(venvs.iterdir()) if venvs.is_dir() else []:
@@ -115,7 +115,7 @@ def unused(venvs: Path, days: int) -> list[Path]:
     return found
 
 
-def _make(  # noqa: PLR0913  (what `ensure_venv` gets)
+def _make(  # noqa: PLR0913  (the arguments of `ensure_venv`)
     root: Path,
     requirements: Sequence[str],
     output: Output,
@@ -127,12 +127,12 @@ def _make(  # noqa: PLR0913  (what `ensure_venv` gets)
     with output.task(f"setting up Python for {root.name.rpartition('-')[0]}") as task:
         _make_empty(root, python, started, inherit=inherit)
         pip, settings = _pip_for(root, python, started)
-        # uv does not see the packages of another interpreter that are visible in an environment.
+        # uv does not see packages of another interpreter that an environment makes visible.
         installer = None if inherit else as_uv(settings, curated())
         if installer is not None and _installed_by_uv(root, pip, installer, requirements, task.update, started):
             task.done("done")
             return
-        if installer is not None:  # pip says what is wrong, or can do what uv cannot
+        if installer is not None:  # pip reports the error, or succeeds
             task.update("installing by pip")
             _make_empty(root, python, started, inherit=inherit)
             pip, _ = _pip_for(root, python, started)
@@ -143,7 +143,7 @@ def _make(  # noqa: PLR0913  (what `ensure_venv` gets)
 
 
 def _make_empty(root: Path, python: str, started: Callable[[subprocess.Popen[str]], None], *, inherit: bool) -> None:
-    """Make an environment without any package: to put pip into it takes longer than all else."""
+    """Create an environment without packages: installing pip into it takes longer than everything else."""
     shutil.rmtree(root, ignore_errors=True)
     options = ["--without-pip", *(["--system-site-packages"] if inherit else [])]
     status, lines = _run([python, "-m", "venv", *options, str(root)], None, lambda _: None, started)
@@ -156,15 +156,15 @@ def _make_empty(root: Path, python: str, started: Callable[[subprocess.Popen[str
 def _pip_for(
     root: Path, python: str, started: Callable[[subprocess.Popen[str]], None]
 ) -> tuple[list[str], dict[str, str]]:
-    """The pip that installs into an environment: of the interpreter below it, or one of its own.
+    """The pip that installs into an environment: of its base interpreter, or its own.
 
     Args:
-        root: of the environment.
-        python: that it was made from.
-        started: called with each program that is waited for.
+        root: the directory of the environment.
+        python: its base interpreter.
+        started: called with each program to wait for.
 
     Returns:
-        How it is called, and its settings.
+        Its command, and its settings.
     """
     own = str(root / "bin" / "python")
     for below in dict.fromkeys((python, os.path.realpath(python))):
@@ -180,7 +180,7 @@ def _pip_for(
     return pip, {} if status else settings_of(lines, "install")
 
 
-def _installed_by_uv(  # noqa: PLR0913  (what `_make` has)
+def _installed_by_uv(  # noqa: PLR0913  (the values of `_make`)
     root: Path,
     pip: Sequence[str],
     installer: Installer,
@@ -188,7 +188,7 @@ def _installed_by_uv(  # noqa: PLR0913  (what `_make` has)
     show: Callable[[str], None],
     started: Callable[[subprocess.Popen[str]], None],
 ) -> bool:
-    """Install into an empty environment by uv; whether there is one, and it could."""
+    """Install into an empty environment by uv; returns whether uv exists and succeeded."""
     mine = {}
     program = usable(os.environ)
     if program is None:
@@ -212,9 +212,9 @@ def _own_uv(
     show: Callable[[str], None],
     started: Callable[[subprocess.Popen[str]], None],
 ) -> Path | None:
-    """The directory with the driver's own uv and what it has downloaded; None if pip does not find it.
+    """The directory with the driver's own uv and its downloads; None if pip does not find it.
 
-    Like an environment it goes if it is not used for some time: see `unused`.
+    Like an environment, it is removed if it is not used for some time: see `unused`.
     """
     wanted = requirement()
     root = venvs / f"uv-{_digest(wanted, platform.machine())}"
@@ -222,7 +222,7 @@ def _own_uv(
         if not (root / _MARKER).is_file():
             shutil.rmtree(root, ignore_errors=True)
             show("fetching uv")
-            # Without it there is pip, so that nobody waits for what does not answer.
+            # pip is the fallback, so nobody should wait for an index that does not answer.
             options = [*_OPTIONS, "--no-deps", "--only-binary=:all:", "--retries=0", f"--target={root}"]
             status, _ = _run([*pip, "install", *options, wanted], curated(), show, started)
             if status or not (root / "bin" / "uv").is_file():
@@ -247,13 +247,13 @@ def _run(
     show: Callable[[str], None],
     started: Callable[[subprocess.Popen[str]], None],
 ) -> tuple[int, str]:
-    """Run a program outside of any project: its exit code, and all that it printed.
+    """Run a program outside of any project; returns its exit code and its output.
 
     Args:
         command: the program and its arguments.
-        env: its environment; this process's own if None.
-        show: called with each line that it prints.
-        started: called with its process.
+        env: the environment; this process's own if None.
+        show: called with each line of output.
+        started: called with the process.
     """
     lines: list[str] = []
     with subprocess.Popen(
@@ -277,11 +277,11 @@ def _run(
 
 
 def pip_problem(requirements: Sequence[str], text: str) -> DriverError:
-    """Why pip installed nothing.
+    """The error of a failed installation by pip.
 
     Args:
-        requirements: that it was to install.
-        text: what it printed.
+        requirements: the requirements.
+        text: the output of pip.
     """
     offline = any(sign in text for sign in _NETWORK)
     why = f"its package index cannot be reached{_reason(text)}" if offline else _last(text)
@@ -293,13 +293,13 @@ def pip_problem(requirements: Sequence[str], text: str) -> DriverError:
 
 
 def _show_packages(python: str, root: Path) -> None:
-    """Show an environment the packages of an interpreter that is itself of an environment.
+    """Make the packages of an environment's interpreter visible in a new environment.
 
-    venv shows it those of the interpreter below that one only.
+    venv only shows the packages of the base interpreter.
 
     Args:
         python: the interpreter.
-        root: of the new environment.
+        root: the directory of the new environment.
     """
     program = "import site; print(*site.getsitepackages(), sep='\\n')"
     done = subprocess.run([python, "-c", program], capture_output=True, text=True, check=False, cwd=_ELSEWHERE)
@@ -309,13 +309,13 @@ def _show_packages(python: str, root: Path) -> None:
 
 
 def _reason(text: str) -> str:
-    """What the system said, in brackets: pip's last lines say only that it found no version."""
+    """The system's error, in brackets: pip's last lines only report that no version was found."""
     found = re.search(r"\[Errno -?\d+\] ([^'\")]+)", text)
     return f" ({found[1]})" if found else ""
 
 
 def _last(text: str) -> str:
-    """The last lines that say something, as one."""
+    """The last non-empty lines, joined."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR")]
     return " ".join((errors or lines)[-_LINES_SHOWN:])

@@ -192,7 +192,7 @@ def test_device_code_of_another_source(author: Author) -> None:
     )
     assert author.told("--torch=2.13", "--backend=cu130", "--archs=8.0").startswith(
         "mistakes/csrc/device.cu:2: error: `curve` is device code that this source calls and does not define: that "
-        "takes relocatable device code (`-rdc=true`)\n"
+        "requires relocatable device code (`-rdc=true`)\n"
         "    ptxas fatal   : Unresolved extern function '_Z5curvef'\n"
         "    mistakes/csrc/device.cuh has it too\n"
     )
@@ -206,8 +206,8 @@ def test_device_variable_of_another_source(author: Author) -> None:
     assert "error" not in author.told(*one, code=0)
     author.write("csrc/device.cu", '#include "device.cuh"\n__global__ void shape(int *x) { *x = table_of_all[1]; }\n')
     assert author.told(*one).startswith(
-        "mistakes/csrc/device.cu:2: error: `table_of_all` is another variable here, all zeros, and not that of another "
-        "source: that takes relocatable device code (`-rdc=true`)\n"
+        "mistakes/csrc/device.cu:2: error: `table_of_all` is a separate variable here, all zeros, not that of another "
+        "source: that requires relocatable device code (`-rdc=true`)\n"
     )
 
 

@@ -142,7 +142,7 @@ def test_each_module_of_a_setup_py_is_loaded_by_itself(base: Path, capsys: pytes
     for name in ("_first", "_second"):
         assert f"loading {CPU}-thrice.{name} in torch 2.13 (cpu): done" in said
     assert wrong in said
-    assert f"help: what was built stays in {project / 'build'}; do not publish it" in said
+    assert f"help: the build stays in {project / 'build'}; do not publish it" in said
     assert (project / "build" / CPU / "thrice" / "__init__.py").read_text() == package
     assert __main__.main(["wheel", *words, f"--out={out}"]) == ExitCode.LOAD
     said = capsys.readouterr().err

@@ -176,7 +176,7 @@ def test_a_tag_of_something_else_is_left_alone(project: Path, host: str, tmp_pat
     (tmp_path / "other.txt").write_text("x")
     _run("oras", "push", "--plain-http", "--disable-path-validation", f"{host}/me/tuned:v3", tmp_path / "other.txt")
     failed = _driver("publish", project, f"--oci={host}/me/tuned:v3", code=4)
-    assert "error[E310]: the tag is that of another artifact" in failed.stderr
+    assert "error[E310]: the tag belongs to another artifact" in failed.stderr
 
 
 def test_a_registry_with_passwords(project: Path, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_an_exception_in_another_file_of_the_project_has_its_place(tmp_path: Pat
         ("os._exit(4)", "setup.py ended its process with the exit code 4, and built no wheel"),
         ("os._exit(0)", "setup.py ended its process with the exit code 0, and built no wheel"),
         ("os.kill(os.getpid(), 11)", "setup.py was ended by SIGSEGV"),
-        ("input('continue? ')", "setup.py asks a question, and nobody is there to answer"),
+        ("input('continue? ')", "setup.py asks a question, which nobody can answer"),
         ("print(x", "setup.py raises SyntaxError: '(' was never closed"),
         ("bytearray(1 << 40)", "setup.py runs out of memory"),
         ("import nothing_at_all", "setup.py imports `nothing_at_all`, which is not installed"),
@@ -107,11 +107,11 @@ def test_what_a_setup_py_does_is_said_with_its_line(tmp_path: Path, text: str, m
     [
         (
             "import urllib.request\nurllib.request.urlretrieve('https://example.invalid/a.whl', 'a.whl')",
-            "setup.py wants to download https://example.invalid/a.whl; builds have no network",
+            "setup.py tries to download https://example.invalid/a.whl; builds have no network",
         ),
         (
             "import socket\nsocket.create_connection(('192.0.2.1', 80))",
-            "setup.py wants to download 192.0.2.1:80; builds have no network",
+            "setup.py tries to download 192.0.2.1:80; builds have no network",
         ),
     ],
 )

@@ -117,7 +117,7 @@ def test_a_build_requirement_from_elsewhere_is_refused(tmp_path: Path, requireme
     pyproject = f'[build-system]\nrequires = ["setuptools", "{requirement}"]\n'
     found = fault(project(tmp_path, SETUP, {"pyproject.toml": pyproject}))
     assert found.code is Code.UNSUPPORTED
-    assert found.message == f"`{requirement}` is no build requirement that the package index has"
+    assert found.message == f"`{requirement}` is not a build requirement from the package index"
 
 
 def test_a_project_without_modules_is_a_record(tmp_path: Path) -> None:

@@ -157,4 +157,4 @@ def test_check_names_libraries_that_are_compiled_already(tmp_path: Path, capsys:
     for name, content in (("setup.py", text), ("x/__init__.py", ""), ("x/old.so", "compiled")):
         (tmp_path / name).write_text(content, encoding="utf-8")
     assert __main__.main(["check", str(tmp_path)]) == 0
-    assert "note: the wheel has x/old.so, which the project brings compiled" in capsys.readouterr().err
+    assert "note: the wheel has x/old.so, which the project ships compiled" in capsys.readouterr().err

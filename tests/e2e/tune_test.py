@@ -208,7 +208,7 @@ def test_what_somebody_wrote_is_not_overwritten(clone: Driver, project: Path) ->
         assert "would be overwritten" in clone.run("tune", project, "--apply", code=2).stderr
         assert (project / "csrc" / "fast_silu.h").read_bytes() == before
         space.write_text(SPACE.replace("csrc/tuned.h", "csrc/fast_silu.cpp"), encoding="utf-8")
-        assert "is no header" in clone.run("tune", project, "--apply", code=2).stderr
+        assert "is not a header" in clone.run("tune", project, "--apply", code=2).stderr
     finally:
         space.write_text(SPACE, encoding="utf-8")
 

@@ -64,14 +64,18 @@ def test_schema_of_a_function(declaration: str, words: str, schema: str) -> None
 @pytest.mark.parametrize(
     ("declaration", "words", "reason"),
     [
-        ("void f(py::object x);", "&f", "its parameter `py::object` is no type of an op"),
-        ("Own f();", "&f", "its result `Own` is no type of an op"),
+        ("void f(py::object x);", "&f", "its parameter `py::object` is not a type of an op"),
+        ("Own f();", "&f", "its result `Own` is not a type of an op"),
         ("", "&f", "no declaration of `f` was found in the project"),
         ("void f(int x); void f(float x);", "&f", "`f` is overloaded"),
-        ("template <typename T> void f(T x);", "&f<float>", "`&f<float>` is no name of a function"),
-        ("void f(int x);", '&f, py::arg("x") = Own::value', "the default `Own::value` of `x` is no value in a schema"),
+        ("template <typename T> void f(T x);", "&f<float>", "`&f<float>` is not the name of a function"),
+        (
+            "void f(int x);",
+            '&f, py::arg("x") = Own::value',
+            "the default `Own::value` of `x` is not a value in a schema",
+        ),
         ("void f(int x, int y);", '&f, py::arg("x")', "it has 2 parameters, and the binding names 1"),
-        ("void f(int* x);", "&f", "its parameter `int*` is no type of an op"),
+        ("void f(int* x);", "&f", "its parameter `int*` is not a type of an op"),
     ],
 )
 def test_what_is_no_op_is_a_loss_with_its_line(declaration: str, words: str, reason: str) -> None:

@@ -150,6 +150,6 @@ def test_what_needs_a_look(tmp_path: Path) -> None:
     assert reasons == {
         "`f` returns nothing, and no argument is marked as written": False,
         "the project requires `einops`": False,
-        "it is included by another source, and is compiled by itself too": True,
+        "it is included by another source, and is also compiled by itself": True,
     }
     assert tomli.loads(found.files["build.toml"].decode())["general"]["license"] == "mit"

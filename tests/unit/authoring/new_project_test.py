@@ -302,7 +302,7 @@ def test_a_new_project_is_a_repository_unless_it_is_in_one(
     monkeypatch.setenv("PATH", str(tmp_path))
     capsys.readouterr()
     assert __main__.main(["init", "plain"]) == ExitCode.OK
-    assert "kept plain/LICENSE, which was there" in capsys.readouterr().err
+    assert "kept plain/LICENSE, which existed before" in capsys.readouterr().err
     assert not (tmp_path / "plain" / ".git").exists()
     assert (tmp_path / "plain" / "LICENSE").read_text() == "MIT"
 

@@ -195,7 +195,7 @@ def test_one_without_a_record_is_not_taken_for_built(
 ) -> None:
     bazel.silent = {f"//projects/one:{CPU213}"}
     failed, *built = build(project("one"), *map(project, others))
-    assert failures(failed) == [f"Bazel does not say what it made of {CPU213}"]
+    assert failures(failed) == [f"Bazel does not report the outputs of {CPU213}"]
     assert all(isinstance(result, Build) for result in built)
 
 

@@ -35,7 +35,7 @@ def test_nvccs_whose_phases_nobody_saw(tmp_path: Path, globs: list[str], expecte
     [
         ("--archs=9", "argument --archs: `9` is not a GPU architecture like 9.0 or gfx942"),
         ("--archs=9.0,", "argument --archs: `` is not a GPU architecture like 9.0 or gfx942"),
-        ("--archs=native,9.0", "argument --archs: `native` stands alone"),
+        ("--archs=native,9.0", "argument --archs: `native` cannot be combined with others"),
         ("--torch=213", "argument --torch: `213` is not a version like 2.13"),
         ("--torch=2.31", "no variant is for torch `2.31`"),
         ("--backend=cu1", "no variant is for the backend `cu1`"),

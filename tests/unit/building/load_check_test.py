@@ -143,6 +143,6 @@ def test_a_module_that_fails_is_an_error(tmp_path: Path, torch: Torch) -> None:
 def test_a_machine_without_a_gpu_lacks_the_library_of_its_driver(tmp_path: Path, torch: Torch) -> None:
     text = "raise ImportError('{}: cannot open shared object file: No such file or directory')"
     built = _built(tmp_path, text.format("libcuda.so.1"))
-    assert ": it needs libcuda.so.1 of NVIDIA's driver, which is not there" in _said([built], torch)
+    assert ": it needs libcuda.so.1 of NVIDIA's driver, which is missing" in _said([built], torch)
     with pytest.raises(DriverError, match=r"ImportError: libown\.so: cannot open"):
         _said([_built(tmp_path, text.format("libown.so"))], torch)

@@ -63,7 +63,7 @@ def test_a_child_that_waits_for_ever_is_ended(
     monkeypatch.setattr(server, "_LOOK_SECONDS", 0.5)
     said = io.StringIO()
     assert server.watch(process, Output(io.StringIO(), said, {})) == 7
-    assert f"note: process {child} of the server waited for a lock for ever and was ended" in said.getvalue()
+    assert f"note: process {child} of the server was stuck waiting for a lock and was killed" in said.getvalue()
 
 
 @pytest.mark.parametrize(

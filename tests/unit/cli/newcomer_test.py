@@ -139,7 +139,7 @@ def test_a_python_is_refused_for_a_build_toml(project: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        *((command, "the Hub takes one library for every Python (abi3)") for command in ("build", "gen")),
+        *((command, "the Hub needs one library for every Python (abi3)") for command in ("build", "gen")),
         *((command, "no source for cuda has PYBIND11_MODULE") for command in ("check", "ide", "variants", "wheel")),
     ],
 )

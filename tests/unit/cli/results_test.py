@@ -117,7 +117,7 @@ def test_wheels_for_a_python_are_a_column(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["schema", "chek"], "`chek` is no command that prints JSON"),
+        (["schema", "chek"], "`chek` is not a command that prints JSON"),
         (["schema", "check", "--edition", "6"], "--edition is for the schema of build.toml"),
     ],
     ids=["unknown", "edition"],

@@ -17,8 +17,8 @@ from py_driver.diagnosing.findings import Finding, Telling, findings, text_of
 from py_driver.matrix.releases import Releases
 from py_driver.plan.plan import plan_directory
 
-RELOCATABLE = ": that takes relocatable device code (`-rdc=true`)"
-OF_HIP = ": that takes relocatable device code, which is linked for CUDA alone"
+RELOCATABLE = ": that requires relocatable device code (`-rdc=true`)"
+OF_HIP = ": that requires relocatable device code, which is linked only for CUDA"
 SAID = Path(__file__).with_name("said")
 CU130, CU132 = "torch213-cxx11-cu130-x86_64-linux", "torch213-cxx11-cu132-x86_64-linux"
 CPU = "torch213-cxx11-cpu-x86_64-linux"
@@ -255,8 +255,7 @@ def test_undefined_symbol_of_device_code(project: BuiltProject) -> None:
             "oops/csrc/two.cuh(2): warning #20044-D: extern declaration of the entity helper is treated as a static "
             "definition\n  extern __constant__ int helper;\n                          ^\n\nRemark: The warnings can be "
             'suppressed with "-diag-suppress <warning-number>"\n',
-            "oops/csrc/two.cuh:2: warning: "
-            "`helper` is another variable here, all zeros, and not that of another source",
+            "oops/csrc/two.cuh:2: warning: `helper` is a separate variable here, all zeros, not that of another source",
         ),
     ],
 )
@@ -280,7 +279,7 @@ def test_device_code_that_no_linked_source_defines(project: BuiltProject) -> Non
         ),
         (
             "__cudaCDP2GetParameterBufferV2",
-            "device code launches kernels, or is optimised as a whole, and this toolkit has no libcudadevrt",
+            "device code launches kernels, or is optimised at link time, and this toolkit has no libcudadevrt",
             "build for CUDA 13.0 or newer, on a machine with the CPU of the variant: others have no libcudadevrt",
         ),
     ]:
@@ -295,7 +294,7 @@ def test_device_code_that_no_linked_source_defines(project: BuiltProject) -> Non
 def test_link_time_optimization_without_the_runtime(project: BuiltProject) -> None:
     made = "device_link.objects/device_code.phases/80/linked.cubin"
     [one] = found(project, action("CudaDeviceLink", made, "nvlink fatal   : expected libcudadevrt object\n"))
-    assert one.lines[0].endswith("is optimised as a whole, and this toolkit has no libcudadevrt")
+    assert one.lines[0].endswith("is optimised at link time, and this toolkit has no libcudadevrt")
     assert "CUDA 13.0 or newer" in one.lines[-1]
 
 
@@ -307,7 +306,7 @@ def test_device_variable_that_is_extern_and_defined(project: BuiltProject) -> No
     header.write_text("extern __constant__ int never;\n", encoding="utf-8")
     [one] = found(project, action("CudaHostCompile", "two.objects/csrc/two.cu.o", text))
     assert one.message.startswith(
-        "`never` is a variable of device code that is declared `extern`: that takes relocatable"
+        "`never` is a variable of device code that is declared `extern`: that requires relocatable"
     )
 
 

@@ -180,7 +180,7 @@ def test_a_file_that_is_no_library_has_one_error(
 def test_the_table_takes_no_other_requirement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["abi-check", "--torch", "all", "--archs", "9.0", str(tmp_path)]
     assert __main__.main(arguments) not in {0, 70}
-    assert "`--torch all` takes no --archs" in capsys.readouterr().err
+    assert "`--torch all` excludes --archs" in capsys.readouterr().err
 
 
 def test_a_truncated_library_is_named(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_a_matrix_of_cpus_alone_has_no_lock(
     here = workspace_for(tmp_path, make(tmp_path, GENERAL + TORCH_SECTION + CPU, releases), releases)
     assert here == workspace_for(tmp_path, make(tmp_path, GENERAL + TORCH_SECTION + CPU), Releases())
     assert __main__.main(["lock"]) == 0
-    assert capsys.readouterr().err == f"{path} has no release and no library: there is nothing to lock\n"
+    assert capsys.readouterr().err == f"{path} has no release and no library, so there is nothing to lock\n"
     assert not path.with_name("my.lock.json").exists()
 
 

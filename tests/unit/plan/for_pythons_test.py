@@ -125,8 +125,8 @@ def test_a_project_of_python_files_is_refused(project: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["build", "--binding=pybind"], "`--binding pybind`: the Hub takes one library for every Python (abi3)"),
-        (["gen", "--binding=pybind"], "`--binding pybind`: the Hub takes one library for every Python (abi3)"),
+        (["build", "--binding=pybind"], "`--binding pybind`: the Hub needs one library for every Python (abi3)"),
+        (["gen", "--binding=pybind"], "`--binding pybind`: the Hub needs one library for every Python (abi3)"),
         (["wheel", "--python=3.13"], "`--python` is for a project with a setup.py"),
         (["wheel", "--binding=library"], "`--binding library` is for a project with a setup.py"),
         (["test", "--binding=library"], "`--binding library` is for a project with a setup.py"),

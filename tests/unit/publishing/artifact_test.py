@@ -132,7 +132,7 @@ def test_what_is_no_index_of_ours_is_left_alone(known: bytes) -> None:
     with pytest.raises(DriverError, match="another artifact"):
         index({"torch-cpu": variant_manifest(FILES, {})}, known)
     if known != b'{"artifactType": "x", "manifests": []}':
-        with pytest.raises(DriverError, match="has no index"):
+        with pytest.raises(DriverError, match="is not an index"):
             referrers([], known)
 
 
@@ -240,20 +240,20 @@ _DOCUMENT = variant_manifest(FILES, {})
     [
         ("PUT manifests/v1", (201, {"Docker-Content-Digest": f"sha256:{64 * '0'}"}, b""), "has stored something else"),
         ("PUT manifests/v1", (308, {"Location": "http://evil.example/"}, b""), "answered 308"),
-        ("PUT manifests/v1", (401, {"WWW-Authenticate": 'Bearer service="x"'}, b""), "which is no https address"),
+        ("PUT manifests/v1", (401, {"WWW-Authenticate": 'Bearer service="x"'}, b""), "which is not an https address"),
         (
             "PUT manifests/v1",
             (401, {"WWW-Authenticate": 'Bearer realm="http://evil.example/t"'}, b""),
-            "no https address",
+            "not an https address",
         ),
-        ("PUT manifests/v1", (401, {"WWW-Authenticate": 'Bearer realm="ftp://x"'}, b""), "which is no https address"),
+        ("PUT manifests/v1", (401, {"WWW-Authenticate": 'Bearer realm="ftp://x"'}, b""), "not an https address"),
         ("PUT manifests/v1", (401, {"WWW-Authenticate": "Bearer"}, b""), "answered 401"),
         (
             "POST blobs/uploads/",
             (202, {"Location": "http://evil.example/up"}, b""),
             "where a connection is not encrypted",
         ),
-        ("POST blobs/uploads/", (202, {}, b""), "does not say where to upload to"),
+        ("POST blobs/uploads/", (202, {}, b""), "names no address to upload to"),
     ],
 )
 def test_what_a_hostile_registry_answers(

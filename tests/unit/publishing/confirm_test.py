@@ -170,7 +170,7 @@ def test_a_signer_writes_what_a_policy_reads(project: Path, keys: Path) -> None:
         (["--sign-with=KEY", "--policy=POLICY"], "--sign-with rebuilds variants, and --policy builds nothing"),
         (["--statements=x"], "--statements needs --sign-with or --policy"),
         (["--branch=x"], "--repo-id and --branch need --published"),
-        (["--policy=POLICY", "--torch=2.13"], "--policy takes one directory, and variants by --variant"),
+        (["--policy=POLICY", "--torch=2.13"], "--policy accepts one directory, and variants only by --variant"),
         (["--policy=missing.toml"], "--policy: "),
         (["--policy=POLICY", "--source=."], "--sign-with and --policy are for variants of a project with a build.toml"),
         (["--sign-with=POLICY"], "policy.toml is no private key"),

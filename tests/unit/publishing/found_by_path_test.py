@@ -34,7 +34,7 @@ PATHS = (
     ("from importlib.machinery import EXTENSION_SUFFIXES\nx = EXTENSION_SUFFIXES", "EXTENSION_SUFFIXES", 2),
     ("import sysconfig\nsysconfig.get_config_var('EXT_SUFFIX')", "'EXT_SUFFIX'", 2),
     ("path = f'{here}/pkg_cuda.so'", "'/pkg_cuda.so'", 1),
-    ("print 'Python 2'", "a text that is no Python", 1),
+    ("print 'Python 2'", "a text that is not Python", 1),
 )
 
 

@@ -137,7 +137,7 @@ def test_variant_that_changed_is_not_on_the_card(project: Path, capsys: pytest.C
         "build/torch-cuda is not on the card: it has changed since it was built: weights.bin has other bytes"
         in said.err
     )
-    assert "build/somebody's is not on the card: it is no variant of the project" in said.err
+    assert "build/somebody's is not on the card: not a variant of the project" in said.err
     page = page_of(project)
     assert page.marks == {"torch-cpu": "built", "torch-cuda": "changed"}
     assert "weights.bin has other bytes" in page.text

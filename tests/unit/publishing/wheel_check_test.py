@@ -84,7 +84,7 @@ def test_what_its_libraries_are_to_be(skeleton: Path, tmp_path: Path, *, labelle
     ("name", "content", "said"),
     [
         ("demo/__init__.py", b"other", "demo/__init__.py has other bytes than RECORD says"),
-        ("demo/__init__.py", None, "RECORD lists demo/__init__.py, which is not there"),
+        ("demo/__init__.py", None, "RECORD lists demo/__init__.py, which does not exist"),
         ("demo/more.py", b"", "RECORD does not list demo/more.py"),
         (f"{INFO}/RECORD", None, "it has no RECORD"),
     ],
@@ -127,7 +127,7 @@ def test_metadata_that_requires_another_torch(skeleton: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("library", "name", "said"),
     [
-        ("python_unstable", "demo/x.so", "demo/x.so takes something from Python, and its tag is py3-none-"),
+        ("python_unstable", "demo/x.so", "demo/x.so uses symbols of Python, and its tag is py3-none-"),
         ("no_module", f"demo/x{SUFFIX}", f"demo/x{SUFFIX} is found by one Python only, and its tag is py3-none-"),
     ],
 )
@@ -172,7 +172,7 @@ def test_the_command(skeleton: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     said = capsys.readouterr().out.splitlines()
     assert said == [
         f"{wheel}/demo/lib_C.so: passes the ABI check; device code: none",
-        f"{wheel}: its RECORD and its metadata are right; 1 library for torch 2.13 and cu130",
+        f"{wheel}: its RECORD and its metadata are valid; 1 library for torch 2.13 and cu130",
     ]
     wheel = changed(made(skeleton, tmp_path, lib_C="no_module", bad="runpath"), "demo/__init__.py", b"")
     assert __main__.main(["abi-check", "--json", str(wheel)]) == 5

@@ -379,7 +379,7 @@ def test_package_that_is_imported_tells_of_torch_and_gpus_once(  # noqa: PLR0913
     said = [str(one.message) for one in caught[1:]]
     assert [one.partition("that the ")[2].partition(" can run")[0] for one in said] == lacking
     assert all(f"{name} has code for {', '.join(archs or ())}" in one for one in said)
-    assert all(("This wheel is the slice for sm80: install that of this GPU" in text) == bool(part) for text in said)
+    assert all(("This wheel is the slice for sm80: use that for this GPU" in text) == bool(part) for text in said)
 
 
 def test_loader_is_python_3_9() -> None:

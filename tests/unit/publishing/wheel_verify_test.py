@@ -46,7 +46,7 @@ def test_a_wheel_for_every_python_has_variants(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("names", [(), ("../outside",), ("sm90",)])
 def test_other_wheels_are_refused(tmp_path: Path, names: tuple[str, ...]) -> None:
-    with pytest.raises(DriverError, match=r"is no wheel of a build\.toml") as caught:
+    with pytest.raises(DriverError, match=r"is not a wheel of a build\.toml") as caught:
         unpack_wheel(wheel(tmp_path, "cp39-abi3", *names), tmp_path / "scratch")
     assert caught.value.diagnostics[0].code is Code.FILE_KIND
     assert not (tmp_path / "outside").exists()
@@ -62,7 +62,7 @@ def test_slices_lie_where_a_build_puts_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("part", ["../..", "a/b", "."])
 def test_a_capability_is_no_path(tmp_path: Path, part: str) -> None:
     path = wheel(tmp_path, "cp39-abi3", CU130, metadata=json.dumps({"slice": part}))
-    with pytest.raises(DriverError, match=r"is no wheel of a build\.toml"):
+    with pytest.raises(DriverError, match=r"is not a wheel of a build\.toml"):
         unpack_wheel(path, tmp_path / "scratch")
 
 

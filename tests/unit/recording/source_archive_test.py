@@ -198,7 +198,7 @@ def test_archive_that_is_not_the_demanded_one(server: Server, fetch: Fetching) -
     for known in (False, True):
         refused = fetch.refused(f"demo==1.0 --hash=sha256:{'0' * 64}")
         assert refused.code is Code.BAD_DIGEST
-        assert f"and sha256:{'0' * 64} is demanded" in refused.message
+        assert f"and sha256:{'0' * 64} is required" in refused.message
         if not known:
             fetch("demo==1.0")
 
