@@ -141,7 +141,7 @@ def _keep_meaning(hipify: Any, texts: Iterable[bytes]) -> None:  # noqa: ANN401 
     """Have hipify replace only the names of CUDA.
 
     - `std::max` and similar names stay: hipify's replacement is `::max(int, int)` in host code, which truncates doubles
-        and 64-bit integers. HIP has in device code all names of `std` that hipify replaces.
+      and 64-bit integers. HIP has in device code all names of `std` that hipify replaces.
     - The names of Caffe2's files and `HIP_CHECK` stay: an author's `GpuDefs` would become `hip/GpuDefs`.
     - Strings stay, unless the text looks up names or compiles code at run time.
     """
