@@ -39,7 +39,7 @@ def said(project: Path, text: str) -> list[tuple[str, str]]:
         found = [(one.message, one.span, one.code) for one in plan_directory(project, Releases()).notes]
     except DriverError as failure:
         found = [(f"error: {one.message}", one.span, one.code) for one in failure.diagnostics if one.span]
-    assert all(code is Code.OP_REGISTRATION or " only, in what " in text for text, _, code in found)
+    assert all(code is Code.OP_REGISTRATION or " only, in the variants " in text for text, _, code in found)
     return [(message, span.text[span.column - 1 :][: span.length]) for message, span, _ in found if span]
 
 
