@@ -23,7 +23,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what a command line says.
+    """Run a command line.
 
     Args:
         arguments: the command line (default: the process's own).
