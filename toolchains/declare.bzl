@@ -20,7 +20,7 @@ def _toolchain(name, kind, sdk, machine, cpu, settings = []):
     )
 
 def _chosen(prefix, kind, version, setting, value):
-    """A config_setting; its label."""
+    """Declares a config_setting, and returns its label."""
     name = prefix + "_" + repository_name(kind, version) + "_chosen"
     native.config_setting(
         name = name,
@@ -32,7 +32,7 @@ def cc_repository(cpu, machine):
     """The repository of the C++ SDK for a CPU.
 
     Args:
-        cpu: string, that it compiles for.
+        cpu: string, the CPU that it compiles for.
         machine: string, the CPU that it runs on.
 
     Returns:
@@ -41,9 +41,9 @@ def cc_repository(cpu, machine):
     return repository_name("cc", cpu = "" if cpu == machine else cpu, machine = machine)
 
 def _declare_gpus(prefix, cross, gpus):
-    """Declares the SDKs of GPUS: nvcc is the same for all CPUs that it compiles for."""
+    """Declares the SDKs of GPUS: one nvcc compiles for all CPUs."""
     for kind in GPUS:
-        for version in {one: None for versions in gpus[kind].values() for one in versions}:
+        for version in {name: None for versions in gpus[kind].values() for name in versions}:
             settings = _chosen(prefix, kind, version, "backend", GPUS[kind].prefix + version.replace(".", ""))
             for machine, versions in gpus[kind].items():
                 name = repository_name(kind, version, machine = machine)
@@ -53,14 +53,14 @@ def _declare_gpus(prefix, cross, gpus):
                         _toolchain("%s_%s_for_%s" % (prefix, name, cpu), kind, "@%s//:sdk_%s" % (name, cpu), machine, cpu, settings)
 
 def _declare_torch(prefix, version, cpu = CPU, settings = None):
-    """Declares headers of torch, which no machine runs."""
+    """Declares headers of torch, which need no execution platform."""
     name = repository_name("torch", version, "" if cpu == CPU else cpu)
     settings = settings or _chosen(prefix, "torch", version, "torch", version)
     _toolchain("%s_%s" % (prefix, name), "torch", "@%s//:sdk" % name, None, cpu, settings)
     return settings
 
 def _declare_cpython(prefix, cpython):
-    """Declares `cpython` and `cpython_symbols`: headers and symbols of the Python that a variant names, or of none."""
+    """Declares `cpython` and `cpython_symbols`: headers and symbols of the variant's Python, if it names one."""
     chosen = {key: _chosen(prefix, "cpython", key, "python", key)[0] for key in cpython}
     library_sdk(
         name = "no_cpython",
@@ -79,14 +79,14 @@ def _declare_cpython(prefix, cpython):
         )
 
 def declare_toolchains(name, cpython, cross, gpus, torch):
-    """Declares a toolchain for each version, the C++ toolchains, those of gcc, `gcc` and `gcc_if_chosen`.
+    """Declares a toolchain for each version, the C++ and gcc toolchains, `gcc` and `gcc_if_chosen`.
 
     Args:
-        name: string, what the names of all targets begin with.
-        cpython: dict of string, the repositories of Pythons by what variants call them, e.g. `3.13`.
+        name: string, the prefix of all targets' names.
+        cpython: dict of string, the repositories of Pythons by their name in variants, e.g. `3.13`.
         cross: dict of list of string, versions for other CPUs, by kind and CPU, e.g. `torch aarch64`.
         gpus: dict by GPUS of dict by machine of list of string, versions, e.g. `13.0`, chosen by the backend `cu130`.
-        torch: list of string, torch versions, e.g. `2.13`; each also as `2.13+rocm`, as variants for ROCm name it.
+        torch: list of string, torch versions, e.g. `2.13`; each also as `2.13+rocm`, its name in variants for ROCm.
     """
     for machine in MACHINES:
         for cpu in MACHINES:

@@ -1,4 +1,4 @@
-"""The module extension that makes one repository for each toolchain in the lock, and one that declares them all."""
+"""The module extension: a repository for each toolchain in the lock, and a repository that declares them all."""
 
 load("//toolchains/cc:flags.bzl", "CPU", "MACHINES", "machine")
 load("//toolchains/cc:repository.bzl", "cc_cross_repository", "cc_host_repository", "cc_sdk_repository")
@@ -34,11 +34,11 @@ declare_toolchains(
 )
 """
 
-_LIBRARIES = """\"\"\"What a section's `depends` may name besides torch; each is fetched when a target first names it.\"\"\"
+_LIBRARIES = """\"\"\"The libraries that a section's `depends` may name besides torch; Bazel fetches each when a target first names it.\"\"\"
 
 TVM_FFI = Label("@torch_kernels_tvm_ffi//:link")
 
-# What the one Python defines that a variant is for.
+# The symbols of the variant's Python.
 CPYTHON_SYMBOLS = Label("//:cpython_symbols")
 
 # The compilers of kernels in Triton, by release.
@@ -49,12 +49,13 @@ LIBRARIES = {{
     "cpython": Label("//:cpython"),
 {entries}}}
 
-# gcc's C++ compiler, which is fetched when a target asks for it; and what has it if `//rules/settings:cxx` chooses it.
+# gcc's C++ compiler, which Bazel fetches when a target asks for it; and the target that has it if
+# `//rules/settings:cxx` chooses gcc.
 GCC = Label("//:gcc")
 GCC_IF_CHOSEN = Label("//:gcc_if_chosen")
 """
 
-_MACHINE = """\"\"\"The machine that makes the repositories, for which Bazel builds unless `--platforms` says another one.\"\"\"
+_MACHINE = """\"\"\"The CPU of the build machine, for which Bazel builds unless `--platforms` names another one.\"\"\"
 
 MACHINE = "{cpu}"
 """
@@ -78,31 +79,31 @@ def _hub_impl(rctx):
 _hub_repository = repository_rule(
     implementation = _hub_impl,
     attrs = {
-        "cpython": attr.string_dict(mandatory = True, doc = "The repositories of Pythons, by what variants call them: `3.13`."),
+        "cpython": attr.string_dict(mandatory = True, doc = "The repositories of Pythons, by their name in variants: `3.13`."),
         "cross": attr.string_list_dict(mandatory = True, doc = "Versions for other CPUs, by kind and CPU: `torch aarch64`."),
-        "gpus": attr.string(mandatory = True, doc = "JSON: versions of each of GPUS for each of MACHINES, e.g. `13.0` of `cuda`."),
-        "libraries": attr.string_dict(mandatory = True, doc = "What `depends` may name, e.g. `cutlass_3_6`, with its repository."),
-        "machine": attr.string(mandatory = True, doc = "The CPU of the machine that makes repositories."),
+        "gpus": attr.string(mandatory = True, doc = "JSON: the versions for each of GPUS and each of MACHINES, e.g. `13.0` for `cuda`."),
+        "libraries": attr.string_dict(mandatory = True, doc = "The repositories of the libraries that `depends` may name, e.g. `cutlass_3_6`."),
+        "machine": attr.string(mandatory = True, doc = "The CPU of the build machine."),
         "torch": attr.string_list(mandatory = True, doc = "Torch versions, e.g. `2.13`."),
         "triton": attr.string_list(mandatory = True, doc = "Releases of Triton, e.g. `3.9`."),
     },
     doc = "Declares every toolchain without fetching any.",
 )
 
-# Of what a user's lock may have releases.
+# The kinds whose releases a user's lock may add.
 _EXTENSIBLE = GPUS.keys() + ["cutlass", "library", "torch"]
 
 def _symbols(kind, version, entry, lock = None):
-    """Where it is recorded what the libraries of a release define.
+    """The table of the symbols that the libraries of a release define.
 
     Args:
         kind: string, a key of GPUS, e.g. `cuda`.
         version: string, e.g. `13.0`.
         entry: dict, the release in the lock.
-        lock: Label, the user's lock with the release; None for ours.
+        lock: Label, the user's lock with the release; None for the rules' own lock.
 
     Returns:
-        Label, or None if it is not recorded.
+        Label, or None if there is no table.
     """
     if not entry.get("libraries"):
         return None
@@ -113,20 +114,20 @@ def _symbols(kind, version, entry, lock = None):
 
 _extend = tag_class(
     attrs = {
-        "lock": attr.label(mandatory = True, doc = "What `driver lock --matrix FILE` writes beside FILE."),
+        "lock": attr.label(mandatory = True, doc = "The lock that `driver lock --matrix FILE` writes beside FILE."),
     },
-    doc = "Adds releases of torch, CUDA, ROCm and CUTLASS, replaces those of the same version, and adds libraries of headers.",
+    doc = "Adds or replaces releases of torch, CUDA, ROCm and CUTLASS, and adds libraries of headers.",
 )
 
 _installed = tag_class(
     attrs = {
-        "pythons": attr.label(mandatory = True, doc = "JSON: directories with headers and symbols of Pythons, by what variants call them."),
+        "pythons": attr.label(mandatory = True, doc = "JSON: directories with headers and symbols of Pythons, by their name in variants."),
     },
-    doc = "Adds Pythons that are installed on this machine, for modules that are bound by pybind11.",
+    doc = "Adds Pythons that are installed on this machine, for modules that pybind11 binds.",
 )
 
 def _cpythons(mctx, lock):
-    """Makes the repositories of Pythons; their names, by what variants call them."""
+    """Creates the repositories of Pythons, and returns their names by the Pythons' names in variants."""
     found = {}
     for version, entry in lock.items():
         found[version] = repository_name("cpython", version)
@@ -145,18 +146,19 @@ def _cpythons(mctx, lock):
     return found
 
 def _compilers(machine, lock, maker, zig, openmp):
-    """Makes the repositories of the compilers of C++ that run on a machine, and of its hipify.
+    """Creates the repositories of the C++ compilers that run on a machine, and of its hipify.
 
     Args:
         machine: string, its CPU.
         lock: dict, the lock for it.
-        maker: string, label of the program that makes stubs where the machine's own compiler does not run; else None.
+        maker: string, label of the program that makes stubs, if the machine's compiler does not run on the build
+            machine; else None.
         zig: string, label of the program that makes stubs.
-        openmp: string, what toolchains/lock/torch_openmp.json says.
+        openmp: string, the content of toolchains/lock/torch_openmp.json.
     """
     cc = json.encode(lock["cc"])
     cc_sdk_repository(name = cc_repository(machine, machine), cpu = machine, lock = cc, maker = maker)
-    for cpu in [one for one in MACHINES if one != machine]:
+    for cpu in [other for other in MACHINES if other != machine]:
         cc_cross_repository(
             name = cc_repository(cpu, machine),
             cpu = cpu,
@@ -190,13 +192,13 @@ def _compilers(machine, lock, maker, zig, openmp):
     )
 
 def _gpu_compilers(machine, kind, lock, symbols, zig):
-    """Makes the repositories of the compilers for GPUs of a kind that run on a machine.
+    """Creates the repositories of a kind's GPU compilers that run on a machine.
 
     Args:
         machine: string, its CPU.
         kind: string, a key of GPUS.
         lock: dict, the lock for it.
-        symbols: dict of Label, what the libraries define, by kind and version.
+        symbols: dict of Label, the tables of the libraries' symbols, by kind and version.
         zig: string, label of the program that makes stubs.
     """
     usual = _SDK % cc_repository(CPU, machine)
@@ -229,7 +231,7 @@ def _toolchains_impl(mctx):
         for kind in GPUS
         for version, entry in lock[kind].items()
     }
-    for module in reversed(mctx.modules):  # what is nearer to the root comes later, and wins
+    for module in reversed(mctx.modules):  # modules nearer to the root come later, and win
         for tag in module.tags.extend:
             for kind, entries in json.decode(mctx.read(tag.lock)).items():
                 if kind not in _EXTENSIBLE:
@@ -307,6 +309,6 @@ def _toolchains_impl(mctx):
 toolchains = module_extension(
     implementation = _toolchains_impl,
     arch_dependent = True,
-    doc = "Makes the toolchains of toolchains/lock available; each is fetched when a variant first needs it.",
+    doc = "Declares the toolchains of toolchains/lock; Bazel fetches each when a variant first needs it.",
     tag_classes = {"extend": _extend, "installed": _installed},
 )

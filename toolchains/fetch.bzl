@@ -1,12 +1,12 @@
-"""How repository rules get pinned archives: through the project's own fetcher, run with the host's Python.
+"""Repository rules get pinned archives through the project's own fetcher, which runs with the host's Python.
 
-The fetcher asks pip and apt for the user's own mirrors and keeps what it got in one store for the whole machine.
-It runs while repositories are made, never inside an action.
+The fetcher uses the mirrors that pip and apt are configured with, and keeps archives in one store for the whole
+machine. It runs in repository rules, never inside an action.
 """
 
 _FETCHER = Label("//toolchains:fetch.py")
 
-# Read, but not declared to Bazel: neither the interpreter nor the mirror can change what a repository holds.
+# Read, but not declared to Bazel: neither the interpreter nor the mirror can change a repository's content.
 _PYTHON = "RULES_TORCH_KERNELS_PYTHON"
 
 def host_python(rctx):
@@ -16,7 +16,7 @@ def host_python(rctx):
         rctx: repository_ctx.
 
     Returns:
-        path or string, the value of RULES_TORCH_KERNELS_PYTHON or else `python3` on PATH.
+        path or string, the value of RULES_TORCH_KERNELS_PYTHON, or else `python3` on PATH.
     """
     python = rctx.os.environ.get(_PYTHON) or rctx.which("python3")
     if not python:
@@ -25,16 +25,16 @@ def host_python(rctx):
     return python
 
 def run(rctx, arguments, what, environment = {}):
-    """Runs a program while a repository is made; shows what it wrote to stderr, and fails with that if it fails.
+    """Runs a program in a repository rule; shows its stderr, and fails with its output if it fails.
 
     Args:
         rctx: repository_ctx.
         arguments: list, the command.
         what: string, what the program does, for messages.
-        environment: dict, variables to set besides the client's.
+        environment: dict, additional variables.
 
     Returns:
-        string, what the program printed to stdout.
+        string, the program's stdout.
     """
     rctx.report_progress(what)
     result = rctx.execute(arguments, environment = environment, timeout = 3600)
@@ -45,7 +45,7 @@ def run(rctx, arguments, what, environment = {}):
     return result.stdout
 
 def fetch(rctx, entry, destination, strip_prefix = "", include = [], exclude = []):
-    """Gets one archive of the lock and unpacks it.
+    """Fetches an archive of the lock and unpacks it.
 
     Args:
         rctx: repository_ctx.
@@ -53,7 +53,7 @@ def fetch(rctx, entry, destination, strip_prefix = "", include = [], exclude = [
         destination: string, the directory to unpack into, relative to the repository.
         strip_prefix: string, a directory to strip from names in the archive.
         include: list of string, the files and directories to unpack; empty for all.
-        exclude: list of string, those of them not to unpack.
+        exclude: list of string, files and directories among them to skip.
     """
     arguments = [
         host_python(rctx),
@@ -74,11 +74,12 @@ def fetch(rctx, entry, destination, strip_prefix = "", include = [], exclude = [
     run(rctx, arguments, "Fetching %s %s" % (entry["name"], entry["version"]))
 
 def fetch_parts(rctx, archives):
-    """Gets archives of the lock and unpacks the parts that it names, each to its place.
+    """Fetches archives of the lock and unpacks the parts that it names, each to its directory.
 
     Args:
         rctx: repository_ctx.
-        archives: list of dict, entries of the lock with `unpack`: what to strip, the names below that, and where to.
+        archives: list of dict, entries of the lock with `unpack`: the prefix to strip, the names below it, and the
+            destination.
     """
     for archive in archives:
         for part in archive["unpack"]:
@@ -91,7 +92,7 @@ def fetch_parts(rctx, archives):
             )
 
 def reproducible(rctx):
-    """What a repository rule returns whose result its arguments determine.
+    """The result of a repository rule whose output depends on its arguments alone.
 
     Args:
         rctx: repository_ctx.

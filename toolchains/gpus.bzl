@@ -1,4 +1,4 @@
-"""How releases are named: in a variant, and in repositories."""
+"""The names of releases in variants and in repositories."""
 
 load("//rules/facts:backends.bzl", "BACKENDS")
 load("//toolchains/cc:flags.bzl", "CPU")
@@ -7,13 +7,13 @@ load("//toolchains/cc:flags.bzl", "CPU")
 GPUS = {name: struct(**facts) for name, facts in BACKENDS.items() if facts["prefix"]}
 
 def gpu_of(backend):
-    """What the backend of a variant is a release of.
+    """The toolkit that a variant's backend is a release of.
 
     Args:
         backend: string, e.g. `cu130`.
 
     Returns:
-        string, a key of GPUS, e.g. `cuda`; None if it is none of them.
+        string, a key of GPUS, e.g. `cuda`; None if it is no release of a toolkit.
     """
     for name, gpu in GPUS.items():
         if backend.startswith(gpu.prefix):
@@ -25,8 +25,8 @@ def repository_name(kind, version = "", cpu = "", machine = CPU):
 
     Args:
         kind: string, `cc`, `cuda`, `gcc`, `hipify`, `host`, `rocm` or `torch`.
-        version: string, e.g. `13.0`, or `2.13+rocm`; none of `cc`, `gcc` and `hipify`.
-        cpu: string, if the toolchain compiles for another CPU than the usual one.
+        version: string, e.g. `13.0`, or `2.13+rocm`; empty for `cc`, `gcc` and `hipify`.
+        cpu: string, the CPU that the toolchain compiles for, if it is not the default one.
         machine: string, the CPU that its programs run on.
 
     Returns:

@@ -1,9 +1,9 @@
-"""Where the headers of an SDK are."""
+"""The include directories of an SDK."""
 
 def include_paths(ctx, includes):
-    """Include directories as an SDK's rule names them, from the execution root.
+    """Include directories of an SDK's rule as paths from the execution root.
 
-    They are strings, since headers are source files, which path mapping leaves where they are.
+    They are strings, since headers are source files, whose paths path mapping does not change.
 
     Args:
         ctx: rule context of the SDK.

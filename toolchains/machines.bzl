@@ -1,4 +1,4 @@
-"""The lock for a machine: in the place of archives with programs for the usual CPU those with programs for the machine's."""
+"""The lock for a machine: archives with programs for the default CPU are replaced by archives for the machine's CPU."""
 
 load("//toolchains/cc:flags.bzl", "CPU")
 
@@ -6,7 +6,7 @@ def _named(entry):
     return (entry["name"], entry["version"])
 
 def _release_for(entry, archives):
-    """A release of CUDA with the programs for a machine; None if the lock has none of that release."""
+    """A release of CUDA with the programs for a machine; None if the lock has no such programs."""
     programs = {_named(archive): archive for archive in archives}
     known = [_named(archive) for archive in entry["archives"]]
     if not programs or [one for one in programs if one not in known]:
@@ -18,10 +18,10 @@ def lock_for(machine, lock):
 
     Args:
         machine: string, its CPU.
-        lock: dict, what toolchains/lock has, with the user's own releases.
+        lock: dict, the content of toolchains/lock, with the user's own releases.
 
     Returns:
-        dict; it lacks releases of CUDA whose programs are not locked for the machine.
+        dict; without the releases of CUDA whose programs are not locked for the machine.
     """
     if machine == CPU:
         return lock

@@ -1,19 +1,19 @@
-"""The headers of an SDK in one file, which an action gets in place of them."""
+"""A pack: the headers of an SDK in one file, which an action reads instead of the headers."""
 
 load("//toolchains:fetch.bzl", "host_python", "run")
 
 _PACKS = Label("//toolchains:packs.py")
 
 def pack_headers(rctx, directories, roots):
-    """Writes headers of a repository into one file as well.
+    """Writes copies of a repository's headers into one file.
 
-    Bazel lays out each file of a directory for an action, and a worker does so too; of ten thousand headers a source
-    reads a tenth.
+    Bazel stages each file of a directory for an action, and so does a remote worker; a source reads a tenth of ten
+    thousand headers.
 
     Args:
         rctx: repository_ctx.
         directories: list of string, with the headers, relative to the repository.
-        roots: list of string, those in which compilers search.
+        roots: list of string, the directories in which compilers search.
 
     Returns:
         string, the name of the file.

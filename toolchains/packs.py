@@ -1,8 +1,8 @@
 """Writes the headers of a toolchain as one file: python packs.py PACK ROOTS DIRECTORY...
 
-An action gets the one file, and rules/private/tools/compile/packs.zig, which tells the format, lays out of it what a
-source reads. PACK is where it is written; names in it are relative to the working directory. ROOTS is a JSON list of
-the directories in which compilers search. A repository rule runs this with the standard library alone.
+An action gets this file alone, and rules/private/tools/compile/packs.zig, which documents the format, unpacks the
+headers that a source reads. PACK is the file to write; names in it are relative to the working directory. ROOTS is a
+JSON list of the directories in which compilers search. A repository rule runs this with the standard library alone.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from pathlib import Path
 
 
 def outermost(directories: list[str]) -> list[str]:
-    """Those directories that lie below no other one."""
+    """The directories that are not below another one."""
     return [one for one in directories if not any(one.startswith(f"{other}/") for other in directories)]
 
 
 def files(directories: list[str]) -> list[str]:
-    """All files below some directories, by their paths, sorted; links are followed, but not in circles.
+    """The paths of all files below directories, sorted; links are followed, but not in cycles.
 
     Raises:
-        ValueError: a name has the end of a line in it.
+        ValueError: a name contains a line break.
     """
     found = []
     for directory in directories:
@@ -34,7 +34,7 @@ def files(directories: list[str]) -> list[str]:
             found += [f"{place}/{name}" for name in names if Path(place, name).is_file()]
     for path in found:
         if "\n" in path:
-            raise ValueError(f"the end of a line in the name {path!r}")
+            raise ValueError(f"a line break in the name {path!r}")
     return sorted(found)
 
 
@@ -43,8 +43,8 @@ def write(pack: Path, roots: list[str], directories: list[str]) -> None:
 
     Args:
         pack: the file to write.
-        roots: directories in which headers are searched.
-        directories: those with the headers.
+        roots: the directories in which compilers search.
+        directories: the directories with the headers.
 
     Raises:
         ValueError: see `files`.

@@ -1,1 +1,1 @@
-"""Compile actions: the workspace that they run in, what they are expected to cost, and what they did."""
+"""Compile actions: their workspace, their estimated cost, and their results."""

@@ -1,4 +1,4 @@
-"""Paths as the author of a project knows them, of those that compilers name in the workspace."""
+"""Translates paths in the workspace, which compilers print, into the author's paths."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ _STRUCTURED: Final = re.compile(
 
 
 def with_comments(path: str) -> str:
-    """The path in the workspace of the file that a path means, which may be that of its copy without comments.
+    """The path in the workspace of a file, from its path or from the path of its copy without comments.
 
     Args:
-        path: as rules/private/sources.bzl makes it, less the way to Bazel's outputs; or another one.
+        path: the path that rules/private/sources.bzl creates, without Bazel's output directory; or another path.
     """
     return _BARE.sub("", path)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuiltProject:
-    """A project as it is built.
+    """A project in a build.
 
     Attributes:
-        directory: as the user named it.
-        plan: of it.
-        chosen: the variants that are built.
-        workspace: where it is built.
+        directory: its directory as the user named it.
+        plan: its plan.
+        chosen: the variants to build.
+        workspace: its workspace.
     """
 
     directory: Path
@@ -63,28 +63,28 @@ class BuiltProject:
 
     @property
     def shown(self) -> Path:
-        """The directory as messages have it."""
+        """The directory for messages."""
         return Path(self.plan.shown) if self.plan.shown else self.directory
 
     @property
     def prefix(self) -> str:
-        """What its paths in the workspace begin with."""
+        """The prefix of its paths in the workspace."""
         return f"{self.workspace.package}/" if self.workspace.package else ""
 
     @property
     def variants(self) -> dict[str, str]:
-        """The identifiers of the variants that are built, in their order, by their labels."""
+        """The identifiers of the variants to build, in order, by label."""
         return {self.workspace.label(variant.name): variant.name for variant in self.chosen}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Made:
-    """What an output of an action says of itself.
+    """The origin of an action's output.
 
     Attributes:
         section: the target that it belongs to.
-        source: path of the file that it is made from, within the project.
-        arch: the directory of the architecture that it is for; empty if it is for none.
+        source: the path of its source in the project.
+        arch: the directory of its architecture; empty without one.
     """
 
     section: str
@@ -106,11 +106,11 @@ class AuthorPaths:
         return next((project for project in self.projects if project.workspace.package == package), None)
 
     def file(self, path: str, own: BuiltProject | None) -> tuple[BuiltProject, str] | None:
-        """The project and the file in it that a path means.
+        """The project of a path, and the file in it.
 
         Args:
-            path: as a compiler names it.
-            own: the project that it compiles: what it names without a way to it is a file of that.
+            path: the path as a compiler prints it.
+            own: the project that is compiled, to which relative paths belong.
         """
         path = _ROOT.sub("", path)
         inside = with_comments(_OUTPUTS.sub("", path))
@@ -122,7 +122,7 @@ class AuthorPaths:
         return None
 
     def _name(self, project: BuiltProject, path: str) -> str | None:
-        """The name in a project of a file that Bazel may have under another."""
+        """The name in a project of a file that may have another name in Bazel."""
         names = self._staged.setdefault(project.prefix, {})
         if not names:
             names |= {staged(file): file for file in project.plan.files}
@@ -130,7 +130,7 @@ class AuthorPaths:
         return names.get(path)
 
     def shown(self, path: str, own: BuiltProject | None) -> str:
-        """A path for the user: of the project as it was named, of a toolchain in a short form.
+        """A path for the user: in the user's form for the project, in a short form for a toolchain.
 
         Args:
             path: see `file`.
@@ -165,7 +165,7 @@ class AuthorPaths:
         return _ANYWHERE.sub(lambda match: self._translated(match[0]), path)
 
     def _translated(self, path: str) -> str:
-        """A path in the middle of a text, where only what names the workspace or a toolchain is one for sure."""
+        """A path within a text, where only paths of the workspace or a toolchain are certain."""
         inside = _OUTPUTS.sub("", _ROOT.sub("", path))
         if inside.startswith("external/") or any(
             project.prefix and inside.startswith(project.prefix) for project in self.projects
@@ -185,7 +185,7 @@ class AuthorPaths:
         return None
 
     def source_of(self, output: str) -> str:
-        """What an object is made from: `relu/cpu.cpp, of [kernel.cpu]`; empty if that is unknown."""
+        """The source of an object: `relu/cpu.cpp, of [kernel.cpu]`; empty if unknown."""
         origin = self.made(output)
         project = next(
             (built_project for built_project in self.projects if origin and origin.source in built_project.plan.files),
@@ -201,7 +201,7 @@ class AuthorPaths:
         return lines[line - 1] if 0 < line <= len(lines) else None
 
     def lines_with(self, output: str, word: str) -> list[int]:
-        """The lines with a word in the source that an object is made from; none of an unknown one."""
+        """The lines with a word in the source of an object; empty if the source is unknown."""
         origin = self.made(output)
         project = next(
             (built_project for built_project in self.projects if origin and origin.source in built_project.plan.files),
@@ -216,7 +216,7 @@ class AuthorPaths:
         return [number for number, text in enumerate(texts, 1) if word and shape.search(text)]
 
     def _texts(self, path: Path) -> list[str]:
-        """The lines of a file; none if it cannot be read."""
+        """The lines of a file; empty if it cannot be read."""
         if path not in self._lines:
             try:
                 self._lines[path] = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -226,7 +226,7 @@ class AuthorPaths:
 
 
 def section_of(project: BuiltProject, target: str) -> str:
-    """A target as build.toml has it: `[kernel.relu]`, `[torch]` for a binding, or several that share or link code."""
+    """A target's sections in build.toml: `[kernel.relu]`, `[torch]` for a binding, or several with shared code."""
     plan = project.plan
     linked = {link.name: " and ".join(group.title for group in link.groups) for link in plan.device_links.values()}
     names: Mapping[str, str] = {**linked, **{group.name: group.title for group in plan.groups}}

@@ -1,4 +1,4 @@
-"""What a build has begun, until it is known what became of it: no end of a build makes the driver forget."""
+"""Records of builds in progress, so that the results of an interrupted build are not lost."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Beginning(NamedTuple):
     """A project that a build has begun.
 
     Attributes:
-        module: name of its Python package.
-        package: of it, in the workspace.
-        actions: that are expected.
+        module: the name of its Python package.
+        package: its Bazel package.
+        actions: the expected actions.
     """
 
     module: str
@@ -45,11 +45,11 @@ class Beginning(NamedTuple):
 
 
 class Log(NamedTuple):
-    """Where Bazel writes what it runs.
+    """Bazel's execution log.
 
     Attributes:
-        path: of its execution log.
-        known: names of the projects of which the history has all that the log says.
+        path: the path of the log.
+        known: the names of the projects whose history already contains the log.
     """
 
     path: Path
@@ -58,13 +58,13 @@ class Log(NamedTuple):
 
 @contextmanager
 def remembered(projects: Sequence[Beginning], base: Path | None) -> Iterator[Log]:
-    """Have a place for the execution log of a build whose finished actions are remembered however it ends.
+    """Provide an execution log for a build, whose finished actions are recorded even if it is interrupted.
 
-    If this process is killed, the next build of a project, or its plan, reads the log.
+    If this process is killed, the next build or plan of a project reads the log.
 
     Args:
-        projects: that are built; nobody else builds them now.
-        base: the output base of Bazel; None if nobody knows it.
+        projects: the projects, which no other process builds now.
+        base: the output base of Bazel; None if unknown.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
@@ -90,10 +90,10 @@ def remembered(projects: Sequence[Beginning], base: Path | None) -> Iterator[Log
 
 
 def known_history(module: str) -> History:
-    """What builds of a project did, also one that goes on or was killed.
+    """The history of a project, including a running or killed build.
 
     Args:
-        module: name of its Python package.
+        module: the name of its Python package.
     """
     history = read_history(module)
     begun = _read(module)
@@ -101,7 +101,7 @@ def known_history(module: str) -> History:
 
 
 def _recover(module: str) -> None:
-    """Remember what a build of a project did that was not seen to its end, if there is one."""
+    """Record the actions of a project's interrupted build, if there is one."""
     begun = _read(module)
     if begun is not None:
         history = read_history(module)
@@ -117,7 +117,7 @@ def _recover(module: str) -> None:
 
 
 def _read(module: str) -> dict[str, Any] | None:
-    """What was written of a build that has begun; None if there is none, or it is none of ours."""
+    """The record of a build in progress; None if there is none, or the file is invalid."""
     try:
         content = json.loads((cache_root() / "history" / f"{module}{_KIND}").read_text(encoding="utf-8"))
         if content["version"] != _VERSION:
@@ -134,7 +134,7 @@ def _read(module: str) -> dict[str, Any] | None:
 
 
 def _action(*row: Any) -> ExpectedAction:  # noqa: ANN401  (JSON)
-    """An action as JSON has it."""
+    """An action from its JSON."""
     variant, section, source, mnemonic, arch, part, reads, headers, templates = row
     return ExpectedAction(
         variant=str(variant),
@@ -150,7 +150,7 @@ def _action(*row: Any) -> ExpectedAction:  # noqa: ANN401  (JSON)
 
 
 def _stamps(log: Path) -> tuple[tuple[str, int, int], ...]:
-    """What tells whether a log, or a part of it that was put aside, has changed."""
+    """File status that shows whether a log, or one of its saved parts, has changed."""
     found = []
     for path in sorted(log.parent.glob(f"{glob.escape(log.name)}*")):
         with suppress(FileNotFoundError):
@@ -161,12 +161,12 @@ def _stamps(log: Path) -> tuple[tuple[str, int, int], ...]:
 
 @lru_cache(maxsize=1)
 def _spawns(log: str, _stamps: tuple[tuple[str, int, int], ...]) -> Sequence[Spawn]:
-    """The processes in a log, which all projects of a build have in common."""
+    """The processes in a log, which all projects of a build share."""
     return tuple(read_spawns(Path(log)))
 
 
 def _with(history: History, begun: dict[str, Any]) -> History:
-    """A history with the actions of a build that have a record in its log."""
+    """The history with the actions of a build that are recorded in its log."""
     actions: list[ExpectedAction] = begun["actions"]
     spawns = _spawns(begun["log"], _stamps(Path(begun["log"])))
     written = {path for spawn in spawns for path in spawn.outputs}
@@ -177,13 +177,13 @@ def _with(history: History, begun: dict[str, Any]) -> History:
         for path in Path(begun["base"]).glob(pattern) if begun["base"] else ():
             with suppress(OSError, ValueError):
                 found.append(json.loads(path.read_text(encoding="utf-8")))
-        # Of other configurations there may be records of earlier builds.
+        # For other configurations, there may be records of earlier builds.
         if found:
             records.append(max(found, key=lambda record: sum(path in written for path in record["steps"])))
     traced = trace_actions(records, {}, spawns)
     done = [placed for placed in places_of(count_actions(records, traced), traced) if placed[1].path in written]
     sources = {(place.split("|")[0], place.split("|")[1]) for place in history}
     new = learned(history, actions, done, sources | {(action.section, action.source) for action in actions})
-    # How busy the machine was meanwhile, nobody knows.
+    # The load of the machine meanwhile is unknown.
     known = {place: work.seconds for place, work in history.items() if work.seconds}
     return {place: work._replace(seconds=known.get(place, work.seconds)) for place, work in new.items()}

@@ -1,8 +1,8 @@
-"""What a build will do, before it does: actions that run and those that are there, how long that takes, in what memory.
+"""The estimate of a build: the actions that run and those that are cached, their duration and memory.
 
-An action that ends with what was there before spares those that follow it, which nobody can know beforehand: so no more
-actions run than are said here, unless the cache has lost some, and fewer may. Pure: what earlier builds did is a value
-(history.py).
+If an action's output is unchanged, the following actions do not run, which is not known beforehand: so at most the
+estimated actions run, unless the cache has lost results, and possibly fewer. Pure: the history of earlier builds is a
+value (history.py).
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from py_driver.actions.expected import ExpectedAction
 
 _REMEMBERED = 8
-"""Of an action, what it read in so many builds is known."""
+"""The number of builds for which an action's inputs are kept."""
 
 
 class Known(NamedTuple):
-    """What earlier builds tell of an action.
+    """The record of an action in earlier builds.
 
     Attributes:
-        reads: `Step.reads` of the last of them, the newest first; results of these are in the cache.
-        key: digest of command and inputs, by Bazel; equal for actions that did the same; empty if it named none.
-        seconds: how long it took when it ran; 0 if that is not known.
+        reads: `Step.reads` of the last builds, the newest first, whose results are in the cache.
+        key: Bazel's digest of command and inputs, equal for equal actions; empty if unknown.
+        seconds: its duration; 0 if unknown.
     """
 
     reads: tuple[str, ...]
@@ -47,17 +47,18 @@ History = dict[str, Known]
 
 
 class Estimate(NamedTuple):
-    """What a build will do.
+    """The estimate of a build.
 
     Attributes:
-        run: actions that run, at most.
+        run: the maximum number of actions that run.
         shared: actions that another variant of the build has too.
-        cached: actions whose result is there already.
-        seconds: how long that takes.
-        memory: megabytes that actions which run at once are taken for; None if they run elsewhere.
-        measured: whether at least half of the seconds are of actions that ran before.
-        templates: how many of those that run are of sources with the headers of CUTLASS or CuTe, and may take most.
-        most: megabytes that one of these has taken.
+        cached: actions with an existing result.
+        seconds: the duration.
+        memory: the estimated megabytes of actions that run at once; None if they run elsewhere.
+        measured: whether at least half of the seconds are measured.
+        templates: the number of running actions for sources with the headers of CUTLASS or CuTe, which need most
+            memory.
+        most: the megabytes that such an action has needed.
     """
 
     run: int
@@ -71,12 +72,12 @@ class Estimate(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a build does of a project.
+    """The work of a build for a project.
 
     Attributes:
-        project: name of its Python package.
+        project: the name of its Python package.
         actions: see `expected_steps`.
-        history: what earlier builds of it did.
+        history: the history of its builds.
     """
 
     project: str
@@ -85,15 +86,15 @@ class Work(NamedTuple):
 
 
 class _Judged(NamedTuple):
-    """An action of a project, what it will do, and what it takes if it runs.
+    """An action of a project, with its expected result and cost.
 
     Attributes:
-        project: name of its Python package.
-        action: which.
-        did: what it will do.
-        seconds: how long it runs.
-        memory: megabytes that it is taken for.
-        measured: whether the seconds are of it, or one that is like it.
+        project: the name of its Python package.
+        action: the action.
+        did: the expected result.
+        seconds: the expected duration.
+        memory: the estimated megabytes.
+        measured: whether the seconds were measured for it or a similar action.
     """
 
     project: str
@@ -105,21 +106,21 @@ class _Judged(NamedTuple):
 
 
 def estimate(actions: Sequence[ExpectedAction], history: History, *, jobs: int, memory: int | None) -> Estimate:
-    """What a build of some actions of one project will do; see `together`."""
+    """The estimate of a build of one project; see `together`."""
     return together([Work("", actions, history)], jobs=jobs, memory=memory)
 
 
 def together(works: Iterable[Work], *, jobs: int, memory: int | None) -> Estimate:
-    """What a build of some projects will do.
+    """The estimate of a build of projects.
 
-    Actions of two projects are the same if they had the same key the last time. Of those that never ran nobody knows:
-    their outputs lie in the directory of the project, so they are taken for different ones.
+    Actions of two projects are equal if they had the same key the last time. For actions that never ran this is
+    unknown: their outputs are in the project's directory, so they count as different.
 
     Args:
         works: its projects.
-        jobs: actions at once.
-        memory: megabytes that they may take together, None for as many as they like; an action that is taken for more
-            runs alone.
+        jobs: the number of actions at once.
+        memory: the megabytes that they may use together, None for no limit; an action with a larger estimate runs
+            alone.
     """
     judged = [*_judged(works)]
     counts = Counter(entry.did for entry in judged)
@@ -140,13 +141,13 @@ def together(works: Iterable[Work], *, jobs: int, memory: int | None) -> Estimat
 
 
 class Part(NamedTuple):
-    """What a build does for one variant of a project.
+    """The estimate for one variant of a project.
 
     Attributes:
-        run: actions that run for it, at most.
-        shared: actions that a variant before it has too.
-        cached: actions whose result is there already.
-        seconds: what those that run take, added up.
+        run: the maximum number of actions that run for it.
+        shared: actions that an earlier variant has too.
+        cached: actions with an existing result.
+        seconds: the total duration of the actions that run.
     """
 
     run: int
@@ -156,7 +157,7 @@ class Part(NamedTuple):
 
 
 def by_variant(works: Iterable[Work]) -> dict[tuple[str, str], Part]:
-    """What a build does for each variant, by project and name; see `together`."""
+    """The estimate for each variant, by project and name; see `together`."""
     found: dict[tuple[str, str], list[_Judged]] = {}
     for judged in _judged(works):
         found.setdefault((judged.project, judged.action.variant), []).append(judged)
@@ -169,13 +170,13 @@ def by_variant(works: Iterable[Work]) -> dict[tuple[str, str], Part]:
 
 
 def _judged(works: Iterable[Work]) -> Iterator[_Judged]:
-    """What each action of some projects will do, and what that takes."""
+    """The expected result and cost of each action of projects."""
     seen: set[str] = set()
     for project, actions, history in works:
         guess = _Seconds(history, actions)
         for action in actions:
             known = history.get(action.place)
-            # What did the same the last time is taken to do the same again, whatever has changed.
+            # Actions that were equal the last time count as equal, whatever has changed.
             own = f"{project}|{action.place}|{action.reads}"
             same = f"{action.mnemonic}|{action.arch}|{known.key}" if known and known.key else own
             if same in seen:
@@ -190,17 +191,17 @@ def _judged(works: Iterable[Work]) -> Iterator[_Judged]:
 
 
 def _is_large(action: ExpectedAction) -> bool:
-    """Whether an action may take much more than others of its kind."""
+    """Whether an action may need much more than others of its kind."""
     return action.templates and bool(phases()[action.mnemonic].templates)
 
 
 def _most(action: ExpectedAction) -> int:
-    """Megabytes that such an action has taken."""
+    """The megabytes that such an action has needed."""
     return int(phases()[action.mnemonic].templates["most"])
 
 
 def _memory(action: ExpectedAction) -> int:
-    """Megabytes that an action is taken for."""
+    """The estimated megabytes of an action."""
     phase = phases()[action.mnemonic]
     usual = phase.memory[action.headers]
     return max(usual, int(phase.templates["memory"])) if _is_large(action) else usual
@@ -210,9 +211,9 @@ def doubt(ahead: Estimate, jobs: int, memory: int | None) -> str:
     """A note for a machine that may have too little memory for a build; empty if it has enough.
 
     Args:
-        ahead: what is expected.
-        jobs: actions at once.
-        memory: megabytes that they may take together; None if they run elsewhere.
+        ahead: the estimate.
+        jobs: the number of actions at once.
+        memory: the megabytes that they may use together; None if they run elsewhere.
     """
     if memory is None or not ahead.most or min(jobs, ahead.templates) * ahead.most <= memory:
         return ""
@@ -228,9 +229,9 @@ def describe(ahead: Estimate, variants: int, jobs: int) -> str:
     """The plan of a build in a sentence.
 
     Args:
-        ahead: what is expected.
-        variants: how many are built.
-        jobs: actions at once.
+        ahead: the estimate.
+        variants: the number of variants.
+        jobs: the number of actions at once.
     """
     names = counted(variants, "variant")
     count = ahead.run + ahead.shared + ahead.cached
@@ -249,7 +250,7 @@ def describe(ahead: Estimate, variants: int, jobs: int) -> str:
 
 
 class _Seconds:
-    """How long actions take: as the same one did, or one that is like it, or one of its kind."""
+    """The durations of actions: measured for the same action, a similar one, or one of its kind."""
 
     def __init__(self, history: History, actions: Iterable[ExpectedAction] = ()) -> None:
         self._large = {(action.section, action.source) for action in actions if action.templates}
@@ -261,7 +262,7 @@ class _Seconds:
         self._taken = {key: median(seconds) for key, seconds in taken.items()}
 
     def _keys(self, place: str) -> list[tuple[str, ...]]:
-        """From the very action to all of its kind."""
+        """The keys from the action itself to all of its kind."""
         section, source, mnemonic, arch, part = place.split("|")
         kind = f"{mnemonic} for an architecture" if arch else mnemonic
         return [
@@ -272,7 +273,7 @@ class _Seconds:
         ]
 
     def of(self, action: ExpectedAction) -> tuple[float, bool]:
-        """How long an action takes, and whether that was measured of it or of one that is like it."""
+        """The duration of an action, and whether it was measured for it or a similar one."""
         if self._taken:
             *like, kind = self._keys(action.place)
             for key in like:
@@ -286,7 +287,7 @@ class _Seconds:
 
 
 def _simulate(actions: Sequence[_Judged], jobs: int, memory: int | None) -> tuple[float, int]:
-    """The seconds until all actions have run, and the most memory that those which ran at once are taken for."""
+    """The seconds until all actions have run, and the maximum estimated memory of actions at once."""
     followers, waiting = _order(actions)
     ready = [at for at in range(len(actions)) if not waiting[at]]
     running: list[tuple[float, int]] = []
@@ -308,7 +309,7 @@ def _simulate(actions: Sequence[_Judged], jobs: int, memory: int | None) -> tupl
 
 
 def _order(actions: Sequence[_Judged]) -> tuple[list[list[int]], list[int]]:
-    """For each action, by its index, those that read what it makes, and how many it waits for."""
+    """The actions that read each action's outputs, and the number of actions that each waits for, by index."""
     makers: dict[tuple[str, ...], list[int]] = {}
     for at, (project, action, *_) in enumerate(actions):
         makers.setdefault((project, action.variant, action.section, action.source, action.mnemonic), []).append(at)
@@ -317,7 +318,7 @@ def _order(actions: Sequence[_Judged]) -> tuple[list[list[int]], list[int]]:
     for at, (project, action, *_) in enumerate(actions):
         for mnemonic in phases()[action.mnemonic].after:
             every = makers.get((project, action.variant, action.section, action.source, mnemonic), ())
-            # Of a kind that has one for the source and one for each architecture, its own alone.
+            # If a kind has an action for the source and for each architecture, only its own counts.
             own = [maker for maker in every if actions[maker].action.arch == action.arch]
             for maker in own or [maker for maker in every if None in {action.arch, actions[maker].action.arch}]:
                 followers[maker].append(at)
@@ -328,13 +329,13 @@ def _order(actions: Sequence[_Judged]) -> tuple[list[list[int]], list[int]]:
 def without_load(
     done: Sequence[tuple[Place, VariantAction]], cpu: Mapping[str, float]
 ) -> list[tuple[Place, VariantAction]]:
-    """Actions with the seconds that they would have taken if nothing else had run on the machine.
+    """Actions with the durations that they would have on an otherwise idle machine.
 
-    Bazel tells how long each action took, and how long processors worked for all actions of a kind: the less of it, the
-    more they have waited for others.
+    Bazel reports the duration of each action, and the processor time of all actions of a kind: the less processor time,
+    the longer they have waited.
 
     Args:
-        done: what the actions of a build did, with what each compiles.
+        done: the actions of a build, each with what it compiles.
         cpu: see `Events`.
     """
     took: defaultdict[str, float] = defaultdict(float)
@@ -351,12 +352,12 @@ def learned(
     done: Iterable[tuple[Place, VariantAction]],
     sources: Collection[tuple[str, str]],
 ) -> History:
-    """A history with what a build did; without the actions of files that the project no longer has.
+    """The history with a build's actions, without actions of files that the project no longer has.
 
     Args:
-        history: up to this build.
+        history: the history before this build.
         expected: its actions.
-        done: what each of them did, with what it compiles.
+        done: its executed actions, each with what it compiles.
         sources: section and path of each source.
     """
     actual = {(s.variant, p.section, p.source, p.mnemonic, p.arch): s for p, s in done}

@@ -1,4 +1,4 @@
-"""What the compile actions of a build did, variant by variant: run, shared with another one, or taken from a cache."""
+"""The results of a build's compile actions, by variant: run, shared with another variant, or cached."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from py_driver.bazel.spawns import Spawn
 
 _PHASE = re.compile(r"(.+)\.phases/(?:(\w+)/)?([^/]+)", re.DOTALL)
-"""The path of what an action makes that is not the last one of a source."""
+"""The path of an output of an action that is not a source's last one."""
 
 
 class Did(StrEnum):
-    """What a compile action did for a variant.
+    """The result of a compile action for a variant.
 
     Attributes:
         RUN: it ran for this variant, in this build.
-        SHARED: another variant of this build has the very same action, or one with the same command and inputs.
-        CACHED: its result was there before: from the last build, or from a cache.
+        SHARED: another variant of this build has the same action, or one with the same command and inputs.
+        CACHED: its result existed before: from the last build, or from a cache.
     """
 
     RUN = "run"
@@ -44,11 +44,11 @@ class VariantActions:
 
     Attributes:
         variant: the variant's identifier.
-        directory: where Bazel put the variant, relative to the execution root.
+        directory: Bazel's directory of the variant, relative to the execution root.
         run: actions that ran for this variant, in this build.
-        shared: actions that another variant of this build has too; it ran for that one, or was counted there.
-        cached: actions whose result was there already: from the last build or from a cache.
-        seconds: what the actions that ran took, added up.
+        shared: actions that another variant of this build has too, and for which they are counted.
+        cached: actions whose result existed already: from the last build or from a cache.
+        seconds: the total duration of the actions that ran.
     """
 
     variant: str
@@ -61,15 +61,15 @@ class VariantActions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VariantAction:
-    """One compile action, as one variant has it.
+    """A compile action of a variant.
 
     Attributes:
         variant: the variant's identifier.
-        path: of its first output, relative to the execution root.
-        key: equal for actions with the same command and inputs, as far as this build tells.
-        did: what it did for this variant.
-        seconds: how long it ran for this variant; 0 if it did not.
-        spawn: its process; None if Bazel started none, as for an action that was up to date.
+        path: the path of its first output, relative to the execution root.
+        key: equal for actions with the same command and inputs, as far as known from this build.
+        did: its result for this variant.
+        seconds: its duration for this variant; 0 if it did not run.
+        spawn: its process; None if Bazel started none, e.g. for an action that was up to date.
     """
 
     variant: str
@@ -82,12 +82,12 @@ class VariantAction:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """What an action compiles.
+    """The source, section and architecture of an action.
 
     Attributes:
-        source: path of the file that it compiles, within the project.
+        source: the path of the file that it compiles, in the project.
         section: the target that it belongs to, which has the name of a section of build.toml.
-        mnemonic: which action it is.
+        mnemonic: its mnemonic.
         arch: `sm_80`, `gfx942`; None if it is not for a single architecture.
     """
 
@@ -100,10 +100,10 @@ class Place:
 def trace_actions(
     records: Iterable[Any], completed: Mapping[str, tuple[str, ...]], spawns: Iterable[Spawn]
 ) -> list[VariantAction]:
-    """What each action did for each variant that has it.
+    """The result of each action for each of its variants.
 
     Args:
-        records: one for each variant, as kernel_variant writes them: `variant`, `directory` and `steps`, the first
+        records: a record for each variant, as kernel_variant writes it: `variant`, `directory` and `steps`, the first
             outputs of the actions that make the objects it links.
         completed: the actions that were not up to date, by their first output.
         spawns: the processes of the build.
@@ -114,7 +114,7 @@ def trace_actions(
     spawn_of: dict[str, Spawn] = {}
     for spawn in spawns:
         for path in spawn.outputs:
-            # Of a build that was tried again, a process that ran may be found in a cache after that.
+            # If a build is retried, the second log may show a process that ran as a cache hit.
             if spawn.seconds is not None or path not in spawn_of:
                 spawn_of[path] = spawn
     ran = {spawn.key for spawn in spawn_of.values() if spawn.key and spawn.seconds is not None}
@@ -141,10 +141,10 @@ def count_actions(records: Iterable[Any], actions: Iterable[VariantAction]) -> l
 
     Args:
         records: see `trace_steps`.
-        actions: what it makes of them.
+        actions: its result.
 
     Returns:
-        One result for each variant, in the order of the records.
+        A result for each variant, in the order of the records.
     """
     by_variant: dict[str, list[VariantAction]] = {}
     for action in actions:
@@ -167,12 +167,12 @@ def count_actions(records: Iterable[Any], actions: Iterable[VariantAction]) -> l
 
 
 def place_of(action: VariantAction, directory: str, paths: Container[str]) -> Place:
-    """What an action compiles; an action that was up to date says so by the path of its output alone.
+    """The place of an action, from the path of its output if it was up to date.
 
     Args:
-        action: of a variant.
-        directory: of that variant, beside which Bazel puts what it is made of.
-        paths: of the first outputs of all actions: an object that has phases among them is made by the last of these.
+        action: the action of a variant.
+        directory: the directory of the variant, beside which Bazel puts its parts.
+        paths: the first outputs of all actions: the last phase makes the object, if there are phases.
     """
     package = directory.partition("/bin/")[2].rpartition("/")[0]
     path = action.path.partition("/bin/")[2].removeprefix(f"{package}/" if package else "")
@@ -203,11 +203,11 @@ def place_of(action: VariantAction, directory: str, paths: Container[str]) -> Pl
 def places_of(
     variants: Iterable[VariantActions], actions: Sequence[VariantAction]
 ) -> list[tuple[Place, VariantAction]]:
-    """Actions, each with what it compiles.
+    """Actions, each with its place.
 
     Args:
-        variants: of the build.
-        actions: of all these.
+        variants: the variants of the build.
+        actions: the actions of all variants.
     """
     paths = {action.path for action in actions}
     directories = {variant.variant: variant.directory for variant in variants}
@@ -215,21 +215,21 @@ def places_of(
 
 
 def read_in_order(files: Sequence[Path], order: Sequence[str]) -> list[Any]:
-    """The records that kernel_variant wrote, in a given order of variants.
+    """The records that kernel_variant wrote, in an order of variants.
 
     Args:
-        files: of the output group `steps`.
-        order: identifiers of the variants.
+        files: the files of the output group `steps`.
+        order: the identifiers of the variants.
     """
     records = {record["variant"]: record for record in (json.loads(f.read_text(encoding="utf-8")) for f in files)}
     return [records[name] for name in order if name in records]
 
 
 def read_records(files: Sequence[Path]) -> dict[str, Any]:
-    """The records that kernel_variant wrote, by label: the directory of a variant says which package it is of.
+    """The records that kernel_variant wrote, by label: a variant's directory contains its package.
 
     Args:
-        files: of the output group `steps`; of a variant that failed there may be none.
+        files: the files of the output group `steps`, without those of variants that failed.
     """
     records = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.is_file()]
     packages = (record["directory"].partition("/bin/")[2].rpartition("/")[0] for record in records)
@@ -239,13 +239,13 @@ def read_records(files: Sequence[Path]) -> dict[str, Any]:
 def actions_of(
     events: Events, order: Sequence[str], log: Path, *, calls: bool = False
 ) -> tuple[list[VariantActions], list[VariantAction]]:
-    """The actions of a build that ended: counted for each variant, and one by one.
+    """The actions of a finished build: counted for each variant, and individually.
 
     Args:
-        events: of the build.
-        order: identifiers of the variants.
+        events: the events of the build.
+        order: the identifiers of the variants.
         log: its execution log.
-        calls: whether to tell how processes are called.
+        calls: whether to include the calls of processes.
     """
     records = read_in_order(events.groups.get("steps", ()), order)
     actions = trace_actions(records, events.completed, read_spawns(log, calls=calls))

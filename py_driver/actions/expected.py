@@ -1,4 +1,4 @@
-"""The compile actions that a build will need, and digests of what each depends on. Pure: files are values."""
+"""The compile actions that a build will need, and digests of their dependencies. Pure: files are values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from py_driver.plan.plan import Plan, Variant
 
 _DIGITS = 20
-"""Of a digest, which tells what was built before and nothing more."""
+"""The length of a digest, which only identifies earlier results."""
 
 
 class ExpectedAction(NamedTuple):
@@ -33,12 +33,12 @@ class ExpectedAction(NamedTuple):
     Attributes:
         variant: the variant's identifier.
         section: the group that it belongs to.
-        source: path of the file that it compiles, within the project.
-        mnemonic: of its action.
+        source: the path of the file that it compiles, in the project.
+        mnemonic: its mnemonic.
         arch: `sm_80`, `gfx942`; None if it is not for a single architecture.
-        part: what of the variant it depends on: `2.13-cxx11 cu130`, or less.
-        reads: digest of the files, flags and settings that it depends on.
-        headers: which of torch's are in its sight.
+        part: the part of the variant that it depends on: `2.13-cxx11 cu130`, or less.
+        reads: the digest of the files, flags and settings that it depends on.
+        headers: the set of torch's headers that it may read.
         templates: whether the source includes headers of CUTLASS or CuTe.
     """
 
@@ -54,22 +54,22 @@ class ExpectedAction(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Names the action among those of the project, whatever it reads."""
+        """Identifies the action in the project, independent of its inputs."""
         return "|".join((self.section, self.source, self.mnemonic, self.arch or "", self.part))
 
 
 class Settings(NamedTuple):
-    """What decides besides the project which actions there are, and what they read.
+    """The settings besides the project that determine actions and their inputs.
 
     Attributes:
         split: whether nvcc compiles in phases.
-        whole: CUDA releases whose nvcc compiles as a whole nonetheless.
-        needed: whether only those of torch's headers are read that a source needs.
-        gcc: whether gcc compiles all C++, and not only what asks for OpenMP.
+        whole: CUDA releases whose nvcc always compiles monolithically.
+        needed: whether only the needed headers of torch are read.
+        gcc: whether gcc compiles all C++, not only sources that ask for OpenMP.
         standards: the C++ standard of each torch release.
-        compress: how device code is compressed; empty for what the release says.
-        toolchains: digests of what is pinned; see `Lock.toolchain_digests`.
-        rules: digest of the rules themselves.
+        compress: the compression of device code; empty for the release's default.
+        toolchains: digests of the locked archives; see `Lock.toolchain_digests`.
+        rules: the digest of the rules.
     """
 
     split: bool
@@ -85,13 +85,13 @@ class Settings(NamedTuple):
 def expected_actions(
     plan: Plan, chosen: Iterable[Variant], files: Mapping[str, bytes], settings: Settings
 ) -> list[ExpectedAction]:
-    """The compile actions of variants, in their order.
+    """The compile actions of variants, in order.
 
     Args:
-        plan: of the project.
+        plan: the plan of the project.
         chosen: the variants to build.
-        files: the content of all that they are made of, by path.
-        settings: see there.
+        files: the content of all their input files, by path.
+        settings: the settings.
     """
     groups = {group.name: group for group in plan.groups}
     links = plan.device_links
@@ -107,24 +107,24 @@ def expected_actions(
 
 
 def compiled_sources(plan: Plan) -> set[tuple[str, str]]:
-    """What actions may be for: the sources, and what stands for those whose device code is linked, with their targets.
+    """The sources of actions, with their targets, including the name that stands for linked device code.
 
     Args:
-        plan: of the project.
+        plan: the plan of the project.
     """
     linked = {(link.name, LINKED_CODE) for link in plan.device_links.values()}
     return plan.sources | linked | {(target.name, name) for target in plan.triton for name in target.requests}
 
 
 class _Content(NamedTuple):
-    """What a source is made of.
+    """The content of a source and its includes.
 
     Attributes:
-        offered: digest of all that it may include.
-        included: digest of itself and what it does include of the project.
-        torch: whether it includes a header of torch, itself or through others of the project.
-        templates: whether it includes one of CUTLASS or CuTe, likewise.
-        gpu: whether it includes a header of a GPU's toolkit, or of torch's that does.
+        offered: the digest of everything that it may include.
+        included: the digest of itself and its includes in the project.
+        torch: whether it includes a header of torch, directly or through the project's headers.
+        templates: whether it includes a header of CUTLASS or CuTe, directly or indirectly.
+        gpu: whether it includes a header of a GPU's toolkit, or a header of torch that does.
     """
 
     offered: str
@@ -135,7 +135,7 @@ class _Content(NamedTuple):
 
 
 class _Contents:
-    """What the sources of a project are made of, each looked at once."""
+    """The contents of a project's sources, each computed once."""
 
     def __init__(self, plan: Plan, files: Mapping[str, bytes]) -> None:
         self._files = files
@@ -150,12 +150,12 @@ class _Contents:
         self._known: dict[tuple[str, str], _Content] = {}
 
     def of(self, group: Group, source: str) -> _Content:
-        """Of a source of a group."""
+        """The content of a source of a group."""
         key = group.name, source
         if key not in self._known:
             files = closure(source, group.headers, self._scanned)
             includes = [path for name in files for path in self._scanned(name) or ()]
-            # hipify makes all files of a section at once, and what it made is offered to each of them.
+            # hipify rewrites all files of a section together, and each source may include the results.
             own = group.sources if BUILT[group.backend].rewriter else (source,)
             self._known[key] = _Content(
                 offered=_digest(self._of([*own, *group.headers])),
@@ -167,15 +167,15 @@ class _Contents:
         return self._known[key]
 
     def whole(self, names: Sequence[str]) -> str:
-        """Digest of files as they are."""
+        """The digest of unchanged files."""
         return _digest([[name, self._digests.get(name, "")] for name in names])
 
     def identity_of(self, group: Group) -> str:
-        """Digest of what the id of the kernel is made from; empty if the group does not see that."""
+        """The digest of the inputs of the kernel's id; empty if the group does not see the id."""
         return self._identities.get(group.identity, "")
 
     def _scanned(self, name: str) -> tuple[str, ...] | None:
-        """What a file includes; None if that cannot be told."""
+        """The includes of a file; None if they cannot be determined."""
         if name not in self._includes:
             text = self._files.get(name, b"").decode(errors="replace")
             found = tuple(include.path for include in scan(text))
@@ -183,7 +183,7 @@ class _Contents:
         return self._includes[name]
 
     def _of(self, names: Sequence[str]) -> list[list[str]]:
-        """The digests of files, of their texts without comments."""
+        """The digests of files' texts without comments."""
         for name in names:
             if name not in self._bare:
                 text = without_comments(self._files.get(name, b"").decode(errors="surrogateescape"))
@@ -199,7 +199,7 @@ def _actions(variant: Variant, group: Group, contents: _Contents, settings: Sett
     """The actions of a group, for a variant."""
     configuration, needs = variant.configuration, variant.needs
     backend = configuration.backend if BUILT[group.backend].prefix else group.backend
-    # Without torch a section depends on the C++ ABI alone, and that has no name where it is what compilers take anyway.
+    # Without torch a section depends only on the C++ ABI, which is not named if it is the compilers' default.
     torch = standard = needs.abi if needs.abi and needs.abi != facts("settings")["CXX_ABIS"][0] else ""
     if TORCH in group.depends:
         torch = f"{needs.torch}-{needs.abi}" + (f"-{configuration.torch}" if configuration.stable else "")
@@ -232,10 +232,10 @@ def _actions(variant: Variant, group: Group, contents: _Contents, settings: Sett
         at_once = way == "cxx" and not (is_cxx and group.identity)
         for mnemonic, arch in _kinds(way, names, at_once=at_once):
             phase = phases()[mnemonic]
-            # What does not read the headers itself depends on a torch release through its text only.
-            # With torch's stable ABI the text of a binding has the id in it.
+            # An action that does not read the headers depends on a torch release only through its text.
+            # With torch's stable ABI, the text of a binding contains the id.
             first = not phase.after or phase.reads_headers or at_once or (way == "cxx" and configuration.stable)
-            # Releases of a toolkit share what gcc makes of a text, if nothing of a toolkit is in it.
+            # Releases of a toolkit share gcc's object of a text that contains nothing of a toolkit.
             toolkit = "" if by_gcc and not first and not content.gpu else backend
             part = f"{torch if first or content.torch else standard} {toolkit}".strip()
             used = [*compilers, settings.toolchains.get(toolkit), by_gcc and settings.toolchains.get("gcc")]
@@ -266,7 +266,7 @@ def _actions(variant: Variant, group: Group, contents: _Contents, settings: Sett
 
 
 def _ahead(variant: Variant, plan: Plan, contents: _Contents, settings: Settings) -> Iterator[ExpectedAction]:
-    """The actions of functions in Triton, for a variant; they depend on nothing of it."""
+    """The actions of functions in Triton, for a variant, on which they do not depend."""
     for target in plan.triton:
         if target.name != variant.triton:
             continue
@@ -290,7 +290,7 @@ def _ahead(variant: Variant, plan: Plan, contents: _Contents, settings: Settings
 def _of_device_link(
     variant: Variant, link: DeviceLink, compiled: Sequence[ExpectedAction], settings: Settings
 ) -> Iterator[ExpectedAction]:
-    """The actions that link the device code of groups, for a variant, given those that compile it."""
+    """The actions that link the device code of groups, for a variant, from the actions that compile it."""
     backend = variant.configuration.backend
     groups = {group.name for group in link.groups}
     linked = [action for action in compiled if action.section in groups]
@@ -303,7 +303,7 @@ def _of_device_link(
             for action in linked
             if arch is None
             or action.arch == arch
-            # nvlink reads the code of all architectures only where there is none of its own.
+            # nvlink reads the code of all architectures only if there is none for its own.
             or (
                 action.arch is None
                 and not (phases()[action.mnemonic].compresses and (action.section, action.source) in has_arch)
@@ -324,7 +324,7 @@ def _of_device_link(
 
 
 def _kinds(way: str, archs: Sequence[str], *, at_once: bool) -> Iterable[tuple[str, str | None]]:
-    """The mnemonics of the actions of a source, with the architecture of each, after those that it waits for."""
+    """The mnemonics and architectures of a source's actions, each after its dependencies."""
 
     def until(mnemonic: str, arch: str | None) -> Iterator[tuple[str, str | None]]:
         for before in () if at_once else phases()[mnemonic].after:

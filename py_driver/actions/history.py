@@ -1,4 +1,4 @@
-"""Where the driver keeps what its builds did: a file for each project, beside the cache of results."""
+"""The history of builds: a file for each project, beside the cache of results."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from py_driver.actions.rerun_reasons import Calls
 
 VERSION = 1
-"""Of the shape of the file; one of another version is as good as none."""
+"""The version of the file's format; a file of another version is ignored."""
 
 _CALLS = ".calls"
 _TOLD = ".told"
 _TOLD_ACTIONS = 1000
 _TOLD_LENGTH = 100_000
-"""Of what one action printed, in characters."""
+"""The maximum length of an action's output, in characters."""
 _BARS = 4  # in `Step.place`
 
 
@@ -34,7 +34,7 @@ def _path(project: str, kind: str = "") -> Path:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """What is kept in a file; nothing if it is not one of ours."""
+    """The content of a file; empty if it is invalid."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         actions = content["steps"] if content["version"] == VERSION else {}
@@ -50,10 +50,10 @@ def _write(path: Path, actions: Mapping[str, Any]) -> None:
 
 
 def read_history(project: str) -> History:
-    """What earlier builds of a project did; nothing if nobody knows, or the file is not one of ours.
+    """The history of a project; empty if there is none, or the file is invalid.
 
     Args:
-        project: name of its Python package.
+        project: the name of its Python package.
     """
     try:
         found = {
@@ -67,7 +67,7 @@ def read_history(project: str) -> History:
 
 
 def write_history(project: str, history: History) -> None:
-    """Keep what builds of a project did.
+    """Write the history of a project.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
@@ -76,11 +76,11 @@ def write_history(project: str, history: History) -> None:
 
 
 def read_told(project: str, root: Path | None) -> dict[str, Action]:
-    """What actions printed that made what is there, by their first outputs; nothing as above.
+    """The output texts of the actions that made the existing outputs, by first output; empty as above.
 
     Args:
-        project: name of its Python package.
-        root: where outputs are.
+        project: the name of its Python package.
+        root: the root of outputs.
     """
     kept = _read(_path(project, _TOLD)).get(str(root), {})
     try:
@@ -101,7 +101,7 @@ def read_told(project: str, root: Path | None) -> dict[str, Action]:
 
 
 def write_told(project: str, root: Path | None, told: Mapping[str, Action]) -> None:
-    """Keep what actions printed, of the last that did; Bazel tells it only when they run.
+    """Write the last output texts of actions, which Bazel reports only when they run.
 
     Raises:
         DriverError: see `write_history`.
@@ -116,10 +116,10 @@ def write_told(project: str, root: Path | None, told: Mapping[str, Action]) -> N
 
 
 def read_calls(project: str) -> Calls:
-    """How actions were called in the last builds that had a report; nothing as above.
+    """The calls of actions in the last builds with a report; empty as above.
 
     Args:
-        project: name of its Python package.
+        project: the name of its Python package.
     """
     try:
         return {
@@ -131,7 +131,7 @@ def read_calls(project: str) -> Calls:
 
 
 def write_calls(project: str, calls: Calls) -> None:
-    """Keep how actions were called.
+    """Write the calls of actions.
 
     Raises:
         DriverError: see `write_history`.

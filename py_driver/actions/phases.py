@@ -1,4 +1,4 @@
-"""The kinds of actions that compile, as rules/facts/phases.bzl states them."""
+"""The kinds of compile actions from rules/facts/phases.bzl."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ if TYPE_CHECKING:
 
 
 LINK: Final = "cuda-link"
-"""The way in which the device code of several sources is linked."""
+"""The way of linking the device code of several sources."""
 
 TRITON: Final = "TritonCompile"
 """The kind of action that compiles a function of an aot.toml."""
 
 LINKED_CODE: Final = str(facts("phases")["LINKED_CODE"])
-"""What is named as the source of the actions that do so."""
+"""The name that stands for the source of these actions."""
 
 
 class Phase(NamedTuple):
-    """A kind of action; phases.bzl says more of what the values mean.
+    """A kind of action; phases.bzl documents the values.
 
     Attributes:
-        ways: how sources are compiled that need it.
-        work: what it does, for messages.
-        memory: megabytes, as Bazel is told: without torch's headers in sight, with those needed, and with all of them.
-        seconds: before one was measured, likewise.
+        ways: the ways of compiling a source that include it.
+        work: its name in messages.
+        memory: the megabytes that Bazel reserves: without torch's headers, with the needed ones, and with all of them.
+        seconds: the duration before one is measured, for the same three cases.
         after: the kinds whose outputs it reads.
-        archs: which architectures its key has in it besides its own.
-        joined: the ways in which one for the source does what elsewhere one for each architecture does.
-        makes: the first file that it makes, for a `source` or for each `arch`; none if that is the object.
-        templates: what a source with the headers of CUTLASS or CuTe is taken for, if that is more: `memory`, `most` of
-            it, and `seconds`.
+        archs: the architectures that its key contains besides its own.
+        joined: the ways in which a single action for the source replaces one for each architecture.
+        makes: its first output, for a `source` or for each `arch`; empty if it is the object.
+        templates: higher figures for a source with the headers of CUTLASS or CuTe: `memory`, `most` of it, and
+            `seconds`.
         compresses: whether it compresses device code.
-        reads_headers: whether it reads the headers though it follows others.
-        reads_id: whether it reads the id of the kernel though it follows others.
-        text: which text it makes that the report reads: `preprocessed`, `ptx` or none.
-        names_headers: when it says which of torch's headers the source read: `always`, `sometimes` or never.
-        elsewhere: how its messages tell of device code of another source: `undefined`, `twice` or not at all.
-        words: what it does, for the pictures and tables of a report.
+        reads_headers: whether it reads the headers although it follows other actions.
+        reads_id: whether it reads the id of the kernel although it follows other actions.
+        text: the kind of text that it produces for the report: `preprocessed`, `ptx` or none.
+        names_headers: when it records the set of torch's headers that the source read: `always`, `sometimes` or never.
+        elsewhere: how its messages report another source's device code: `undefined`, `twice` or not at all.
+        words: its name in the pictures and tables of a report.
     """
 
     ways: Sequence[str]
@@ -71,7 +71,7 @@ _OTHER = Phase(ways=(), work="", memory=(), seconds=())
 
 @cache
 def phases() -> Mapping[str, Phase]:
-    """All kinds by mnemonic, in the order in which a page shows them.
+    """All kinds by mnemonic, in the order of a report.
 
     Raises:
         DriverError: see `facts`.
@@ -80,7 +80,7 @@ def phases() -> Mapping[str, Phase]:
 
 
 def kind(mnemonic: str) -> Phase:
-    """A kind of action by its mnemonic; one with nothing of its own if it does not compile.
+    """A kind of action by its mnemonic; an empty one if it does not compile.
 
     Raises:
         DriverError: see `facts`.
@@ -89,7 +89,7 @@ def kind(mnemonic: str) -> Phase:
 
 
 def work_of(mnemonic: str) -> str:
-    """What a kind of action does, for people; its mnemonic if that is unknown.
+    """The name of a kind of action in messages; its mnemonic if unknown.
 
     Raises:
         DriverError: see `facts`.
@@ -98,7 +98,7 @@ def work_of(mnemonic: str) -> str:
 
 
 def words_of(mnemonic: str) -> str:
-    """What a kind of action does, for the pictures and tables of a report; its mnemonic if that is unknown.
+    """The name of a kind of action in the pictures and tables of a report; its mnemonic if unknown.
 
     Raises:
         DriverError: see `facts`.
@@ -107,7 +107,7 @@ def words_of(mnemonic: str) -> str:
 
 
 class TorchHeaders(IntEnum):
-    """Which of torch's headers a source reads; an index of `Phase.memory` and `Phase.seconds`."""
+    """The set of torch's headers that a source reads; an index of `Phase.memory` and `Phase.seconds`."""
 
     NONE = 0
     NEEDED = 1
@@ -115,11 +115,11 @@ class TorchHeaders(IntEnum):
 
 
 def has_text(text: str, mnemonic: str) -> bool:
-    """Whether a text of a kind is made where sources are compiled as by a kind of action, or would be in phases.
+    """Whether compiling a source with a kind of action, or in phases, produces a kind of text.
 
     Args:
         text: see `Phase`.
-        mnemonic: of the action.
+        mnemonic: the mnemonic of the action.
 
     Raises:
         DriverError: see `facts`.
@@ -129,13 +129,13 @@ def has_text(text: str, mnemonic: str) -> bool:
 
 
 def way_of(source: str, backend: Backend, *, monolithic: bool, headers: TorchHeaders = TorchHeaders.NONE) -> str:
-    """How a source is compiled.
+    """The way of compiling a source.
 
     Args:
         source: its path.
-        backend: that it is for.
-        monolithic: whether compilers that could be split are not.
-        headers: which of torch's it reads.
+        backend: its backend.
+        monolithic: whether compilers are not split into phases.
+        headers: the set of torch's headers that it reads.
     """
     if source == LINKED_CODE:
         return LINK
@@ -149,7 +149,7 @@ def way_of(source: str, backend: Backend, *, monolithic: bool, headers: TorchHea
 
 
 def last_of(way: str) -> list[str]:
-    """Of a way, the kinds that no other one follows: they make what is linked."""
+    """The last kinds of a way, which make the linked objects."""
     own = {mnemonic: phase for mnemonic, phase in phases().items() if way in phase.ways}
     followed = {before for phase in own.values() for before in phase.after}
     return [mnemonic for mnemonic in own if mnemonic not in followed]

@@ -1,4 +1,4 @@
-"""Why an action ran: what is not the same as the last time that it ran, or was found in a cache. Pure."""
+"""Why an action ran: the differences from its last run or cache hit. Pure."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ if TYPE_CHECKING:
     from py_driver.bazel.spawns import Call
 
 Calls = dict[str, "Call"]
-"""How actions were called, by `place_key`."""
+"""The calls of actions, by `place_key`."""
 
 _SHOWN = 5
 
 NEW = "no earlier build with a report has this action"
-"""The reason of an action that nothing is known of."""
+"""The reason for an unknown action."""
 
 SAME = "cache miss: none of its inputs has changed"
-"""The reason of an action that should not have run."""
+"""The reason for an action that should not have run."""
 
 
 def place_key(variant: str, place: Place) -> str:
-    """Names an action of a variant, whatever it reads."""
+    """Identifies an action of a variant, independent of its inputs."""
     return "|".join((variant, place.section, place.source, place.mnemonic, place.arch or ""))
 
 
 def calls_of(
     actions: Iterable[tuple[Place, VariantAction]], earlier: Calls, sources: Collection[tuple[str, str]]
 ) -> Calls:
-    """How the actions of a build were called. An action that ran no process keeps the call of an earlier build.
+    """The calls of a build's actions. An action without a process keeps the call of an earlier build.
 
     Args:
-        actions: of the build, each with what it compiles; what a variant shares with another one is kept once.
-        earlier: from the builds before.
-        sources: section and path of each source that the project has.
+        actions: the actions of the build, each with its place; shared actions are kept once.
+        earlier: the calls of earlier builds.
+        sources: section and path of each source of the project.
     """
     found = {key: call for key, call in earlier.items() if tuple(key.split("|")[1:3]) in sources}
     for place, action in actions:
@@ -48,10 +48,10 @@ def calls_of(
 
 
 class Misses:
-    """Says why actions ran.
+    """Finds the reasons why actions ran.
 
     Args:
-        earlier: how actions were called in earlier builds.
+        earlier: the calls of actions in earlier builds.
     """
 
     def __init__(self, earlier: Calls) -> None:
@@ -61,18 +61,18 @@ class Misses:
             self._places.setdefault(key.partition("|")[2], []).append(call)
 
     def why(self, key: str, call: Call | None) -> tuple[str, ...]:
-        """Why an action ran, a reason each: at most five, and how many more there are.
+        """The reasons why an action ran: at most five, and the number of others.
 
         Args:
-            key: of the action, see `place_key`.
-            call: how it was called; None if that is not known.
+            key: the key of the action, see `place_key`.
+            call: its call; None if unknown.
         """
         if call is None:
             return ()
         if key in self._earlier:
             found = _changes(self._earlier[key], call)
         else:
-            # Another variant's action may have done the same; the most alike tells most.
+            # Another variant's action may have been equal; the most similar one is the most informative.
             others = [_changes(other, call) for other in self._places.get(key.partition("|")[2], ())]
             found = min(others, key=len, default=[NEW])
         more = [f"{len(found) - _SHOWN} more"] if len(found) > _SHOWN else []

@@ -52,7 +52,7 @@ _PROJECTS = "projects"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workspace:
-    """Where Bazel runs and what it calls the project.
+    """The workspace of a project, and its package there.
 
     Attributes:
         root: the directory of MODULE.bazel.
@@ -70,22 +70,22 @@ class Workspace:
 def workspace_for(directory: Path, plan: Plan, releases: Releases, copy: int = 0) -> Workspace:
     """The workspace for a project.
 
-    A project inside the repository of the rules is built there, with the BUILD.bazel that is checked in, unless it has
-    files whose names no label carries, or is built otherwise than build.toml says, of which that file does not know.
-    All others share a workspace in the cache, and with it one copy of the toolchains; nothing is left in the project.
-    There is one more such workspace for each matrix of the user's own. A project is named there by its name alone, so a
-    second checkout of it, in another directory or on another machine, has the same action keys. Where two checkouts are
-    built at once, the second one is so in a copy of the workspace.
+    A project inside the repository of the rules is built there, with the checked-in BUILD.bazel, unless it has files
+    whose names labels do not support, or the plan differs from build.toml. All others share a workspace in the cache,
+    and thus one copy of the toolchains; nothing is written into the project. There is a separate workspace for each
+    user's own matrix. A project is identified there by its name alone, so another checkout of it, in another directory
+    or on another machine, has the same action keys. If two checkouts are built at once, the second one is built in a
+    copy of the workspace.
 
     Args:
-        directory: of the project.
-        plan: what to build of it.
-        releases: to build for.
-        copy: which of the workspaces; see `one_at_a_time`.
+        directory: the project's directory.
+        plan: its plan.
+        releases: the releases to build for.
+        copy: the number of the workspace; see `one_at_a_time`.
 
     Raises:
-        DriverError: STALE_BUILD_FILE if the project lies in the repository and its BUILD.bazel is not what build.toml
-            says; STALE_LOCK if the user's own matrix is not locked; NO_SPACE or PERMISSION if the workspace cannot be
+        DriverError: STALE_BUILD_FILE if the project is in the repository and its BUILD.bazel does not match build.toml;
+            STALE_LOCK if the user's own matrix is not locked; NO_SPACE or PERMISSION if the workspace cannot be
             written.
     """
     project = directory.resolve()
@@ -125,7 +125,7 @@ def common_workspace() -> Path:
 
 @contextmanager
 def held(directory: Path, plan: Plan, output: Output) -> Iterator[None]:
-    """Hold the files of a project: whoever builds it from the same directory, or reads what is built, waits for a turn.
+    """Lock the files of a project: other processes that build it in the same directory, or read its outputs, wait.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
@@ -140,13 +140,13 @@ def held(directory: Path, plan: Plan, output: Output) -> Iterator[None]:
 
 @contextmanager
 def one_at_a_time(directory: Path, plan: Plan, output: Output) -> Iterator[int]:
-    """Hold a project from its files to its variants, see `held`, and a place in a workspace.
+    """Lock a project from its files to its variants, see `held`, and its place in a workspace.
 
-    Other checkouts of the project have the same place in each workspace, so they are built in copies of it, of which
-    there are as many as the machine has memory for builds.
+    Other checkouts of the project have the same place in each workspace, so they are built in copies of it; the number
+    of copies depends on the machine's memory.
 
     Yields:
-        Which copy it is.
+    The number of the copy.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
@@ -160,7 +160,7 @@ def one_at_a_time(directory: Path, plan: Plan, output: Output) -> Iterator[int]:
 
 
 def is_busy(directory: Path, plan: Plan) -> bool:
-    """Whether a build of a project would have to wait, as things are now.
+    """Whether a build of a project would have to wait now.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
@@ -179,12 +179,12 @@ def _place(plan: Plan) -> Path:
 
 
 def _write_module(workspace: Path, root: Path, releases: Releases | None) -> None:
-    """Write what makes a directory a workspace.
+    """Write the files that make a directory a workspace.
 
     Args:
         workspace: the directory.
-        root: of the Bazel module of the rules.
-        releases: whose own lock of the user's it is to have, if there is one.
+        root: the root of the Bazel module of the rules.
+        releases: the releases, whose user lock it gets, if there is one.
     """
     workspace.mkdir(parents=True, exist_ok=True)
     text = _MODULE.format(module=MODULE_NAME, path=json.dumps(str(root), ensure_ascii=False))
@@ -204,9 +204,9 @@ def _write_module(workspace: Path, root: Path, releases: Releases | None) -> Non
 
 
 def _write_package(package: Path, project: Path, plan: Plan) -> None:
-    """Make a directory hold a project's files and nothing else.
+    """Make a directory contain exactly a project's files.
 
-    Copies, not links: a sandbox shows what is in the workspace, not where a link of it leads to.
+    Copies, not links: a sandbox shows the files of the workspace, not the targets of links.
     """
     try:
         contents = {staged(file): plan.path_of(project, file).read_bytes() for file in plan.files}
@@ -224,7 +224,7 @@ def _write_package(package: Path, project: Path, plan: Plan) -> None:
 
 
 def _put(path: Path, content: bytes) -> None:
-    """Write a file whole, unless it has that content, so that Bazel sees no change where there is none."""
+    """Write a file atomically, unless it already has the content, so that Bazel sees no change."""
     if path.is_file() and path.read_bytes() == content:
         return
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""An author's daily work: a project to begin with, a build for this machine, tests, benchmarks."""
+"""An author's daily work: new projects, builds for this machine, tests, benchmarks."""

@@ -1,4 +1,4 @@
-"""Runs a project's benchmarks with variants that were built for this machine, and brings together what came of them."""
+"""Runs a project's benchmarks with variants that were built for this machine, and collects the results."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _WORKER: Final = "rules_torch_kernels.bench"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Benchmarks:
-    """What came of the benchmarks of a project.
+    """The results of a project's benchmarks.
 
     Attributes:
         machine: GPU, torch and the rest, with the `kernels` client's names.
-        unique_id: of the variant.
-        workloads: what the worker says of each workload, in the order in which they ran.
+        unique_id: the unique id of the variant.
+        workloads: the worker's result of each workload, in the order of the run.
     """
 
     machine: Mapping[str, Any]
@@ -48,7 +48,7 @@ class Benchmarks:
         return tuple(workload["workload"] for workload in self.workloads if workload.get("problem"))
 
     def as_json(self) -> dict[str, Any]:
-        """The result as a value for JSON, in the form of `kernels benchmark --output`, with ours beside it."""
+        """The result as a value for JSON, in the form of `kernels benchmark --output`, with additional keys."""
         return {
             "results": [_client_form(workload) for workload in self.workloads],
             "machineInfo": {**self.machine},
@@ -58,10 +58,10 @@ class Benchmarks:
 
 
 def scripts_of(directory: Path) -> list[Path]:
-    """The benchmark scripts of a project, those that `kernels benchmark` runs.
+    """The benchmark scripts of a project, as `kernels benchmark` runs them.
 
     Raises:
-        DriverError: FILE_MISSING if there is none.
+        DriverError: FILE_MISSING if there is no script.
     """
     scripts = directory / BENCHMARKS
     found = sorted(scripts.glob("benchmark*.py")) if scripts.is_dir() else []
@@ -72,10 +72,10 @@ def scripts_of(directory: Path) -> list[Path]:
 
 
 def titles_of(build: DevBuild, scripts: Sequence[Path], python: str) -> list[str]:
-    """What the workloads of a project are called, in the order in which they run.
+    """The titles of a project's workloads, in the order of the run.
 
     Args:
-        build: a build of it.
+        build: a build of the project.
         scripts: the benchmarks.
         python: the interpreter, with torch and the `kernels` client.
 
@@ -96,7 +96,7 @@ def titles_of(build: DevBuild, scripts: Sequence[Path], python: str) -> list[str
 
 
 def _asked(builds: Sequence[DevBuild], scripts: Sequence[Path], results: Path, done: Sequence[str]) -> dict[str, Any]:
-    """What the worker is told."""
+    """The worker's input."""
     return {
         "variants": [dev_build.as_json() for dev_build in builds],
         "scripts": [str(script) for script in scripts],
@@ -106,7 +106,7 @@ def _asked(builds: Sequence[DevBuild], scripts: Sequence[Path], results: Path, d
 
 
 def _values(results: Path) -> list[dict[str, Any]]:
-    """What the worker wrote.
+    """The worker's output.
 
     Raises:
         DriverError: LOAD_FAILED if it could not import a script.
@@ -132,7 +132,7 @@ def run_benchmarks(
         builds: the build in question, and others to compare it with.
         scripts: the benchmarks.
         python: the interpreter, with torch and the `kernels` client.
-        output: where progress is shown.
+        output: shows progress.
         compiled: whether each reference is timed with torch.compile, too.
 
     Raises:
@@ -162,14 +162,14 @@ def run_benchmarks(
             if started in done or not started:
                 raise error(Code.LOAD_FAILED, f"the benchmarks cannot run: {_last(text, code)}", help=_again(builds[0]))
             if peers and started not in found:
-                # The process died in one of them: the workload runs again without these.
+                # The process died in one of these peers: the workload runs again without them.
                 together = f"; timed were {', '.join(peers)}" if len(peers) > 1 else ""
                 why = f"{_last(text, code)}{together}"
                 excluded.setdefault(started, {}).update(dict.fromkeys(peers, why))
                 done = [*found]
                 task.update(f"{' or '.join(peers)} ended the process of {started}; going on without it")
                 continue
-            # A failure of the GPU is for good in that process; the workloads that are left get another one.
+            # A failure of the GPU is permanent in the process; the remaining workloads get a new one.
             found.setdefault(started, {"workload": started, "verified": False, "problem": _last(text, code)})
             done = [*found]
             task.update(f"{started} failed; going on with the next one")
@@ -180,7 +180,7 @@ def run_benchmarks(
 
 
 def _worker(python: str, build: DevBuild, asked: Mapping[str, Any]) -> tuple[int, str]:
-    """Run the worker; its exit code, and what it wrote to stderr."""
+    """Run the worker; returns its exit code and its stderr."""
     done = subprocess.run(
         [python, "-m", _WORKER],
         input=json.dumps(asked) + "\n",
@@ -207,11 +207,11 @@ def _again(build: DevBuild) -> str:
 
 
 def compared(now: Benchmarks, earlier: Mapping[str, Mapping[str, Any]]) -> Benchmarks:
-    """Benchmarks beside those of an earlier run.
+    """Benchmarks with the times of an earlier run.
 
     Args:
-        now: the new ones.
-        earlier: times by workload; see `times_of`.
+        now: the new results.
+        earlier: the earlier times by workload; see `times_of`.
     """
     names = {workload["workload"] for workload in now.workloads} & earlier.keys()
     with_base = [
@@ -225,10 +225,10 @@ def times_of(path: Path) -> dict[str, Mapping[str, Any]]:
     """The times of an earlier run, by workload.
 
     Args:
-        path: what `driver bench --output` wrote.
+        path: a file that `driver bench --output` wrote.
 
     Raises:
-        DriverError: WRONG_TYPE if it did not write that; PERMISSION.
+        DriverError: WRONG_TYPE for another file; PERMISSION.
     """
     with reading(path):
         text = path.read_bytes()
@@ -245,7 +245,7 @@ def times_of(path: Path) -> dict[str, Mapping[str, Any]]:
 
 
 def _client_form(workload: Mapping[str, Any]) -> dict[str, Any]:
-    """A workload as the client writes it, milliseconds, with ours beside it."""
+    """A workload in the client's form, in milliseconds, with additional keys."""
     own = {key: value for key, value in workload.items() if key not in {"samples_us", "trace"}}
     if "times" not in workload:
         return own

@@ -1,4 +1,4 @@
-"""What a GPU does at best: copying memory and multiplying matrices, measured once for each GPU and torch."""
+"""The peak throughput of a GPU: copying memory and multiplying matrices, measured once for each GPU and torch."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 COPY: Final = "copy"
 """The name of the bandwidth of a copy among the ceilings, in bytes per second; the others are in operations per second
-and named by their type."""
+and named after their type."""
 
 _WORKER: Final = "rules_torch_kernels.ceilings"
 _TERA: Final = 1e12
 
 
 def ceilings(build: DevBuild, python: str, output: Output) -> Mapping[str, float]:
-    """The ceilings of this machine's GPU; none if the variant is for the CPU.
+    """The ceilings of this machine's GPU; empty if the variant is for the CPU.
 
     Args:
-        build: what is compared with them.
+        build: the build to compare with them.
         python: the interpreter, with torch.
-        output: where progress is shown.
+        output: shows progress.
 
     Raises:
         DriverError: see `measured`.
@@ -45,8 +45,8 @@ def measured(python: str, output: Output, *, again: bool = False) -> Mapping[str
 
     Args:
         python: an interpreter with torch.
-        output: where progress is shown.
-        again: measure in any case.
+        output: shows progress.
+        again: whether to measure again.
 
     Raises:
         DriverError: LOAD_FAILED if they cannot be measured; NO_SPACE or PERMISSION if the cache cannot be written.
@@ -65,10 +65,10 @@ def measured(python: str, output: Output, *, again: bool = False) -> Mapping[str
 
 
 def gpu_facts(python: str) -> dict[str, Any]:
-    """What torch says of this machine's GPU.
+    """The facts that torch reports about this machine's GPU.
 
-    It has `name` with the torch, `gpu`, `capability` (90 for 9.0), `multiprocessors`, and in bytes `shared_bytes` that
-    a block may have, and `l2_bytes`.
+    The keys are `name` with the torch, `gpu`, `capability` (90 for 9.0), `multiprocessors`, and in bytes
+    `shared_bytes`, the maximum of a block, and `l2_bytes`.
 
     Args:
         python: an interpreter with torch.
@@ -80,7 +80,7 @@ def gpu_facts(python: str) -> dict[str, Any]:
 
 
 def _known(file: Path) -> dict[str, dict[str, float]]:
-    """What was measured before; nothing if that cannot be read."""
+    """The earlier measurements; empty if they cannot be read."""
     try:
         found: dict[str, dict[str, float]] = json.loads(file.read_bytes())
     except (OSError, ValueError):
@@ -93,8 +93,8 @@ def _file() -> Path:
 
 
 def _ask(python: str, *options: str) -> dict[str, Any]:
-    """What the worker prints."""
-    # Isolated from the user's variables but for where our package is.
+    """The worker's output."""
+    # Isolated from the user's variables, with only our package on the path.
     program = (
         f"import runpy, sys; sys.path.insert(0, {str(CLIENT)!r}); runpy.run_module({_WORKER!r}, run_name='__main__')"
     )
@@ -107,10 +107,11 @@ def _ask(python: str, *options: str) -> dict[str, Any]:
 
 
 def rate_of(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> str:
-    """What a workload achieves of what limits it, e.g. `3.91 TB/s`; empty if it does not say how much it does.
+    """A workload's rate of its limiting resource, e.g. `3.91 TB/s`; empty without bytes and operations.
 
     Args:
-        workload: with its times; `flops` counts where `bytes` is there too, unless `bytes` comes nearer to its ceiling.
+        workload: the workload with its times; `flops` takes precedence over `bytes`, unless `bytes` is nearer to its
+            ceiling.
         peaks: see `ceilings`.
     """
     seconds = workload["times"]["median_us"] / 1e6
@@ -123,7 +124,7 @@ def _shown(value: float, unit: str) -> str:
 
 
 def share_of(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> str:
-    """Which share of the GPU's ceiling a workload achieves, e.g. `93%`; empty if either is not known.
+    """The share of the GPU's ceiling that a workload achieves, e.g. `93%`; empty if either is unknown.
 
     Args:
         workload: see `rate_of`; the larger share counts, since that ceiling is the nearer one.
@@ -134,14 +135,14 @@ def share_of(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> str:
 
 
 def _shares(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> dict[str, float]:
-    """The shares of the ceilings that are known, by what the workload says of itself."""
+    """The shares of the known ceilings, by `flops` or `bytes`."""
     seconds = workload["times"]["median_us"] / 1e6
     ceiling = {"flops": peaks.get(str(workload.get("dtype"))), "bytes": peaks.get(COPY)}
     return {what: workload[what] / seconds / peak for what, peak in ceiling.items() if what in workload and peak}
 
 
 def _limit(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> str:
-    """What limits a workload: `flops` or `bytes`; empty if it says neither."""
+    """The limit of a workload: `flops` or `bytes`; empty if it states neither."""
     shares = _shares(workload, peaks)
     known = [what for what in ("flops", "bytes") if what in workload]
     return max(known, key=lambda what: shares.get(what, 0.0), default="")

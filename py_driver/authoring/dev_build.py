@@ -1,4 +1,4 @@
-"""Builds the variant that this machine runs into a directory for each id, so that builds stand side by side."""
+"""Builds the variant for this machine into a directory for each id, so that several builds exist side by side."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from py_driver.plan.project import Project
 
 _CURRENT: Final = "current.{}.json"
-"""The file, beside these builds, that says which one is the newest of a variant, for `rules_torch_kernels.live`."""
+"""The file beside the builds that names the newest build of a variant, for `rules_torch_kernels.live`."""
 
 _KEPT: Final = 50
-"""How many builds stay: a process that follows may still import from an earlier one."""
+"""The number of builds to keep: a process that follows new builds may still import from an earlier one."""
 
 _OWNER: Final = "kernels-community"
-"""Whose kernel a project is taken for that does not say where it is published: tests of upstream's use that."""
+"""The default owner of a project without a repository on the Hub: upstream's tests use it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,18 +46,18 @@ class DevBuild:
     """A variant that was built for this machine.
 
     Attributes:
-        directory: of the project.
-        name: of the project.
+        directory: the project's directory.
+        name: the project's name.
         version: its major version.
         module: the name of the Python package.
         repositories: the names on the Hub under which tests may ask for it.
-        variant: which.
-        unique_id: of its sources.
+        variant: the variant.
+        unique_id: the unique id of its sources.
         path: its directory: `PROJECT/.dev/ID/VARIANT`.
-        ran: how many actions ran for it.
-        seconds: from beginning to end.
-        kind: as `dev_build` has it.
-        server: of Bazel, that built it.
+        ran: the number of actions that ran for it.
+        seconds: the duration of the build.
+        kind: as in `dev_build`.
+        server: the Bazel server that built it.
         others: builds of further kernels that a command with this build finds.
     """
 
@@ -77,12 +77,12 @@ class DevBuild:
 
     @property
     def pointer(self) -> Path:
-        """The file that says which build of this variant and kind is the newest."""
+        """The file that names the newest build of this variant and kind."""
         return self.directory / DEV / _CURRENT.format("-".join(filter(None, [self.variant.name, self.kind])))
 
     @property
     def backend(self) -> str:
-        """What the `kernels` client calls its backend: `cpu`, `cuda` or `rocm`."""
+        """Its backend for the `kernels` client: `cpu`, `cuda` or `rocm`."""
         return self.variant.configuration.family
 
     def as_json(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class DevBuild:
         }
 
 
-def dev_build(  # noqa: PLR0913  (what, for whom, how, and where it is shown)
+def dev_build(  # noqa: PLR0913  (the project, the machine, the options, and the output)
     directory: Path,
     machine: Machine,
     releases: Releases,
@@ -115,25 +115,25 @@ def dev_build(  # noqa: PLR0913  (what, for whom, how, and where it is shown)
     after: DevBuild | None = None,
     pybind: bool = False,
 ) -> DevBuild:
-    """Build the variant that a machine runs.
+    """Build the variant for a machine.
 
     Args:
-        directory: of the project.
-        machine: which is to run it.
-        releases: to build for.
-        output: where progress is shown.
-        choices: how.
-        archs: GPU architectures to build for; if none, those that are listed, and else the machine's own.
-        listed: architectures that variables of the environment name, by the variable; they count for GPUs that the
-            machine has, and if the project has code for them.
+        directory: the project's directory.
+        machine: the machine that will run it.
+        releases: the releases to build for.
+        output: shows progress.
+        choices: the options of the build.
+        archs: GPU architectures to build for; if empty, the listed ones, and otherwise the machine's own.
+        listed: architectures from environment variables, by variable; they apply if the machine has such GPUs and the
+            project has code for them.
         change: as `Options.change`.
         into: as `Options.into`; such a build is not the newest one for `rules_torch_kernels.live`, and stays.
-        kind: in a word, how it differs from the usual build, e.g. `debug`; whoever follows that does not get this.
-        after: the build of this process just before: files of toolchains count as unchanged since.
-        pybind: whether the project is bound by pybind11: it is built for the Python that has the torch.
+        kind: a word for a special build, e.g. `debug`, which processes that follow the usual build do not load.
+        after: the previous build of this process, since which files of toolchains count as unchanged.
+        pybind: whether pybind11 binds the project, which is then built for the Python with the torch.
 
     Raises:
-        DriverError: NO_SUCH_VARIANT if none fits, and all that `build` raises.
+        DriverError: NO_SUCH_VARIANT if no variant fits; the errors of `build`.
     """
     project = load(directory, releases, pybind=pybind)
     plan = make_plan(project, releases.matrix)
@@ -169,14 +169,14 @@ def _always(python: Python) -> Pythons:
 
 
 def python_of(build: DevBuild, machine: Machine, releases: Releases, output: Output, more: Sequence[str] = ()) -> str:
-    """An interpreter that has the machine's torch, the `kernels` client and pytest.
+    """An interpreter with the machine's torch, the `kernels` client and pytest.
 
     Args:
         build: the variant.
-        machine: with its torch.
-        releases: with the lock.
-        output: where progress is shown.
-        more: requirements besides, as pip understands them.
+        machine: the machine, with its torch.
+        releases: the releases, with the lock.
+        output: shows progress.
+        more: further requirements for pip.
 
     Raises:
         DriverError: the environment cannot be made; see `ensure_venv`.
@@ -185,14 +185,14 @@ def python_of(build: DevBuild, machine: Machine, releases: Releases, output: Out
 
 
 def as_dev_build(directory: Path, project: Project, plan: Plan, built: Built, seconds: float) -> DevBuild:
-    """A variant that was built, as the commands for daily work know it.
+    """A built variant as a DevBuild.
 
     Args:
-        directory: of the project.
-        project: that is there.
-        plan: of it.
-        built: the variant.
-        seconds: that the build took.
+        directory: the project's directory.
+        project: the project.
+        plan: its plan.
+        built: the built variant.
+        seconds: the duration of the build.
     """
     return DevBuild(
         directory=directory,
@@ -212,7 +212,7 @@ def repositories_of(manifest: Manifest) -> tuple[str, ...]:
     """The names on the Hub under which a project's tests may ask for it.
 
     Args:
-        manifest: of the project.
+        manifest: the project's build.toml.
     """
     own = manifest.hub.repo_id
     return tuple(dict.fromkeys([*([own] if own else []), f"{_OWNER}/{manifest.name.value}"]))
@@ -223,7 +223,7 @@ def _prune(root: Path, newest: Path) -> None:
 
     Args:
         root: the directory of builds.
-        newest: that was just made, perhaps again.
+        newest: the build that was just made, possibly not for the first time.
     """
     newest.touch()
     builds = [path for path in root.iterdir() if path.is_dir() and path.name.startswith("_")]

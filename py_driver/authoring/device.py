@@ -1,4 +1,4 @@
-"""What this machine has for kernels: its GPUs, what they can do, the torch that is installed, and tools."""
+"""This machine's equipment for kernels: GPUs, their capabilities, the installed torch, and tools."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _QUERY: Final = {
     "power_limit_w": "power.limit",
     "throttled_by": "clocks_event_reasons.active",
 }
-"""What is asked of nvidia-smi, by the name that it has here."""
+"""The queries of nvidia-smi, by the driver's name."""
 
 _TOOLS: Final = {
     "ncu": "profiles kernels",
@@ -48,7 +48,7 @@ _THROTTLES: Final = {
 
 
 def gpus() -> list[dict[str, Any]]:
-    """NVIDIA's GPUs of this machine, each with what it is and what it can do; none where there is no driver."""
+    """The facts about each NVIDIA GPU of this machine; empty without a driver."""
     facts = tomli.loads(resource("gpus.toml"))
     found = []
     for line in _said(
@@ -74,10 +74,10 @@ def gpus() -> list[dict[str, Any]]:
 
 
 def throttled_by(bits: str) -> list[str]:
-    """Why clocks are lower than they could be, from nvidia-smi's word for it.
+    """The reasons for reduced clocks, from nvidia-smi's bit field.
 
     Args:
-        bits: as in `0x0000000000000004`.
+        bits: the field, e.g. `0x0000000000000004`.
     """
     try:
         value = int(bits, 16)
@@ -87,7 +87,7 @@ def throttled_by(bits: str) -> list[str]:
 
 
 def tools() -> dict[str, dict[str, str]]:
-    """The tools that are on PATH, each with its place and version; the version is empty where the tool says none."""
+    """The tools on PATH, each with its path and version; the version is empty if the tool does not report one."""
     found = {}
     for name, use in _TOOLS.items():
         if path := shutil.which(name):
@@ -97,7 +97,7 @@ def tools() -> dict[str, dict[str, str]]:
 
 
 def counters() -> str:
-    """Who may read the GPU's performance counters: `everyone`, `root`, or nothing where that is not known."""
+    """Who may read the GPU's performance counters: `everyone`, `root`, or an empty text if unknown."""
     try:
         text = _PARAMETERS.read_text(encoding="utf-8")
     except OSError:
@@ -118,7 +118,7 @@ def _number(value: str) -> Any:  # noqa: ANN401  (a number if it is one)
 
 
 def _said(*command: str) -> str:
-    """What a program prints; nothing if it is not there or fails."""
+    """The output of a program; empty if it is missing or fails."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", env=curated(), timeout=_PATIENCE, check=False

@@ -1,4 +1,4 @@
-"""Checks of a machine: whether builds, tests and GPUs work on it, and what to do where they do not."""
+"""Checks of a machine: whether builds, tests and GPUs work on it, and what to do if not."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
 _GIGABYTE: Final = 1e9
 _CACHES: Final = "caches"
 _LARGE: Final = {"archives": "store", "results": "actions", "output": "Bazel"}
-"""The parts of the cache that grow, by what doctor calls them."""
+"""The parts of the cache that grow, with their names in the output."""
 
 
 def examine(root: Path, releases: Releases) -> list[Check]:
     """Check this machine; takes a few seconds at most, also without a network.
 
     Args:
-        root: the workspace whose Bazel is looked for.
-        releases: to compare the installed torch with.
+        root: the workspace whose Bazel is checked.
+        releases: the releases to compare the installed torch with.
     """
     facts = tomli.loads(resource("doctor.toml"))
-    # The sandbox is tried in a child process, before there are threads.
+    # The sandbox is tried in a child process before threads start.
     first = [_checked("disk", lambda: _disk(facts)), _checked("cache", _cache), _checked("sandbox", _sandbox)]
     later: list[tuple[Sequence[str], Callable[[], list[Check]]]] = [
         (("package index", "clock"), lambda: _index(facts)),
@@ -79,7 +79,7 @@ def examine(root: Path, releases: Releases) -> list[Check]:
 
 
 def _failed(name: str, problem: Exception) -> Check:
-    """A check that could not be made."""
+    """The result of a check that failed unexpectedly."""
     if isinstance(problem, DriverError):
         diagnostic = problem.diagnostics[0]
         return Check(name, WRONG, diagnostic.message, diagnostic.help)
@@ -87,7 +87,7 @@ def _failed(name: str, problem: Exception) -> Check:
 
 
 def _checked(name: str, check: Callable[[], Check]) -> Check:
-    """A check that may fail."""
+    """Run a check that may raise."""
     try:
         return check()
     except (DriverError, OSError) as problem:
@@ -95,7 +95,7 @@ def _checked(name: str, check: Callable[[], Check]) -> Check:
 
 
 def _existing(path: Path) -> Path:
-    """A directory, or the next one above it that exists."""
+    """A directory, or its nearest existing parent."""
     return next(parent for parent in (path, *path.parents) if parent.is_dir())
 
 
@@ -121,11 +121,11 @@ def _cache() -> Check:
 
 
 def check_caches(root: Path, lock: Lock, project: Path) -> Check:
-    """The sizes of the caches, and what commands would free.
+    """The sizes of the caches, and the bytes that commands would free.
 
     Args:
-        root: of the driver's cache.
-        lock: the archives that are pinned now.
+        root: the root of the driver's cache.
+        lock: the currently locked archives.
         project: a directory whose outputs count if it is a project.
     """
     parts = contents(root, lock)
@@ -171,7 +171,7 @@ def _index(facts: dict[str, Any]) -> list[Check]:
 
 
 def _clock(date: str, now: float, facts: dict[str, Any]) -> Check:
-    """This machine's clock against the date that a server has sent."""
+    """This machine's clock compared with a server's date."""
     try:
         off = now - parsedate_to_datetime(date).timestamp()
     except ValueError:

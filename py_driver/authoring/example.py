@@ -1,4 +1,4 @@
-"""Runs a project's example on a variant that was just built, with the real `kernels` client and a real torch."""
+"""Runs a project's example on a freshly built variant, with the `kernels` client and torch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run_example(directory: Path, python: str) -> str:
         python: the interpreter.
 
     Returns:
-        What it printed.
+        Its output.
 
     Raises:
         DriverError: FILE_MISSING if there is no example; LOAD_FAILED if it fails.
@@ -37,7 +37,7 @@ def run_example(directory: Path, python: str) -> str:
             help=near_path(script)
             or "write one: kernels.get_local_kernel(Path(__file__).parent / 'build'), then use the kernel",
         )
-    # No bytecode: build/ is what is published, and holds what was built.
+    # No bytecode: build/ is published, and contains only build outputs.
     environment = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"})
     done = subprocess.run([python, str(script)], capture_output=True, text=True, check=False, env=environment)
     if done.returncode:

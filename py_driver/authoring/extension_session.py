@@ -1,4 +1,4 @@
-"""Runs commands and tests with a project with a setup.py, built for this machine, as if it were installed."""
+"""Runs commands and tests with a setup.py project, built for this machine, as if it were installed."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ TESTS: Final = ("tests", "test")
 """Directories with the tests of a project."""
 
 _INSTALLED: Final = "installed"
-"""The directory, in that of builds for this machine, of projects as they are installed."""
+"""The directory for installed projects, in the directory of builds for this machine."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InstalledExtension:
-    """A project as it is installed.
+    """An installed project.
 
     Attributes:
-        directory: of the project.
+        directory: the project's directory.
         path: the directory to import from.
         variant: its identifier.
         python: an interpreter with the torch that it was built for, and pytest.
-        ran: how many actions ran for it.
+        ran: the number of actions that ran for it.
     """
 
     directory: Path
@@ -63,7 +63,7 @@ class InstalledExtension:
         return {"variant": self.variant, "path": str(self.path.absolute()), "actions": self.ran}
 
 
-def install_extension(  # noqa: PLR0913  (whose, for which machine, and how)
+def install_extension(  # noqa: PLR0913  (the project, the machine, and the options)
     directory: Path,
     machine: Machine,
     releases: Releases,
@@ -73,20 +73,20 @@ def install_extension(  # noqa: PLR0913  (whose, for which machine, and how)
     way: str = "",
     python: str = "",
 ) -> InstalledExtension:
-    """Build a project for a machine, and lay it out as it is installed.
+    """Build a project for a machine, and install it into a directory.
 
     Args:
-        directory: of the project.
-        machine: which is to run it.
-        releases: to build for.
-        output: where progress is shown.
-        choices: how.
-        archs: GPU architectures to build for; the machine's own if none.
-        way: how modules are to be bound, see `Bindings`.
-        python: the interpreter that it is for; one with the machine's torch if empty.
+        directory: the project's directory.
+        machine: the machine that will run it.
+        releases: the releases to build for.
+        output: shows progress.
+        choices: the options of the build.
+        archs: GPU architectures to build for; the machine's own if empty.
+        way: the binding of modules, see `Bindings`.
+        python: the interpreter that it is for; if empty, an interpreter with the machine's torch.
 
     Raises:
-        DriverError: NO_SUCH_VARIANT if none fits; what building raises.
+        DriverError: NO_SUCH_VARIANT if no variant fits; the errors of the build.
     """
     chosen = tuple(archs or machine.archs)
     variant = local_variant(candidates(directory, releases.matrix), machine.torch, chosen, machine.family)
@@ -110,12 +110,12 @@ def install_extension(  # noqa: PLR0913  (whose, for which machine, and how)
 
 
 def run_with(installed: InstalledExtension, command: Sequence[str], directory: Path | None = None) -> int:
-    """Run a command that imports a project as it is installed; its exit code.
+    """Run a command that imports an installed project, and return its exit code.
 
     Args:
         installed: the project.
-        command: what to run.
-        directory: where; that of this process if None.
+        command: the command.
+        directory: its working directory; this process's if None.
 
     Raises:
         DriverError: SET_UP if it cannot be started.
@@ -127,10 +127,10 @@ def run_with(installed: InstalledExtension, command: Sequence[str], directory: P
 
 @contextmanager
 def copied_tests(directory: Path) -> Iterator[tuple[Path, str]]:
-    """A directory with a copy of a project's tests, in which no source of the project hides what is installed.
+    """A directory with a copy of a project's tests, so that the project's sources do not hide the installed package.
 
     Args:
-        directory: of the project.
+        directory: the project's directory.
 
     Yields:
         The directory with the copy, and the name of the tests in it.

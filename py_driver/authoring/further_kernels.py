@@ -1,4 +1,4 @@
-"""Further kernels that a command finds on this machine, such as those that build.toml lists in `kernel-depends`."""
+"""Further kernels that a command finds on this machine, such as the `kernel-depends` of build.toml."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ OPTION = "--with"
 """The option that names their directories."""
 
 LOCAL = "LOCAL_KERNELS"
-"""The variable of the `kernels` client with kernels that it does not look up on the Hub: `OWNER/NAME=DIR:...`."""
+"""The variable of the `kernels` client with local replacements for kernels on the Hub: `OWNER/NAME=DIR:...`."""
 
 
 class Kernel(NamedTuple):
-    """A kernel of this machine.
+    """A kernel on this machine.
 
     Attributes:
-        directory: of its project.
-        name: of its project.
+        directory: its project's directory.
+        name: its project's name.
         version: its major version.
         repositories: the names by which others ask for it.
-        depends: entries of `kernel-depends`, as metadata.json has them.
+        depends: the entries of `kernel-depends`, as in metadata.json.
     """
 
     directory: Path
@@ -43,17 +43,18 @@ class Kernel(NamedTuple):
 
 
 def further_kernels(directory: Path, named: Sequence[Path], machine: Machine, releases: Releases) -> tuple[Path, ...]:
-    """The projects to build for a project besides itself.
+    """The further projects to build for a project.
 
     Args:
-        directory: of the project.
-        named: directories of projects, or of directories with projects; if none, the client looks for all on the Hub.
-        machine: that the variants are for.
-        releases: to build for.
+        directory: the project's directory.
+        named: directories of projects, or directories that contain projects; if empty, the client looks for all kernels
+            on the Hub.
+        machine: the machine that the variants are for.
+        releases: the releases to build for.
 
     Raises:
-        DriverError: USAGE as `check_depends`; what is wrong with a project; NO_SUCH_VARIANT if one has none for this
-            machine.
+        DriverError: USAGE as in `check_depends`; the errors of a project; NO_SUCH_VARIANT if a project has no variant
+            for this machine.
     """
     if not named:
         return ()
@@ -63,7 +64,7 @@ def further_kernels(directory: Path, named: Sequence[Path], machine: Machine, re
 
 
 def _kernel(directory: Path, machine: Machine, releases: Releases) -> Kernel:
-    """What a project is, and what its variant for a machine depends on."""
+    """The kernel of a project, with the dependencies of its variant for a machine."""
     found = local(directory, machine, releases)
     manifest = found.project.manifest
     return Kernel(
@@ -76,14 +77,14 @@ def _kernel(directory: Path, machine: Machine, releases: Releases) -> Kernel:
 
 
 def check_depends(kernels: Sequence[Kernel], overrides: str = "") -> None:
-    """See that kernels find all that they depend on among themselves, and nothing on the Hub.
+    """Check that kernels find all their dependencies among themselves, none on the Hub.
 
     Args:
-        kernels: which.
-        overrides: what `LOCAL_KERNELS` says.
+        kernels: the kernels.
+        overrides: the value of `LOCAL_KERNELS`.
 
     Raises:
-        DriverError: USAGE if one is missing, has another version, is there twice or depends on itself.
+        DriverError: USAGE if a kernel is missing, has another version, is duplicate or depends on itself.
     """
     known = dict[str, Kernel]()
     for kernel in kernels:
@@ -91,7 +92,7 @@ def check_depends(kernels: Sequence[Kernel], overrides: str = "") -> None:
             twin = known.setdefault(repository, kernel)
             if twin is not kernel:
                 message = f"{twin.directory} and {kernel.directory} are both `{repository}`"
-                raise error(Code.USAGE, message, help=f"leave one of them out of {OPTION}")
+                raise error(Code.USAGE, message, help=f"remove one of them from {OPTION}")
     elsewhere = {entry.partition("=")[0] for entry in overrides.split(":")}
     for kernel in kernels:
         for depend in kernel.depends:
@@ -113,12 +114,12 @@ def check_depends(kernels: Sequence[Kernel], overrides: str = "") -> None:
 
 
 def _check_cycles(kernel: Kernel, known: Mapping[str, Kernel], above: tuple[str, ...]) -> None:
-    """See that no kernel depends on itself.
+    """Check that no kernel depends on itself.
 
     Args:
-        kernel: to look at.
-        known: all kernels, by the names of their repositories.
-        above: the names of those that depend on it.
+        kernel: the kernel.
+        known: all kernels, by repository.
+        above: the names of the kernels that depend on it.
     """
     if kernel.name in above:
         path = " -> ".join([*above[above.index(kernel.name) :], kernel.name])

@@ -1,4 +1,4 @@
-"""Drivers of GPUs, against what the installed torch is for."""
+"""Drivers of GPUs, compared with the installed torch."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from py_driver.authoring.machine_check import RIGHT, UNKNOWN, WRONG, Check
 
 _NAME: Final = "GPU driver"
 _NVIDIA: Final = Path("/proc/driver/nvidia/version")
-"""A file that NVIDIA's kernel module makes."""
+"""A file that NVIDIA's kernel module creates."""
 
 _AMD: Final = Path("/sys/module/amdgpu")
-"""A directory that AMD's kernel module makes."""
+"""A directory that AMD's kernel module creates."""
 
 _COMPUTE: Final = Path("/dev/kfd")
 """The device file through which ROCm runs kernels."""
 
 
 def check_gpu(facts: dict[str, Any], backend: str) -> Check:
-    """Whether the driver of this machine's GPUs runs what the installed torch is for.
+    """Whether the driver of this machine's GPUs supports the toolkit of the installed torch.
 
     Args:
-        facts: of doctor.toml.
-        backend: of the installed torch, e.g. `cu130`; empty without a torch.
+        facts: the content of doctor.toml.
+        backend: the backend of the installed torch, e.g. `cu130`; empty without torch.
     """
     if _AMD.is_dir() and backend.startswith("rocm"):
         return amd_check(_AMD, _COMPUTE, backend)
@@ -40,15 +40,16 @@ def check_gpu(facts: dict[str, Any], backend: str) -> Check:
 
 
 def amd_check(module: Path, device: Path, backend: str) -> Check:
-    """Whether AMD's driver is there for ROCm.
+    """Whether AMD's driver is usable for ROCm.
 
-    Nothing says which ROCm a version of the module fits: AMD's table has names of driver releases, such as 30.20.1,
-    and the module's file has another number, such as 6.16.6 (github.com/ROCm/rocm-install-on-linux, issue 684).
+    The ROCm releases of a module's version are not documented: AMD's table has names of driver releases, such as
+    30.20.1, and the module's file has another number, such as 6.16.6 (github.com/ROCm/rocm-install-on-linux, issue
+    684).
 
     Args:
         module: the directory of the kernel module; a module of Linux itself has no version in it.
         device: the device file of ROCm.
-        backend: of the installed torch.
+        backend: the backend of the installed torch.
     """
     try:
         version = (module / "version").read_text(encoding="ascii", errors="replace").strip()
@@ -72,8 +73,8 @@ def driver_check(driver: str, gpu: str, backend: str, facts: dict[str, Any]) -> 
     Args:
         driver: its version, e.g. `580.65.06`.
         gpu: the name of the GPU.
-        backend: of the installed torch, e.g. `cu130`; empty without a torch.
-        facts: of doctor.toml.
+        backend: the backend of the installed torch, e.g. `cu130`; empty without torch.
+        facts: the content of doctor.toml.
     """
     shown = f"{driver} for {gpu}"
     major, _, _ = driver.partition(".")

@@ -1,4 +1,4 @@
-"""Smaller headers of torch in place of umbrella headers: what compiles, found by compiling, and what it saves."""
+"""Smaller headers of torch instead of umbrella headers: found by compiling, with the time that they save."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     from py_driver.plan.plan import Plan, Variant
 
 _WORTH = 0.9
-"""Of the time that a source takes, what it has to stay below: smaller differences may be the machine's."""
+"""The share of a source's time that a change must stay below: smaller differences may be noise."""
 
 
 class Seconds(NamedTuple):
-    """What the actions of a source take.
+    """The durations of a source's actions.
 
     Attributes:
-        arch: those for a GPU architecture; 0 if there are none.
-        rest: all others.
+        arch: the actions for a GPU architecture; 0 if there are none.
+        rest: all other actions.
     """
 
     arch: float
@@ -59,12 +59,12 @@ class Seconds(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """What other headers save.
+    """The time that smaller headers save.
 
     Attributes:
-        source: path within the project.
-        before: what it takes with the headers that it includes.
-        after: what it takes with the others.
+        source: the path in the project.
+        before: its durations with the current headers.
+        after: its durations with the smaller headers.
     """
 
     source: str
@@ -73,19 +73,19 @@ class Gain(NamedTuple):
 
     @property
     def pays(self) -> bool:
-        """Whether that is more than what differs from run to run."""
+        """Whether the saving exceeds the noise between runs."""
         return sum(self.after) < _WORTH * sum(self.before)
 
 
 class Tried(NamedTuple):
-    """Headers that do.
+    """The result of a trial.
 
     Attributes:
-        edits: what to include instead, by path within the project; none if nothing smaller compiles, or pays.
-        gains: the sources that compile faster with all of these, in their order.
-        variants: that were compiled; none if no file includes an umbrella header.
-        texts: the files as they were.
-        left: files that stay as they are, each with a macro that a source asks for and some header defines.
+        edits: the new includes, by path in the project; empty if nothing smaller compiles, or pays.
+        gains: the sources that compile faster with all edits, in order.
+        variants: the compiled variants; empty if no file includes an umbrella header.
+        texts: the original files.
+        left: unchanged files, each with a macro that a source tests and a header may define.
     """
 
     edits: Mapping[str, tuple[Edit, ...]]
@@ -95,7 +95,7 @@ class Tried(NamedTuple):
     left: Mapping[str, str]
 
     def as_json(self) -> dict[str, Any]:
-        """The same as a value for JSON."""
+        """The result as a value for JSON."""
         edits = [(name, edit) for name, edits in self.edits.items() for edit in edits]
         return {
             "edits": [{"file": name, **edit._asdict(), "instead": [*edit.instead]} for name, edit in edits],
@@ -109,14 +109,14 @@ class Tried(NamedTuple):
 
 
 class _Outcome(NamedTuple):
-    """What came of compiling: the sources that failed, and what each takes that was compiled."""
+    """The result of a compile: the sources that failed, and the durations of the compiled ones."""
 
     failed: frozenset[str]
     seconds: Mapping[str, Seconds]
 
 
 def _outcome(batch: Batch, paths: AuthorPaths) -> _Outcome:
-    """What came of the sources of a project."""
+    """The outcome for the sources of a project."""
     objects = [paths.made(action.output) for action in batch.completed.events.told if not action.succeeded]
     times = defaultdict[str, list[float]](lambda: [0.0, 0.0])
     for spawn in batch.spawns:
@@ -128,25 +128,25 @@ def _outcome(batch: Batch, paths: AuthorPaths) -> _Outcome:
 
 
 def try_smaller_headers(directory: Path, releases: Releases, output: Output) -> Tried:
-    """Find headers in place of the umbrella headers that the files of a project include.
+    """Find smaller headers for the umbrella headers that the files of a project include.
 
     For each backend the newest and the oldest torch release are compiled, for one GPU architecture, with all of torch's
-    headers. Where the headers of single names do not compile, larger ones are tried. Nothing in the project is changed.
+    headers. If the headers of single names do not compile, larger ones are tried. The project is not changed.
 
     Args:
-        directory: of the project.
-        releases: to build for.
-        output: where progress is shown.
+        directory: the project's directory.
+        releases: the releases to build for.
+        output: shows progress.
 
     Raises:
-        DriverError: whatever is wrong with the project, the machine or the sources.
+        DriverError: any error of the project, the machine or the sources.
     """
     with one_at_a_time(directory, plan_directory(directory, releases), output) as copy:
         return _try(directory, releases, output, copy)
 
 
 def _try(directory: Path, releases: Releases, output: Output, copy: int) -> Tried:
-    """See `try_smaller_headers`; nobody else builds the project meanwhile."""
+    """See `try_smaller_headers`; no other process builds the project meanwhile."""
     plan = _for_one_arch(plan_directory(directory, releases))
     newest, oldest = _variants(plan, {toolkit.backend for toolkit in releases.matrix.toolkits if not toolkit.tested})
     texts = {name: _decoded((directory / name).read_bytes()) for name in plan.files}
@@ -157,14 +157,14 @@ def _try(directory: Path, releases: Releases, output: Output, copy: int) -> Trie
     trial.umbrella.update(ways)
     variants = {variant.name: variant for variant in (*newest, *oldest)}
     fetch_all(archives(plan, [*variants.values()], releases.lock), output)
-    before = trial.compiled({}, newest, "compiling with the headers as they are", may_fail=False).seconds
+    before = trial.compiled({}, newest, "compiling with the current headers", may_fail=False).seconds
     after: dict[str, Seconds] = {}
     left = {name: [*way] for name, way in ways.items()}
     edits = {name: proposed[0] for name, proposed in left.items()}
     while edits:
         title = f"trying other headers in {counted(len(edits), 'file')}"
         outcome = trial.compiled(edits, newest, title)
-        # What an earlier round compiled with these headers did not run again, and says nothing in this one.
+        # Actions that an earlier round ran with these headers did not run again, and have no duration in this one.
         after |= outcome.seconds
         failed = outcome.failed or trial.compiled(edits, oldest, title).failed
         if not failed:
@@ -182,14 +182,14 @@ def _try(directory: Path, releases: Releases, output: Output, copy: int) -> Trie
 
 
 def apply(directory: Path, tried: Tried) -> None:
-    """Write other headers into the files of a project.
+    """Write the smaller headers into the files of a project.
 
     Args:
-        directory: of the project.
-        tried: what to write.
+        directory: the project's directory.
+        tried: the result of a trial.
 
     Raises:
-        DriverError: FOREIGN_FILE if a file has changed since, and PERMISSION if one must not be written; then none is
+        DriverError: FOREIGN_FILE if a file has changed since, and PERMISSION if a file is not writable; then no file is
             written. NO_SPACE or PERMISSION.
     """
     texts = {}
@@ -210,7 +210,7 @@ def apply(directory: Path, tried: Tried) -> None:
 
 @cache
 def _included(text: str) -> tuple[str, ...] | None:
-    """What a text includes; None if that cannot be told."""
+    """The includes of a text; None if they cannot be determined."""
     return None if is_opaque(text) else tuple(include.path for include in scan(text))
 
 
@@ -227,7 +227,7 @@ def _files(group: Group) -> tuple[str, ...]:
 
 
 def _for_one_arch(plan: Plan) -> Plan:
-    """A plan with device code for one architecture of each maker: the newest."""
+    """A plan with device code for the newest architecture of each vendor."""
     kept = defaultdict[str, set[str]](set)
     for group in plan.groups:
         for archs in group.archs.values():
@@ -237,11 +237,11 @@ def _for_one_arch(plan: Plan) -> Plan:
 
 
 def _variants(plan: Plan, untested: set[str]) -> tuple[list[Variant], list[Variant]]:
-    """The variants for the newest torch release that each group is linked in, and those for the oldest.
+    """The variants for each group's newest torch release, and those for its oldest.
 
     Args:
-        plan: of the project.
-        untested: toolkits that nobody has compiled with; they are taken where there is no other.
+        plan: the plan of the project.
+        untested: untested toolkits, which are used only if there is no other.
     """
     found: list[list[Variant]] = []
     for group in plan.groups:
@@ -271,14 +271,14 @@ class _Trial:
     """Compiles a project with other headers.
 
     Attributes:
-        directory: of the project.
-        releases: to build for.
-        output: where progress is shown.
-        plan: of it.
+        directory: the project's directory.
+        releases: the releases to build for.
+        output: shows progress.
+        plan: the plan of the project.
         texts: its files.
-        copy: of the workspace; see `one_at_a_time`.
-        umbrella: those for which other headers are tried.
-        nonce: makes what is compiled new, so that no cache has it, and it can be timed.
+        copy: the number of the workspace; see `one_at_a_time`.
+        umbrella: the umbrella headers to replace.
+        nonce: makes all compiles cache misses, so that they can be timed.
     """
 
     directory: Path
@@ -291,7 +291,7 @@ class _Trial:
     nonce: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def reads(self, source: str) -> set[str]:
-        """The files of the project that a source is made of."""
+        """The files of the project that a source consists of."""
 
         def included(name: str) -> tuple[str, ...] | None:
             return _included(self.texts[name])
@@ -300,9 +300,9 @@ class _Trial:
         return {name for group in groups for name in closure(source, group.headers, included)}
 
     def ways(self) -> tuple[dict[str, tuple[tuple[Edit, ...], ...]], dict[str, str]]:
-        """What other headers files can have, and those files that stay as they are, each with a macro.
+        """The possible edits of files, and the files that stay unchanged, each with a macro.
 
-        A file stays as it is, too, if it has several names, or another file has its name: it is not clear who reads it.
+        A file also stays unchanged if it has several names, or shares its name: its readers are unknown.
         """
         files = sorted({file for group in self.plan.groups if TORCH in group.depends for file in _files(group)})
         names = Counter(posixpath.basename(file) for file in self.plan.files)
@@ -325,7 +325,7 @@ class _Trial:
         return found, left
 
     def _asked(self, source: str) -> set[str]:
-        """The macros that a source and its headers ask for and do not define."""
+        """The macros that a source and its headers test and do not define."""
         texts = [self.texts[name] for name in self.reads(source)]
         own = {name for text in texts for name in re.findall(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)", text)}
         return {macro for text in texts for macro in asked_macros(text)} - own
@@ -333,10 +333,10 @@ class _Trial:
     def compiled(
         self, edits: Mapping[str, tuple[Edit, ...]], chosen: Sequence[Variant], title: str, *, may_fail: bool = True
     ) -> _Outcome:
-        """Compile variants with edits; what came of it.
+        """Compile variants with edits, and return the outcome.
 
         Raises:
-            DriverError: it failed, and may not, or no compiler did.
+            DriverError: the build failed although it must not, or not because of a compiler.
         """
         with self._copy(edits) as edited:
             workspace = workspace_for(edited, self.plan, self.releases, self.copy)
@@ -352,7 +352,7 @@ class _Trial:
 
     @contextmanager
     def _copy(self, edits: Mapping[str, tuple[Edit, ...]]) -> Iterator[Path]:
-        """The project in another directory, with other headers."""
+        """A copy of the project with smaller headers."""
         sources = {
             source for group in self.plan.groups for source in group.sources if self.umbrella & self.reads(source)
         }

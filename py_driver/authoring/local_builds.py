@@ -1,4 +1,4 @@
-"""Builds configurations of the variant that this machine runs, in one call of Bazel."""
+"""Builds configurations of the variant for this machine in one call of Bazel."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Local:
-    """The variant of a project that a machine runs, before it is built.
+    """The variant of a project for a machine, before it is built.
 
     Attributes:
-        directory: of the project.
-        project: that is there.
-        plan: of it, with device code for that machine alone.
-        variant: which.
+        directory: the project's directory.
+        project: the project.
+        plan: its plan, with device code for that machine alone.
+        variant: the variant.
     """
 
     directory: Path
@@ -52,10 +52,10 @@ class Local:
 
 
 def local(directory: Path, machine: Machine, releases: Releases) -> Local:
-    """The variant of a project that a machine runs.
+    """The variant of a project for a machine.
 
     Raises:
-        DriverError: NO_SUCH_VARIANT if none fits; what is wrong with the project.
+        DriverError: NO_SUCH_VARIANT if no variant fits; the errors of the project.
     """
     project = load(directory, releases)
     plan = make_plan(project, releases.matrix)
@@ -71,8 +71,8 @@ class DevBuilds:
     """Configurations of a variant that were built for this machine.
 
     Attributes:
-        results: by their names: the build, or why there is none.
-        actions: how many actions ran for all of them.
+        results: the build, or the reason of its failure, by name.
+        actions: the number of actions that ran for all of them.
     """
 
     results: dict[str, DevBuild | DriverError]
@@ -80,17 +80,17 @@ class DevBuilds:
 
 
 def dev_builds(of: Local, releases: Releases, output: Output, choices: Choices, *, into: str) -> DevBuilds:
-    """Build configurations of the variant that a machine runs, in one call of Bazel.
+    """Build configurations of the variant for a machine in one call of Bazel.
 
     Args:
         of: the variant, with a plan of its configurations: see `with_configurations`.
-        releases: to build for.
-        output: where progress and errors are shown.
-        choices: how.
-        into: a directory beside the builds for use on this machine, in which each gets one of its name.
+        releases: the releases to build for.
+        output: shows progress and errors.
+        choices: the options of the build.
+        into: a directory beside the builds for this machine, in which each gets a directory of its name.
 
     Raises:
-        DriverError: what keeps all of them from being built.
+        DriverError: an error that prevents all builds.
     """
     start, root = time.monotonic(), of.directory / DEV
     task = Prepared(directory=of.directory, plan=of.plan, chosen=of.plan.variants)
@@ -129,5 +129,5 @@ def dev_builds(of: Local, releases: Releases, output: Output, choices: Choices, 
 
 
 def python_for(of: Local, machine: Machine, releases: Releases, output: Output) -> str:
-    """An interpreter for a variant that is not built yet; see `python_of_torch`."""
+    """An interpreter for a variant before it is built; see `python_of_torch`."""
     return python_of_torch([of.variant.configuration], machine, releases, output)

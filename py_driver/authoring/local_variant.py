@@ -1,4 +1,4 @@
-"""Which variant of a project this machine runs. Pure."""
+"""The choice of a project's variant for this machine. Pure."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _CPU = "cpu"
 
 
 def usable_archs(torch: Torch, archs: Sequence[str]) -> tuple[str, ...]:
-    """Those of this machine's GPUs that a torch can use: of the maker that it was built for.
+    """The architectures of this machine's GPUs that a torch can use: those of its backend.
 
     Args:
-        torch: which.
+        torch: the torch.
         archs: GPU architectures as build.toml spells them.
     """
     backend = backend_of(torch.backend)
@@ -35,24 +35,24 @@ def usable_archs(torch: Torch, archs: Sequence[str]) -> tuple[str, ...]:
 def local_variant(plan: Plan, torch: Torch, archs: Sequence[str], family: str = "") -> Variant:
     """The variant of a project that a torch loads on this machine.
 
-    It is one for the GPUs, if the torch can use any and the project has one, and else one for the CPU. Of several that
-    fit it is rather one for this very release of torch than one for the stable ABI, and the one of the latest toolkit.
+    It is a variant for GPUs if the torch can use any and the project has such a variant, otherwise a variant for the
+    CPU. A variant for exactly this torch release is preferred to one for the stable ABI, and then the latest toolkit.
 
     Args:
-        plan: of the project.
-        torch: that is to load it.
-        archs: GPU architectures of this machine, as build.toml spells them; none without a GPU.
-        family: the backend that it has to be for, `cpu`, `cuda` or `rocm`; any if empty.
+        plan: the plan of the project.
+        torch: the torch that will load it.
+        archs: GPU architectures of this machine, as build.toml spells them; empty without a GPU.
+        family: the required backend, `cpu`, `cuda` or `rocm`; any if empty.
 
     Raises:
-        DriverError: NO_SUCH_VARIANT if none fits; its help names those that come nearest.
+        DriverError: NO_SUCH_VARIANT if no variant fits; its help names the nearest ones.
     """
     gpu = torch.backend if usable_archs(torch, archs) else ""
     for wanted in (gpu, _CPU):
         known = backend_of(wanted)
         if known is None or family not in ("", known.family):
             continue
-        # A torch that was built for GPUs runs what is for the CPU, too.
+        # A torch for GPUs also runs variants for the CPU.
         seen = replace(torch, backend=wanted)
         if found := [variant for variant in plan.variants if _loads(seen, variant, known.family)]:
             return max(found, key=_preference)
@@ -60,31 +60,31 @@ def local_variant(plan: Plan, torch: Torch, archs: Sequence[str], family: str = 
 
 
 def has_device_code(plan: Plan, variant: Variant) -> bool:
-    """Whether a variant is compiled for GPUs; one of Python files only is not.
+    """Whether a variant is compiled for GPUs; a variant with only Python files is not.
 
     Args:
-        plan: of its project.
-        variant: which.
+        plan: the plan of its project.
+        variant: the variant.
     """
     groups = {group.name: group for group in plan.groups}
     return bool(variant.triton) or any(groups[name].archs.get(variant.configuration.backend) for name in variant.groups)
 
 
 def _loads(torch: Torch, variant: Variant, family: str) -> bool:
-    """Whether a torch loads a variant; one of Python files only fits every release."""
+    """Whether a torch loads a variant; a variant with only Python files fits every release."""
     configuration = variant.configuration
     return configuration.backend in (family, UNIVERSAL) if configuration.is_noarch else fits(torch, configuration)
 
 
 def _preference(variant: Variant) -> tuple[bool, bool, tuple[int, ...], bool]:
-    """How much rather a variant is taken than others that fit."""
+    """The sort key of suitable variants, the preferred one last."""
     configuration = variant.configuration
     toolkit = numbers(version_of(configuration.backend) or "0")
     return not configuration.is_noarch, not configuration.stable, toolkit, configuration.abi == "cxx11"
 
 
 def _nothing(plan: Plan, torch: Torch, gpu: str, family: str) -> DriverError:
-    """The error of a project that has no variant for this machine."""
+    """The error for a project without a variant for this machine."""
     title = f" with {BUILT[family].title}" if family in BUILT else ""
     message = f"`{plan.name}` has no variant for torch {torch.version} ({torch.backend}){title} on this machine"
     if family not in ("", _CPU) and not gpu:
@@ -107,7 +107,7 @@ def _nothing(plan: Plan, torch: Torch, gpu: str, family: str) -> DriverError:
 
 
 def _switch(plan: Plan) -> str:
-    """What to do without a GPU."""
+    """The help if there is no GPU."""
     has_cpu = any(variant.configuration.family in (_CPU, UNIVERSAL) for variant in plan.variants)
     return "use --backend cpu" if has_cpu else "build it with `driver build`, and run it where a GPU is"
 

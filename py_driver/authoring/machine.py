@@ -1,4 +1,4 @@
-"""What a variant is to run with on this machine: a torch, GPUs, and an interpreter."""
+"""The environment of a variant on this machine: a torch, GPUs, and an interpreter."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from py_driver.plan.plan import Plan
 
 TORCH_PYTHON: Final = "RULES_TORCH_KERNELS_TORCH_PYTHON"
-"""Environment variable that names the Python whose torch is meant; `rules_torch_kernels.load` sets it."""
+"""Environment variable with the path of the Python whose torch is used; `rules_torch_kernels.load` sets it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """What a variant is to run with.
+    """The environment of a variant.
 
     Attributes:
-        torch: which; its `python` has it installed, or is empty if the driver is to install it.
-        archs: of the GPUs that this torch can use, as build.toml spells them.
-        family: the backend that is wanted, `cpu`, `cuda` or `rocm`; any if empty.
+        torch: the torch; its `python` has it installed, or is empty if the driver will install it.
+        archs: the architectures of the GPUs that this torch can use, as build.toml spells them.
+        family: the requested backend, `cpu`, `cuda` or `rocm`; any if empty.
     """
 
     torch: Torch
@@ -43,7 +43,7 @@ def this_machine(version: str = "", family: str = "") -> Machine:
     """The torch and the GPUs of this machine.
 
     Args:
-        version: a torch release that the driver is to install, e.g. `2.13`; if empty, one has to be installed.
+        version: a torch release that the driver will install, e.g. `2.13`; if empty, torch must be installed.
         family: see `Machine`.
 
     Raises:
@@ -60,7 +60,7 @@ def this_machine(version: str = "", family: str = "") -> Machine:
 
 
 def _gpus() -> tuple[str, ...]:
-    """The architectures of this machine's GPUs; none if it has none."""
+    """The architectures of this machine's GPUs; empty without a GPU."""
     try:
         return native_archs()
     except DriverError:
@@ -70,13 +70,13 @@ def _gpus() -> tuple[str, ...]:
 def archs_of_variables(
     plan: Plan, machine: Machine, listed: Mapping[str, Sequence[str]], output: Output | None
 ) -> tuple[str, ...]:
-    """The architectures that variables name, for GPUs such as this machine has, for which there is device code.
+    """The architectures from variables for which this machine has GPUs and the project has device code.
 
     Args:
-        plan: of the project.
-        machine: which.
+        plan: the plan of the project.
+        machine: the machine.
         listed: architectures by the environment variable that names them.
-        output: where to say that they are taken, or not; None says nothing.
+        output: gets a note whether they are used; None for no note.
     """
     found: dict[str, None] = {}
     for variable, archs in listed.items():
@@ -97,14 +97,14 @@ def python_of_torch(
     output: Output,
     more: Sequence[str] = (),
 ) -> str:
-    """An interpreter that has the machine's torch, the `kernels` client and pytest.
+    """An interpreter with the machine's torch, the `kernels` client and pytest.
 
     Args:
-        configurations: of the variants that it is to load.
-        machine: with its torch.
-        releases: with the lock.
-        output: where progress is shown.
-        more: further requirements, as pip understands them.
+        configurations: the configurations of the variants that it will load.
+        machine: the machine, with its torch.
+        releases: the releases, with the lock.
+        output: shows progress.
+        more: further requirements for pip.
 
     Raises:
         DriverError: the environment cannot be made; see `ensure_venv`.

@@ -13,10 +13,10 @@ class Check(NamedTuple):
     """The result of a check.
 
     Attributes:
-        name: what was checked, in one or two words.
+        name: the subject, in one or two words.
         state: RIGHT, WRONG or UNKNOWN.
-        found: what is there, in one line.
-        advice: what to do about it; empty if nothing is to be done.
+        found: the finding, in one line.
+        advice: what to do about it; possibly empty.
     """
 
     name: str

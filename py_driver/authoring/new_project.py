@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from py_driver.matrix.releases import Releases
 
 DEFAULT: Final = "elementwise"
-"""The template that is taken if none is named."""
+"""The default template."""
 
 _ROOT: Final = "projects"
 _COMMON: Final = "common"
 _NAME: Final = "NAME"
-"""In paths of a template: the name of the Python package."""
+"""The placeholder for the name of the Python package in paths of a template."""
 
 _NO_OWNER: Final = "kernels-community"
-"""In whose name tests ask for the kernel of a project that has no owner yet; `driver run` answers to that."""
+"""The owner in tests of a project without an owner; `driver run` accepts it."""
 
 
 CI_FILE: Final = ".github/workflows/kernel.yml"
@@ -50,25 +50,25 @@ CI_FILE: Final = ".github/workflows/kernel.yml"
 
 _README: Final = "README.md"
 _PAGES: Final = ("AGENTS.md", _README)
-"""Files that say what the others are."""
+"""Files that describe the other files."""
 
 _LICENSE: Final = "LICENSE"
 
 KEPT: Final = (_LICENSE, _README, ".gitignore")
-"""Files of a new project that may be there before it; they stay as they are."""
+"""Files of a new project that may already exist; they are kept."""
 
 _COLUMNS: Final = 120
 
 
 class Surroundings(NamedTuple):
-    """What is around a new project.
+    """The surroundings of a new project.
 
     Attributes:
-        author: whose work it is; empty if git does not know.
-        year: in which it begins.
-        in_repository: whether its directory is in a git repository already, or is the root of one.
-        below_root: whether it is in one and not its root.
-        has_git: whether there is a git.
+        author: its author; empty if git has no name.
+        year: the current year.
+        in_repository: whether its directory is in a git repository, or is the root of one.
+        below_root: whether it is in a repository and not its root.
+        has_git: whether git is installed.
     """
 
     author: str = ""
@@ -82,14 +82,14 @@ _NONE: Final = Surroundings()
 
 
 class Template(NamedTuple):
-    """What a project can begin as.
+    """A template for a project.
 
     Attributes:
-        name: as the command line has it.
-        summary: what it shows, in a line.
-        backends: that it is for, in the order of build.toml.
-        skips: files of `common/` that it does without.
-        like: the template whose files it has, but for those of its own; empty if none.
+        name: its name on the command line.
+        summary: its summary, in a line.
+        backends: its backends, in the order of build.toml.
+        skips: files of `common/` that it omits.
+        like: the template whose files it uses unless it has its own; possibly empty.
     """
 
     name: str
@@ -114,7 +114,7 @@ def template_of(name: str) -> Template:
     """The template of a name.
 
     Raises:
-        DriverError: USAGE if there is none.
+        DriverError: USAGE if there is no such template.
     """
     known = templates()
     if name not in known:
@@ -125,10 +125,10 @@ def template_of(name: str) -> Template:
 
 
 def surroundings(directory: Path) -> Surroundings:
-    """What is around a new project, as git knows it.
+    """The surroundings of a new project, according to git.
 
     Args:
-        directory: of the project, which need not be there.
+        directory: the project's directory, which need not exist.
     """
     parent = next((path for path in (directory, *directory.absolute().parents) if is_directory(path)), Path("/"))
     root = repository_of(directory)
@@ -142,7 +142,7 @@ def surroundings(directory: Path) -> Surroundings:
         author = next(iter(ask(parent, "config", "--get", "user.name").decode(errors="replace").splitlines()), "")
     except FileNotFoundError:
         return found._replace(has_git=False)
-    except subprocess.CalledProcessError:  # nobody has told git a name
+    except subprocess.CalledProcessError:  # git has no user name
         return found
     return found._replace(author=printable(author.strip()))
 
@@ -150,14 +150,14 @@ def surroundings(directory: Path) -> Surroundings:
 def rendered(
     template: Template, name: str, owner: str, backends: Sequence[str], around: Surroundings = _NONE
 ) -> dict[str, str]:
-    """The files of a new project, by path. Below the root of a repository it has no CI file: GitHub reads none there.
+    """The files of a new project, by path. Below a repository's root it has no CI file: GitHub would not read it.
 
     Args:
-        template: what it begins as.
-        name: of the project.
-        owner: of its repository on the Hub; empty if it has none yet.
-        backends: some of the template's; all of them if none.
-        around: what is around the project.
+        template: the template.
+        name: the project's name.
+        owner: the owner of its repository on the Hub; possibly empty.
+        backends: a part of the template's backends; all if empty.
+        around: the surroundings of the project.
 
     Raises:
         DriverError: USAGE if the template is not for one of the backends, or has a file of the project's name.
@@ -216,12 +216,12 @@ def rendered(
 
 
 def _files(name: str) -> dict[str, str]:
-    """Where the files of a template are, by their paths in a project."""
+    """The resource files of a template, by their paths in a project."""
     return {path: f"{_ROOT}/{name}/{path}" for path in resources_below(f"{_ROOT}/{name}")}
 
 
 def _contents(files: Iterable[str], module: str) -> dict[str, str]:
-    """What the README says of the files and directories that a project has, by path."""
+    """The README's descriptions of a project's files and directories, by path."""
     listed = tomli.loads(resource(f"{_ROOT}/contents.toml"))
     own = {path.replace(_NAME, module): content for path, content in listed.items()}
     return {
@@ -243,24 +243,24 @@ def _functions(files: Mapping[str, str], module: str) -> list[str]:
 
 
 def _wrapped(line: str, indent: str = "") -> list[str]:
-    """A line as lines that are not too wide."""
+    """A line, wrapped."""
     return textwrap.wrap(line, _COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def create(directory: Path, files: Mapping[str, str], releases: Releases) -> list[str]:
-    """Write a new project, if it is without a mistake and none of its files is there but for `KEPT`.
+    """Write a new project, if it is valid and none of its files exists except `KEPT`.
 
     Args:
-        directory: of the project; made if it is not there.
+        directory: the project's directory; created if missing.
         files: its files, by path.
-        releases: to check it with.
+        releases: the releases for the check.
 
     Returns:
-        The files that were there and were left alone.
+        The existing files that were kept.
 
     Raises:
-        DriverError: FOREIGN_FILE if a file is there already, or no directory can be; all that is wrong with the
-            project's name; NO_SPACE or PERMISSION.
+        DriverError: FOREIGN_FILE if a file exists already, or prevents a directory; the errors of the project's name;
+            NO_SPACE or PERMISSION.
     """
     kept = [path for path in files if path in KEPT and os.path.lexists(directory / path)]
     if there := [path for path in files if path not in kept and os.path.lexists(directory / path)]:
@@ -274,7 +274,7 @@ def create(directory: Path, files: Mapping[str, str], releases: Releases) -> lis
         try:
             plan_directory(trial, releases)
         except DriverError as failure:
-            # What is wrong is the name: nobody has seen the file that it stands in.
+            # The error is about the name: the user has not seen the file that contains it.
             raise DriverError(
                 [diagnostic._replace(span=None, label="") for diagnostic in failure.diagnostics]
             ) from None
@@ -292,14 +292,14 @@ def begin_repository(directory: Path) -> None:
         ask(directory, "init", "--quiet")
         ask(directory, "symbolic-ref", "HEAD", "refs/heads/main")
     except subprocess.CalledProcessError as problem:
-        raise error(Code.PERMISSION, f"git makes no repository of {directory}: {said(problem)}") from None
+        raise error(Code.PERMISSION, f"git cannot make a repository in {directory}: {said(problem)}") from None
 
 
 def _check_places(directory: Path, files: Iterable[Path]) -> None:
-    """See whether files can be made in a directory, without a way out of it.
+    """Check that files can be created in a directory without following links out of it.
 
     Raises:
-        DriverError: FOREIGN_FILE if something else has the place of a directory.
+        DriverError: FOREIGN_FILE if something else exists in the place of a directory.
     """
     own = sorted({parent for file in files for parent in file.parents if parent.is_relative_to(directory)})
     for path in (*reversed(directory.parents), *own):
@@ -319,7 +319,7 @@ def _write(directory: Path, files: Mapping[str, str]) -> None:
 
 
 def check_name(name: str) -> tuple[str, str]:
-    """The owner and the name of a project that `OWNER/NAME` or `NAME` says.
+    """The owner and the name of a project from `OWNER/NAME` or `NAME`.
 
     Raises:
         DriverError: USAGE if it is neither, another package's name, or a word of C++.

@@ -1,4 +1,4 @@
-"""A picture of benchmarks: a bar for each workload and each peer, how many times as fast as the reference it is."""
+"""A picture of benchmarks: a bar with the speedup over the reference for each workload and each peer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _MARGIN: Final = 16
 _BARS: Final = 460
-"""How long the longest bar can be, in pixels."""
+"""The length of the longest bar, in pixels."""
 
 _ROW: Final = 30
 _TOP: Final = 74
@@ -30,10 +30,10 @@ _COLOURS: Final = {FASTER: "#2a7f3f", SAME: "#7a7a7a", SLOWER: "#b3541e"}
 
 
 def picture(done: Benchmarks) -> str:
-    """The picture, as SVG: as wide as its names and labels need, the scale as long as the fastest workload needs.
+    """The picture, as SVG: as wide as names and labels need, with a scale for the fastest workload.
 
     Args:
-        done: the benchmarks; those without a reference have their time alone.
+        done: the benchmarks; a workload without a reference has only its time.
     """
     rows = [row for workload in done.workloads if "times" in workload for row in (workload, *_peers(workload))]
     ratios = [verdict(row["times"], row["reference"]) if "reference" in row else None for row in rows]
@@ -82,10 +82,10 @@ def _scale(left: float, scale: float, largest: float, height: int) -> list[str]:
     """The axis: its lines and numbers, its title, and the line of the reference with its name.
 
     Args:
-        left: where 0 is.
-        scale: pixels of 1.
+        left: the position of 0.
+        scale: the pixels of 1.
         largest: the largest ratio.
-        height: of the picture.
+        height: the height of the picture.
     """
     bottom = height - 44
     step = next(

@@ -1,4 +1,4 @@
-"""A roofline: what limits each workload of a benchmark, the memory or the arithmetic, and how near it comes. Pure.
+"""A roofline: the limit of each workload of a benchmark, memory or arithmetic, and its share of it. Pure.
 
 The model is of S. Williams, A. Waterman and D. Patterson, "Roofline: an insightful visual performance model for
 multicore architectures", Communications of the ACM 52 (2009).
@@ -24,7 +24,7 @@ _MARGIN: Final = 16
 _LEFT: Final = 2 * _MARGIN + 84  # a number such as 100 GFLOP/s
 _TOP: Final = 48
 _WIDE: Final = 640
-"""How wide the axes are, in pixels."""
+"""The width of the axes, in pixels."""
 
 _HIGH: Final = 360
 _LINE: Final = 20
@@ -34,7 +34,7 @@ _STYLE: Final = f"text{{font:{_SIZE}px sans-serif}}.title{{font-size:{_TITLE}px}
 _ROOF: Final = "#7a7a7a"
 _POINT: Final = "#2a7f3f"
 _ROOM: Final = 4.0
-"""How many times as far as the outermost points the axes reach."""
+"""The factor by which the axes extend beyond the outermost points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class _Axes:
 
     Attributes:
         left: operations per byte at the left end.
-        right: at the right end.
+        right: operations per byte at the right end.
         bottom: operations per second at the bottom.
-        top: at the top.
+        top: operations per second at the top.
     """
 
     left: float
@@ -54,18 +54,18 @@ class _Axes:
     top: float
 
     def place(self, intensity: float, rate: float) -> tuple[float, float]:
-        """Where a point is, in pixels; one outside of the axes comes to their edge."""
+        """The position of a point, in pixels; a point outside of the axes moves to their edge."""
         across = (math.log10(intensity) - self.left) / (self.right - self.left)
         up = (math.log10(rate) - self.bottom) / (self.top - self.bottom)
         return _LEFT + _WIDE * min(max(across, 0.0), 1.0), _TOP + _HIGH * (1 - min(max(up, 0.0), 1.0))
 
 
 def roofline(done: Benchmarks, peaks: Mapping[str, float]) -> str:
-    """The picture, as SVG; empty if no workload says both how many bytes it moves and how many operations it does.
+    """The picture, as SVG; empty if no workload states both its bytes and its operations.
 
     Args:
         done: the benchmarks.
-        peaks: what the GPU does at best; see `ceilings`.
+        peaks: the peak throughput of the GPU; see `ceilings`.
     """
     copy = peaks.get(COPY)
     points = [
@@ -115,7 +115,7 @@ def roofline(done: Benchmarks, peaks: Mapping[str, float]) -> str:
 
 
 def _axes(points: Iterable[Mapping[str, Any]], copy: float, peaks: Sequence[float]) -> _Axes:
-    """Axes with room for all points, and for where the roof bends."""
+    """Axes with room for all points, and for the ridge points of the roof."""
     places = [(point["flops"] / point["bytes"], point["flops"] / point["times"]["median_us"] * 1e6) for point in points]
     across = [intensity for intensity, _ in places] + [peak / copy for peak in peaks]
     return _Axes(
@@ -127,7 +127,7 @@ def _axes(points: Iterable[Mapping[str, Any]], copy: float, peaks: Sequence[floa
 
 
 def _grid(axes: _Axes) -> list[str]:
-    """A line and a number for each power of ten, or for as many as there is room for."""
+    """A line and a number for each power of ten, or for as many as fit."""
     parts = []
     bottom = _TOP + _HIGH
     across, up = (range(math.ceil(low), math.floor(high) + 1) for low, high in
@@ -155,7 +155,7 @@ def _shown(power: int) -> str:
 
 
 def _points(axes: _Axes, points: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A dot for each workload, with its number beside it, where no other number is."""
+    """A dot for each workload, with its number beside it without overlap."""
     parts: list[str] = []
     taken: list[tuple[float, float]] = []
     for number, point in enumerate(points, 1):

@@ -1,4 +1,4 @@
-"""What a Python script needs to run, as it lists it itself: a block of comments with TOML.
+"""The requirements of a Python script in its own metadata: a block of comments with TOML.
 
 The format is that of https://packaging.python.org/en/latest/specifications/inline-script-metadata/, which uv, pipx and
 hatch read, too.
@@ -23,10 +23,10 @@ _COMMENT: Final = "#"
 
 
 def requirements_of_command(command: Sequence[str]) -> tuple[str, ...]:
-    """What the script of a command needs; empty if no word of the command is a Python file.
+    """The requirements of a command's script; empty if no word of the command is a Python file.
 
     Args:
-        command: such as `python example.py --fast`.
+        command: the command, e.g. `python example.py --fast`.
 
     Raises:
         DriverError: see `requirements_of_script`.
@@ -36,13 +36,13 @@ def requirements_of_command(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def requirements_of_script(path: Path) -> tuple[str, ...]:
-    """What a script needs, as pip understands it; empty if the script lists nothing.
+    """The requirements of a script for pip; empty if it lists none.
 
     Args:
-        path: of the script; it exists.
+        path: the path of the script, which exists.
 
     Raises:
-        DriverError: LOAD_FAILED if the block is no TOML, or its `dependencies` are no list of strings.
+        DriverError: LOAD_FAILED if the block is not TOML, or its `dependencies` are not a list of strings.
     """
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     if _BEGIN not in lines:
@@ -58,8 +58,8 @@ def requirements_of_script(path: Path) -> tuple[str, ...]:
     try:
         listed = tomli.loads("\n".join(block)).get("dependencies", [])
     except tomli.TOMLDecodeError as problem:
-        raise error(Code.LOAD_FAILED, f"{path}:{first}: the block `{_BEGIN}` is no TOML: {problem}") from None
+        raise error(Code.LOAD_FAILED, f"{path}:{first}: the block `{_BEGIN}` is not TOML: {problem}") from None
     if not isinstance(listed, list) or not all(isinstance(requirement, str) for requirement in listed):
-        message = f"{path}:{first}: `dependencies` is no list of strings"
+        message = f"{path}:{first}: `dependencies` is not a list of strings"
         raise error(Code.LOAD_FAILED, message, help='write `# dependencies = ["transformers==5.21.1"]`')
     return tuple(listed)

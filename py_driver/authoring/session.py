@@ -1,4 +1,4 @@
-"""Runs a command with a variant that was just built, where tests and scripts find it as their users do."""
+"""Runs a command with a freshly built variant, which tests and scripts find as users do."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TAKEN: Final = frozenset(
     {*sys.stdlib_module_names, *tomli.loads(resource("load.toml"))["modules"], "rules_torch_kernels"}
 )
-"""Names of Python packages that a command needs; a project of such a name is only to be had from the client."""
+"""Names of Python packages that a command needs; a project with such a name is available only from the client."""
 
 _BY_CLIENT: Final = """import rules_torch_kernels.editable
 import rules_torch_kernels.loading
@@ -45,7 +45,7 @@ BUILDS: Final = "RULES_TORCH_KERNELS_BUILDS"
 
 
 def registration(build: DevBuild) -> dict[str, Any]:
-    """A variant as a value for JSON, with the names by which a process is to find it.
+    """A variant as a value for JSON, with the names under which a process finds it.
 
     Args:
         build: the variant.
@@ -82,7 +82,7 @@ def environment(build: DevBuild, python: str) -> dict[str, str]:
     paths = [CLIENT, *(_importable(found) for found in builds if found.module not in TAKEN)]
     return {
         **python_environment(python, paths),
-        # The client takes the last of two entries for one repository.
+        # The client uses the last of two entries for a repository.
         "LOCAL_KERNELS": ":".join(filter(None, [theirs, local])),
         "RULES_TORCH_KERNELS_LIVE": str(build.pointer.absolute()),
         "RULES_TORCH_KERNELS_DRIVER": shlex.join(_own_command()),
@@ -91,11 +91,11 @@ def environment(build: DevBuild, python: str) -> dict[str, str]:
 
 
 def python_environment(python: str, paths: Iterable[Path]) -> dict[str, str]:
-    """The variables of a command that finds an interpreter on PATH, and imports from some directories.
+    """The variables of a command that finds an interpreter on PATH, and imports from directories.
 
     Args:
-        python: the interpreter, of an environment.
-        paths: the directories; they come before those of PYTHONPATH.
+        python: the interpreter of an environment.
+        paths: the directories, which precede those of PYTHONPATH.
     """
     return {
         **os.environ,
@@ -107,16 +107,16 @@ def python_environment(python: str, paths: Iterable[Path]) -> dict[str, str]:
 
 
 def _own_command() -> list[str]:
-    """What starts this driver again: the launcher of a checkout, or the installed program."""
+    """The command that starts this driver: the launcher of a checkout, or the installed program."""
     launcher = module_root() / "driver"
     return [str(launcher)] if launcher.is_file() else [sys.executable, "-m", "py_driver"]
 
 
 def _importable(build: DevBuild) -> Path:
-    """A directory from which `import NAME` gives the variant: with a link of that name to it.
+    """A directory from which `import NAME` loads the variant: with a link of that name to it.
 
-    A kernel that depends on others finds these while the `kernels` client loads it, so there a module of that name
-    asks the client.
+    A kernel that depends on others finds them only if the `kernels` client loads it, so for such a kernel a module of
+    that name calls the client.
     """
     if (read_metadata(build.path) or {}).get("kernel-depends"):
         directory = build.path.parent / "import-by-client"
@@ -145,16 +145,16 @@ def start(
     """Start a command with a variant.
 
     Args:
-        command: what to run; its first word is looked up on the PATH that it sees.
+        command: the command; its first word is looked up on the PATH that it sees.
         build: the variant.
         python: see `environment`.
         more: further variables.
-        alone: in a process group of its own, which `stop` ends as a whole, and without stdin: a terminal lets only one
-            group read.
+        alone: whether to run in a new process group, which `stop` ends completely, and without stdin, since only one
+            group may read from a terminal.
 
     Raises:
         DriverError: SET_UP if it cannot be started.
-        KeyboardInterrupt: Ctrl-C while it started; if it is `alone`, it has ended then.
+        KeyboardInterrupt: Ctrl-C during the start; a command that is `alone` has then ended.
     """
     return launch(command, {**environment(build, python), **(more or {})}, alone=alone)
 
@@ -165,14 +165,14 @@ def launch(
     """Start a command with variables; see `start`.
 
     Args:
-        command: what to run; its first word is looked up on the PATH that it sees.
+        command: the command; its first word is looked up on the PATH that it sees.
         environ: its variables.
-        directory: where it runs; the directory of this process if None.
-        alone: as for `start`.
+        directory: its working directory; this process's if None.
+        alone: as in `start`.
 
     Raises:
         DriverError: SET_UP if it cannot be started.
-        KeyboardInterrupt: Ctrl-C while it started; if it is `alone`, it has ended then.
+        KeyboardInterrupt: Ctrl-C during the start; a command that is `alone` has then ended.
     """
     with held() as let_signals_come:
         try:
@@ -195,7 +195,7 @@ def launch(
 
 
 def _no_start(program: str, problem: OSError) -> DriverError:
-    """The error of a program that the system does not start."""
+    """The error for a program that the system cannot start."""
     if not isinstance(problem, FileNotFoundError | PermissionError):
         return error(Code.SET_UP, f"`{program}` cannot be started: {problem.strerror}")
     if os.sep in program:
@@ -206,18 +206,18 @@ def _no_start(program: str, problem: OSError) -> DriverError:
 
 
 def exit_code(ended: int) -> int:
-    """The exit code of a process as a shell tells it, 137 for one that signal 9 ended.
+    """The exit code of a process as in a shell, 137 after signal 9.
 
     Args:
-        ended: as `subprocess` tells it, -9 for that.
+        ended: the exit code of `subprocess`, -9 in that case.
     """
     return 128 - ended if ended < 0 else ended
 
 
 def wait(process: subprocess.Popen[bytes]) -> int:
-    """The exit code of a command, once it ends.
+    """Wait for a command, and return its exit code.
 
-    A terminal sends Ctrl-C to the command, too, whose own affair it is; other signals to end are passed on.
+    A terminal sends Ctrl-C to the command as well, which handles it; other terminating signals are passed on.
     """
     before = {name: signal.signal(name, lambda *_: process.terminate()) for name in (signal.SIGTERM, signal.SIGHUP)}
     try:
@@ -230,13 +230,13 @@ def wait(process: subprocess.Popen[bytes]) -> int:
 
 
 def stop(process: subprocess.Popen[bytes], seconds: float = 5) -> None:
-    """End a command that was started `alone`, with all that it started: gently first.
+    """End a command that was started `alone`, with all its children: gently first.
 
     A second Ctrl-C meanwhile ends it at once.
 
     Args:
-        process: of the command; it may have ended, and what it started not.
-        seconds: how long it may take to end by itself.
+        process: the process of the command, which may have ended before its children.
+        seconds: the time for it to end by itself.
     """
     try:
         _signal(process, signal.SIGTERM)
@@ -249,14 +249,14 @@ def stop(process: subprocess.Popen[bytes], seconds: float = 5) -> None:
 
 
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    """Send a signal to the group of a command, if anything of it is left."""
+    """Send a signal to the group of a command, if it still exists."""
     if _members(process):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
 
 
 def _members(process: subprocess.Popen[bytes]) -> list[int]:
-    """The processes in the group of a command, of this session, that have not ended."""
+    """The running processes in the group of a command, in this session."""
     process.poll()
     found = []
     for path in Path("/proc").glob("[0-9]*"):

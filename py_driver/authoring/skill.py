@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SKILLS: Final = "skills"
-"""Where the data files have it."""
+"""Its path in the data files."""
 
 
 def write_skill(directory: Path) -> list[str]:
     """Write the skill of this version.
 
     Args:
-        directory: of an assistant's skills; made if it is not there.
+        directory: the directory of an assistant's skills; created if missing.
 
     Returns:
         The written files, relative to it.
 
     Raises:
-        DriverError: FOREIGN_FILE if another text is there; NO_SPACE or PERMISSION.
+        DriverError: FOREIGN_FILE if a file with another text exists; NO_SPACE or PERMISSION.
     """
     texts = {path: resource(f"{SKILLS}/{path}") for path in resources_below(SKILLS)}
     for path, text in texts.items():
@@ -43,7 +43,7 @@ def write_skill(directory: Path) -> list[str]:
 
 
 def _holds(file: Path, text: str) -> bool:
-    """Whether a file has a text.
+    """Whether a file contains exactly a text.
 
     Raises:
         DriverError: PERMISSION.

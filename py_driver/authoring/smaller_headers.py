@@ -1,4 +1,4 @@
-"""Text of a source -> smaller headers of torch in place of umbrella headers, which may not compile. Pure."""
+"""Text of a source -> proposals of smaller headers instead of torch's umbrella headers, which may not compile. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 _CUDA: Final = "ATen/cuda/CUDAContext.h"
 _LIBRARY: Final = "torch/library.h"
-_TYPES: Final = "torch/types.h"  # brings in that too
+_TYPES: Final = "torch/types.h"  # includes it too
 
 _LINE: Final = re.compile(
     r"(?P<before>[ \t]*)#[ \t]*include[ \t]*(?:<[^>\n]*>|\"[^\"\n]*\")(?P<after>(?:[^\n]*?[^\\\r\n])?)(?P<end>\r?)"
 )
-"""A line that can be rewritten: it is the whole of the directive, which begins it."""
+"""A line that can be rewritten: it contains the complete directive and nothing before it."""
 
 _CONDITION: Final = re.compile(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b((?:[^\n]|\\\n)*)", re.MULTILINE)
 _DEFINITION: Final = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
@@ -31,16 +31,16 @@ _OPERATOR: Final = re.compile(r"\bat::([a-z]\w*?)(?:_out|_outf|_symint)?[ \t]*\(
 _OF_TORCH: Final = re.compile(r"\btorch::(\w+)|\busing\s+namespace\s+torch\b")
 
 _DECLARED: Final = frozenset({"CppFunction", "Library", "class_", "dispatch", "headeronly", "init", "schema", "stable"})
-"""What stands behind `torch::` and needs no more than the headers of names."""
+"""Names behind `torch::` that need only the headers of single names."""
 
 
 class Edit(NamedTuple):
-    """Headers in place of one.
+    """The replacement of an include.
 
     Attributes:
-        line: of the `#include`, from 1.
-        header: that it includes.
-        instead: what to include; empty if other lines of the file do already.
+        line: the line of the `#include`, from 1.
+        header: the header that it includes.
+        instead: the headers to include; empty if other lines of the file already include them.
     """
 
     line: int
@@ -49,7 +49,7 @@ class Edit(NamedTuple):
 
 
 class _Facts(NamedTuple):
-    """What torch_headers.toml says: for each umbrella header the smaller ones, for each header its names and macros."""
+    """torch_headers.toml: the smaller headers of each umbrella header, and each header's names and macros."""
 
     umbrellas: Mapping[str, list[str]]
     torch: Mapping[str, list[str]]
@@ -63,10 +63,10 @@ def _facts() -> _Facts:
 
 
 def asked_macros(text: str) -> set[str]:
-    """The macros that the `#if` lines of a text ask for, and that neither it nor a compiler defines.
+    """The macros that the `#if` lines of a text test, and that neither it nor a compiler defines.
 
     Args:
-        text: of a source or header.
+        text: the text of a source or header.
     """
     code = code_of(text)
     asked = {word for line in _CONDITION.findall(code) for word in re.findall(r"[A-Za-z_]\w*", line)}
@@ -75,26 +75,26 @@ def asked_macros(text: str) -> set[str]:
 
 
 def unknown_macro(macros: Iterable[str]) -> str:
-    """The first of some macros of which it is not known which header defines it; empty if there is none.
+    """The first macro whose header is unknown; empty if there is none.
 
     Args:
-        macros: that are asked for.
+        macros: the tested macros.
     """
     known = [name for names in _facts().macros.values() for name in names]
     return next((macro for macro in sorted(macros) if not any(_is_in(name, [macro]) for name in known)), "")
 
 
 def proposals(text: str, macros: Iterable[str] = ()) -> tuple[tuple[Edit, ...], ...]:
-    """What to include in place of the umbrella headers of a file: several ways, the one that reads least first.
+    """Replacements of a file's umbrella headers: several alternatives, the smallest first.
 
-    An include that stands inside an `#if` stays: nobody knows whether it is compiled where this is tried.
+    An include inside an `#if` stays: the trial may not compile it.
 
     Args:
-        text: of a source or header.
-        macros: that it, or what is compiled with it, asks for; see `asked_macros`.
+        text: the text of a source or header.
+        macros: the macros that it, or a file that is compiled with it, tests; see `asked_macros`.
 
     Returns:
-        The ways, none if the file includes no umbrella header in a line of its own. The same headers come once only.
+        The unique alternatives; empty if no line of the file is an include of an umbrella header.
     """
     needed = _by_name(_facts().macros, set(macros)) if macros else []
     lines, includes = text.split("\n"), scan(text)
@@ -113,7 +113,7 @@ def proposals(text: str, macros: Iterable[str] = ()) -> tuple[tuple[Edit, ...], 
     )
     ways: dict[tuple[Edit, ...], None] = {}
     for cuda in (True, False):
-        for level in range(most + cuda):  # what stands for CUDAContext.h also alone
+        for level in range(most + cuda):  # the replacement of CUDAContext.h also by itself
             there = set(others)
             edits = []
             for umbrella, choice in zip(umbrellas, choices, strict=True):
@@ -131,7 +131,7 @@ def proposals(text: str, macros: Iterable[str] = ()) -> tuple[tuple[Edit, ...], 
 
 
 def _choices(header: str, code: str, words: set[str]) -> list[list[str]]:
-    """What may stand for an umbrella header, the least first."""
+    """The possible replacements of an umbrella header, the smallest first."""
     facts = _facts()
     if header == _CUDA:
         return [_by_name(facts.cuda, words)]
@@ -149,7 +149,7 @@ def _choices(header: str, code: str, words: set[str]) -> list[list[str]]:
 
 
 def _by_name(headers: Mapping[str, list[str]], words: set[str]) -> list[str]:
-    """Those headers that declare one of some words, or that everything needs."""
+    """The headers that declare one of the words, or that are always needed."""
     return [header for header, names in headers.items() if not names or any(_is_in(name, words) for name in names)]
 
 
@@ -158,16 +158,16 @@ def _is_in(name: str, words: Iterable[str]) -> bool:
 
 
 def _is_known(name: str) -> bool:
-    """Whether a function of namespace `at` is one that a header of names declares."""
+    """Whether a header of single names declares a function of namespace `at`."""
     return any(_is_in(known, [name]) for headers in _facts()[1:] for names in headers.values() for known in names)
 
 
 def rewritten(text: str, edits: Iterable[Edit]) -> str:
-    """A text with other headers; what follows an `#include` in its line stays behind the last one.
+    """A text with edited includes; the rest of an `#include`'s line follows the last one.
 
     Args:
-        text: that the edits were proposed for.
-        edits: one for a line at most.
+        text: the text that the edits were proposed for.
+        edits: the edits, at most one for a line.
     """
     lines: list[str | None] = [*text.split("\n")]
     for edit in edits:

@@ -1,4 +1,4 @@
-"""What Triton has compiled while a command ran, as an aot.toml lists it."""
+"""Records Triton's compiles during a command, in the form of aot.toml."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from py_driver.plan.triton_modules import Parameter
 
 RECORDER: Final = Path(__file__).resolve().parents[1] / "resources" / "triton_recorder"
-"""Has the module that Python imports when it starts."""
+"""The directory with the module that Python imports at its start."""
 
 _USUAL: Final = {"num_warps": 4, "num_stages": 3, "num_ctas": 1, "maxnreg": None}
-"""The options where a launch does not say (CUDAOptions of Triton 3.9)."""
+"""The default options of a launch (CUDAOptions of Triton 3.9)."""
 
 
 _ENDLESS: Final = (math.inf, -math.inf)
-"""Constants that aot.toml refuses."""
+"""Constants that aot.toml does not support."""
 
 
 class Call(NamedTuple):
     """A function with the types, constants and options that it was compiled for.
 
     Attributes:
-        function: in the package, e.g. `kernels.forward`.
+        function: its name in the package, e.g. `kernels.forward`.
         signature: types by argument, as pairs.
         config: constants and options by name, as pairs.
     """
@@ -44,18 +44,18 @@ class Call(NamedTuple):
 
     @property
     def key(self) -> tuple[str, frozenset[tuple[str, str]], frozenset[tuple[str, Any]]]:
-        """Equal for calls that are compiled alike, whatever their order and what they leave to Triton."""
+        """Equal for calls with the same compile, regardless of order and defaults."""
         return self.function, frozenset(self.signature), frozenset({**_USUAL, **dict(self.config)}.items())
 
 
 class Trace(NamedTuple):
-    """What was recorded.
+    """A recording.
 
     Attributes:
-        calls: what aot.toml can list, each once, in their order.
-        left: functions of the project with arguments that it cannot list, such as tuples, or with heuristics.
-        others: how many compiles were of functions of other packages.
-        tuned: functions whose configuration an autotuner has chosen; the others that it tried are not among `calls`.
+        calls: the unique calls that aot.toml can list, in order.
+        left: functions of the project with unsupported arguments, such as tuples, or with heuristics.
+        others: the number of compiles of other packages' functions.
+        tuned: functions whose configuration an autotuner has chosen; `calls` has only the chosen one.
     """
 
     calls: tuple[Call, ...]
@@ -65,7 +65,7 @@ class Trace(NamedTuple):
 
 
 def recording(environ: Mapping[str, str], log: Path) -> dict[str, str]:
-    """The variables with which a command records what Triton compiles, and with which everything is left to Triton.
+    """The variables with which a command records Triton's compiles, and with which Triton compiles everything.
 
     Args:
         environ: its variables.
@@ -79,11 +79,12 @@ def recording(environ: Mapping[str, str], log: Path) -> dict[str, str]:
 
 
 def read_trace(log: Path, project: Project) -> Trace:
-    """What a command has recorded.
+    """The recording of a command.
 
     Args:
-        log: the file that it wrote; none if Triton compiled nothing.
-        project: whose functions count: those of a file with the text of one of its modules, wherever that lies.
+        log: the file that it wrote, which is missing if Triton compiled nothing.
+        project: the project; a function belongs to it if its file has the text of one of the project's modules, in any
+            directory.
     """
     lines = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
     records = [json.loads(line) for line in lines]
@@ -118,7 +119,7 @@ def read_trace(log: Path, project: Project) -> Trace:
 
 
 def _call(function: str, parameters: Iterable[Parameter], record: Mapping[str, Any]) -> Call | None:
-    """A compile as aot.toml lists it; None if it cannot."""
+    """A compile in the form of aot.toml; None if that is not supported."""
     if record.get("unknown"):
         return None
     signature: dict[str, str] = {}
@@ -147,7 +148,7 @@ def _call(function: str, parameters: Iterable[Parameter], record: Mapping[str, A
 
 
 def _is_chosen(call: Call, chosen: Iterable[Mapping[str, Any]] | None) -> bool:
-    """Whether an autotuner has chosen the configuration of a call, or none was at work."""
+    """Whether an autotuner has chosen the configuration of a call, or there was no autotuner."""
     config = {**_USUAL, **dict(call.config)}
     return chosen is None or any(
         all(config.get(name) == value for name, value in own.items() if value is not None and name in config)
@@ -156,10 +157,10 @@ def _is_chosen(call: Call, chosen: Iterable[Mapping[str, Any]] | None) -> bool:
 
 
 def listed(project: Project) -> list[Call]:
-    """What the aot.toml of a project lists already.
+    """The calls in the aot.toml of a project.
 
     Raises:
-        DriverError: what keeps it from being read.
+        DriverError: the errors of reading it.
     """
     path = project.directory / AHEAD
     if not path.is_file():
@@ -174,10 +175,10 @@ def listed(project: Project) -> list[Call]:
 
 
 def ahead_text(calls: Iterable[Call], project: Project) -> str:
-    """The text of an aot.toml that lists some calls, with what the project's own says besides.
+    """The text of an aot.toml with calls, and with the other settings of the project's own file.
 
     Raises:
-        DriverError: what keeps that from being read.
+        DriverError: the errors of reading that file.
     """
     lines = [f"# What Triton compiles ahead of time. Written by `driver trace`; {AHEAD} can be edited as well.", ""]
     lines += _head(project)
@@ -207,7 +208,7 @@ def _tuned(project: Project) -> dict[str, str]:
 
 
 def _head(project: Project) -> Iterator[str]:
-    """The keys that are of no function, as the project's own file has them."""
+    """The top-level keys of the project's own file."""
     path = project.directory / AHEAD
     if not path.is_file():
         return
@@ -239,14 +240,14 @@ def _tables(calls: Iterable[Call]) -> Iterator[tuple[str, tuple[Pairs, ...], tup
 
 
 def _list(key: str, tables: Iterable[Pairs]) -> list[str]:
-    """A list of tables, one a line."""
+    """A list of tables, one on each line."""
     shown = ["{ " + ", ".join(f"{name} = {_toml(value)}" for name, value in table) + " }" for table in tables]
     return [f"{key} = [", *(f"    {table}," for table in shown), "]"]
 
 
 def _toml(value: object) -> str:
-    """A plain value as TOML spells it."""
+    """A plain value in TOML."""
     if isinstance(value, float) and not isinstance(value, bool):
         return repr(value)
-    # JSON's escapes of letters beyond 16 bits are none of TOML's, which wants one for DEL.
+    # TOML does not support JSON's escapes of letters beyond 16 bits, and requires an escape for DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

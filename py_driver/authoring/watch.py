@@ -1,4 +1,4 @@
-"""Builds again whenever a file of a project changes, and lets a command have each build."""
+"""Builds again whenever a file of a project changes, and passes each build to a command."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from py_driver.output import Output
 
 _FOLLOWERS: Final = "followers"
-"""As `rules_torch_kernels.live` names it."""
+"""Its name in `rules_torch_kernels.live`."""
 
 _STEP_MS: Final = 30
-"""How long nothing may change until a change counts as whole: editors write a file in several steps."""
+"""The quiet time after which a change counts as complete: editors write a file in several steps."""
 
 _LOOK_MS: Final = 100
-"""How often to see whether the command has ended; the first build begins after the first look."""
+"""The interval of checks whether the command has ended; the first build begins after the first check."""
 
 _SUFFIXES: Final = frozenset({*SOURCES, *HEADERS, ".cfg", ".ini", ".py", ".toml", ".yaml", ".yml"})
-"""Of files that make a difference, besides all that is shipped. A command may write others beside them, such as
-results, and shall not be started again for that."""
+"""Suffixes of relevant files, besides all shipped files. A command may write other files beside them, such as results,
+which must not restart it."""
 
 _SHIPPED: Final = ("torch-ext", "tvm-ffi-ext")
-"""Directories of what is shipped as it is."""
+"""Directories of files that are shipped unchanged."""
 
 _NO_SOURCES: Final = frozenset({BUILD, DEV, SLICES, ".git", ".venv", "node_modules"})
 """Directories of a project without sources."""
@@ -46,17 +46,17 @@ def watch(
     start: Callable[[DevBuild], subprocess.Popen[bytes]] | None,
     output: Output,
 ) -> None:
-    """Build now and after each change, until Ctrl-C; a build that fails says why, and leaves the last one.
+    """Build now and after each change, until Ctrl-C; a failed build reports its error and keeps the last build.
 
     Args:
-        directory: of the project.
-        build: builds it, given the build just before; None if there was none, or it failed.
-        start: starts the command; it is started again for each change, unless it follows by itself
-            (`rules_torch_kernels.live`). None if there is none.
-        output: where progress and errors are shown.
+        directory: the project's directory.
+        build: builds the project; its argument is the previous build, or None if there is none or it failed.
+        start: starts the command, again for each change unless the command follows builds by itself
+            (`rules_torch_kernels.live`); None without a command.
+        output: shows progress and errors.
 
     Raises:
-        DriverError: INTERRUPTED, and what keeps the command from being started.
+        DriverError: INTERRUPTED, and the errors of starting the command.
     """
     running = _Command(directory / DEV / _FOLLOWERS, start, output)
     latest: DevBuild | None = None
@@ -72,11 +72,11 @@ def watch(
 
 
 def _changes(directory: Path) -> Iterator[bool]:
-    """Whether a source has changed: yes at first, and then each time one has, and no every now and then.
+    """Whether a source has changed: True at first and after each change, and False periodically.
 
-    The system tells of files in directories that it watches. Of a directory that is moved, copied or made it tells the
-    name, but not what was in it before it was watched: so after each change the sources are looked at too, and once
-    more when it is quiet again.
+    The system reports files in watched directories. For a directory that is moved, copied or created it reports the
+    name, but not the files that were in it before it was watched: so after each change the sources are also listed, and
+    once more when it is quiet again.
     """
     import watchfiles  # noqa: PLC0415  (slow to load, and only this needs it)
 
@@ -99,10 +99,10 @@ def _changes(directory: Path) -> Iterator[bool]:
                 yield False
                 time.sleep(_LOOK_MS / 1000)
                 continue
-            # As long as it is open, no other directory gets its number.
+            # As long as it is open, no other directory gets its inode number.
             opened.callback(os.close, descriptor)
             known, is_quiet = _sources(root, is_lasting), False
-            # The watch begins before a build, so that no edit meanwhile is missed.
+            # The watch begins before a build, so that no edit during it is missed.
             for changes in watchfiles.watch(
                 root, watch_filter=accept, step=_STEP_MS, rust_timeout=_LOOK_MS, yield_on_timeout=True
             ):
@@ -115,12 +115,12 @@ def _changes(directory: Path) -> Iterator[bool]:
                 changed = False
                 if not _is_at(descriptor, root):
                     break
-        # It was removed, and perhaps made again, as by another checkout: of that the watch sees nothing.
+        # It was removed, and perhaps created again, e.g. by a checkout, which the watch does not notice.
         changed = True
 
 
 def _sources(root: Path, is_lasting: Callable[[str], bool]) -> dict[str, tuple[int, ...]]:
-    """The sources of a project, and links to directories, each with what the system says of its content."""
+    """The sources of a project, and links to directories, each with the file status of its content."""
     found: dict[str, tuple[int, ...]] = {}
     for directory, directories, files in os.walk(root):
         inner = Path(directory).relative_to(root).parts
@@ -129,14 +129,14 @@ def _sources(root: Path, is_lasting: Callable[[str], bool]) -> dict[str, tuple[i
         own = [name for name in files if _is_source((*inner, name))]
         for path in (Path(directory, name) for name in (*links, *own)):
             if is_lasting(str(path)):
-                with suppress(OSError):  # an editor's
+                with suppress(OSError):  # a temporary file of an editor
                     about = path.lstat()
                     found[str(path)] = (about.st_ino, about.st_size, about.st_mtime_ns)
     return found
 
 
 def _is_at(descriptor: int, root: Path) -> bool:
-    """Whether a path leads to a directory that is open."""
+    """Whether a path leads to an open directory."""
     try:
         return os.path.samestat(os.fstat(descriptor), root.stat())
     except OSError:
@@ -144,21 +144,21 @@ def _is_at(descriptor: int, root: Path) -> bool:
 
 
 def _is_source(parts: Sequence[str]) -> bool:
-    """Whether a file has a part in a build or in a program of the author's; what programs write has none.
+    """Whether a file is part of a build or of an author's program, not a program's output.
 
     Args:
-        parts: of its path, relative to the project.
+        parts: the parts of its path, relative to the project.
     """
     return _may_have_sources(parts) and (Path(parts[-1]).suffix in _SUFFIXES or parts[0] in _SHIPPED)
 
 
 def _may_have_sources(parts: Sequence[str]) -> bool:
-    """Whether a directory may have sources in it; the parts are as above."""
+    """Whether a directory may contain sources; the parts are as above."""
     return bool(parts) and parts[0] not in _NO_SOURCES and "__pycache__" not in parts
 
 
 def _built(build: Callable[[DevBuild | None], DevBuild], last: DevBuild | None, output: Output) -> DevBuild | None:
-    """What was built; None if it could not be, which is said."""
+    """The new build; None if it failed, which is reported."""
     try:
         return build(last)
     except DriverError as failure:
@@ -169,7 +169,7 @@ def _built(build: Callable[[DevBuild | None], DevBuild], last: DevBuild | None, 
 
 
 class _Command:
-    """A command that is to have the newest build."""
+    """A command that uses the newest build."""
 
     def __init__(
         self, followers: Path, start: Callable[[DevBuild], subprocess.Popen[bytes]] | None, output: Output
@@ -181,7 +181,7 @@ class _Command:
         self._is_over = False
 
     def take(self, build: DevBuild | None) -> None:
-        """Let the command have a build, if there is one: start it, unless it follows by itself."""
+        """Pass a build to the command, if there is one: start it, unless it follows builds by itself."""
         if build is None or self._start is None:
             return
         if self._process is not None:
@@ -191,7 +191,7 @@ class _Command:
         self._process, self._is_over = self._start(build), False
 
     def look(self) -> None:
-        """Say it if the command has ended."""
+        """Report if the command has ended."""
         if self._process is None or self._is_over or (code := self._process.poll()) is None:
             return
         self._output.say(f"the command ended with exit code {exit_code(code)}; it starts again when a source changes")
@@ -203,13 +203,13 @@ class _Command:
             stop(self._process)
 
     def _follows(self, process: subprocess.Popen[bytes]) -> bool:
-        """Whether the command, or what it started, takes new builds by itself; others that follow do not count."""
+        """Whether the command, or one of its children, loads new builds by itself; other processes do not count."""
         files = self._followers.iterdir() if self._followers.is_dir() else ()
         return any(_group_of(file.name) == process.pid for file in files)
 
 
 def _group_of(pid: str) -> int | None:
-    """The process group of a process; None if there is none."""
+    """The process group of a process; None without one."""
     try:
         return os.getpgid(int(pid))
     except (ValueError, OSError):

@@ -1,1 +1,1 @@
-"""Bazel: finding one of the expected version, providing one where there is none, and running it."""
+"""Bazel: finding the expected version, providing it if missing, and running it."""

@@ -1,7 +1,7 @@
-"""Bazelisk out of npm's package, and a released Bazel by it, where there are neither Bazel nor Debian's packages.
+"""Bazelisk from npm's package, and a released Bazel through it, if there are neither Bazel nor Debian's packages.
 
-Bazelisk fetches the Bazel that is asked for from where its own settings say (`BAZELISK_BASE_URL`), or from where Bazel
-is released. It is called for that alone: afterwards the driver runs that Bazel itself.
+Bazelisk fetches the requested Bazel from the address in its own settings (`BAZELISK_BASE_URL`), or from Bazel's release
+server. It is used only for that: afterwards the driver runs Bazel directly.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _HELP: Final = (
 _OF_NPM: Final = ("npm_config_", "node_extra_ca_certs")
 _SECONDS: Final = 900.0
 _DATE: Final = re.compile(r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d ")
-"""Begins each line that Bazelisk writes to stderr."""
+"""The prefix of Bazelisk's lines on stderr."""
 
 
 def place_of(cache_directory: Path) -> Path:
-    """Where Bazelisk and what it fetches are, or will be.
+    """The directory for Bazelisk and its downloads.
 
     Args:
-        cache_directory: directory of the driver's cache.
+        cache_directory: the directory of the driver's cache.
     """
     return cache_directory / "bazel" / f"bazelisk-{_data()['version']}"
 
@@ -55,18 +55,17 @@ def provide(cache_directory: Path, version: str, environ: Mapping[str, str], out
     """Provide a released Bazel.
 
     Args:
-        cache_directory: directory of the driver's cache.
-        version: of Bazel, as `.bazelversion` has it.
-        environ: environment with the settings of pip, npm and Bazelisk.
-        output: where to show progress.
+        cache_directory: the directory of the driver's cache.
+        version: the version of Bazel, as in `.bazelversion`.
+        environ: the environment with the settings of pip, npm and Bazelisk.
+        output: shows progress.
 
     Returns:
-        The program to run. It is fetched if it is not there yet.
+        The program to run, which is fetched if missing.
 
     Raises:
-        DriverError: PLATFORM if there is no Bazelisk for the machine; NO_NETWORK if npm or Bazelisk reaches nothing;
-            BAD_DIGEST if npm has another package than the pinned one; NO_BAZEL if Bazelisk brings none; NO_SPACE,
-            PERMISSION.
+        DriverError: PLATFORM if there is no Bazelisk for the machine; NO_NETWORK if npm or Bazelisk cannot reach a
+            server; BAD_DIGEST if npm's package is not the pinned one; NO_BAZEL if Bazelisk fails; NO_SPACE, PERMISSION.
     """
     root = place_of(cache_directory)
     if (kept := root / "bazels" / version / "bazel").is_file():
@@ -93,7 +92,7 @@ def _data() -> dict[str, Any]:
 
 
 def _fetch(work: Path, environ: Mapping[str, str], output: Output, task: Task) -> None:
-    """Fetch npm's package and take out the program for this machine."""
+    """Fetch npm's package and extract the program for this machine."""
     data = _data()
     member = data["programs"].get(platform.machine()) if sys.platform == "linux" else None
     if member is None:
@@ -118,7 +117,7 @@ def _fetch(work: Path, environ: Mapping[str, str], output: Output, task: Task) -
 
 
 def _pack(data: Mapping[str, Any], work: Path, environ: Mapping[str, str], output: Output) -> None:
-    """Have npm fetch the package, as it is configured; a machine without npm gets one in the cache."""
+    """Have npm fetch the package with the user's configuration; a machine without npm gets npm in the cache."""
     npm = shutil.which("npm", path=environ.get("PATH"))
     path = environ.get("PATH", "")
     if npm is None:
@@ -142,7 +141,7 @@ def _pack(data: Mapping[str, Any], work: Path, environ: Mapping[str, str], outpu
 
 
 def _bring(bazelisk: Path, version: str, work: Path, environ: Mapping[str, str]) -> Path:
-    """Have Bazelisk fetch a Bazel; where it put the program."""
+    """Have Bazelisk fetch a Bazel, and return the path of the program."""
     home = work / "home"
     home.mkdir()
     own = {"BAZELISK_HOME": str(home), "USE_BAZEL_VERSION": version}
@@ -168,6 +167,6 @@ def _bring(bazelisk: Path, version: str, work: Path, environ: Mapping[str, str])
 
 
 def _last(text: str) -> str:
-    """The last line that says something."""
+    """The last line that is not blank."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""

@@ -1,4 +1,4 @@
-"""What Bazel writes to its standard error, read line by line: progress, errors and the rest told apart."""
+"""Parses Bazel's standard error line by line into progress, errors and other lines."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ _CODES = {code.number: code for code in Code}
 
 
 _PATIENCE = 60.0
-"""Seconds in which no worker takes an action, after which somebody should look why."""
+"""Seconds without a worker for an action, after which the user is warned."""
 
 ACTIONS_SHOWN = 100
-"""So many actions at most Bazel lists for a terminal."""
+"""The maximum number of actions that Bazel lists on a terminal."""
 
 
 class Console:
-    """Sorts the lines of one run of Bazel.
+    """Sorts the lines of a run of Bazel.
 
     Args:
-        output: where to show warnings, test results and that Bazel waits for another command.
-        task: where to show progress.
-        planned: seconds that the actions are expected to take; 0 if that is not known.
-        workers: what to say of the workers of an executor if they take no action; empty if there is no executor.
+        output: shows warnings, test results and waiting for another command.
+        task: shows progress.
+        planned: the expected duration of the actions in seconds; 0 if unknown.
+        workers: the warning if an executor's workers accept no action; empty without an executor.
 
     Attributes:
-        errors: blocks of lines that begin with `ERROR:`, as Bazel wrote them, each once.
-        no_space: whether something said that the disk is full.
-        settings: what it takes from files like ~/.bazelrc.
+        errors: unique blocks of lines that begin with `ERROR:`, as Bazel wrote them.
+        no_space: whether a line reports a full disk.
+        settings: the options from files like ~/.bazelrc.
     """
 
     def __init__(self, output: Output, task: Task, planned: float = 0.0, workers: str = "") -> None:
@@ -80,11 +80,11 @@ class Console:
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """The errors, each block once, in the order in which they came."""
+        """The unique blocks of errors, in order."""
         return _joined(self._blocks)
 
     def feed(self, line: str) -> None:
-        """Take the next line, without its line break."""
+        """Process the next line, without its line break."""
         if self._output.live:
             line = _CURSOR.sub("", line)
         if _NO_SPACE in line:
@@ -111,7 +111,7 @@ class Console:
         return True
 
     def _watch(self, done: str, what: str) -> None:
-        """Say it, once, if none of the actions has begun for a while."""
+        """Warn once if no action has begun for a while."""
         now = time.monotonic()
         if not self._workers or not _QUEUED.match(what):
             self._queued = None
@@ -122,14 +122,14 @@ class Console:
             self._workers = ""
 
     def _live(self, done: int, total: int, what: str) -> None:
-        """Take the first line of those with which Bazel shows its actions; it has the action in it if that is alone."""
+        """Process the first line of Bazel's list of actions, which contains the action if there is only one."""
         self._now = Progress(done, total)
         self._awaited = min(int(count[1]), ACTIONS_SHOWN) if (count := _COUNT.match(what)) else 0
         if not self._awaited:
             self._show(what)
 
     def _action(self, line: str) -> bool:
-        """Take a line about an action; whether it is one."""
+        """Process a line about an action; returns whether it is one."""
         if not line.startswith("    "):
             self._awaited = 0
             self._show("")
@@ -139,7 +139,7 @@ class Console:
         return True
 
     def _show(self, what: str) -> None:
-        """Show the actions when the last of them has come, which has its seconds if it runs."""
+        """Show the actions after the last line of the list, which has seconds if the action runs."""
         if match := _RUNNING.match(what):
             self._now = self._now._replace(running=(*self._now.running, Running(match[1], int(match[2]))))
         if self._awaited:
@@ -171,7 +171,7 @@ class Console:
         elif kind == "INFO":
             self._block = None
             if text.startswith("From "):
-                self._block = self._told = []  # what an action that succeeded wrote stands in the build events too
+                self._block = self._told = []  # the output of a successful action is in the build events too
         elif kind in {"WARNING", "DEBUG"}:
             self._block = None
             if line not in self._seen and not _REANALYSIS.search(line):
@@ -190,19 +190,19 @@ class Console:
 
 
 def _joined(blocks: Iterable[list[str]]) -> tuple[str, ...]:
-    """The blocks as texts, each once; where a rule failed with a message, without the way that led there."""
+    """The unique blocks as texts; without the traceback if a rule failed with a message."""
     texts = (_FAIL.sub("", "\n".join(block)).strip() for block in blocks)
     return tuple(dict.fromkeys(text for text in texts if text))
 
 
 def own_diagnostics(blocks: Iterable[str]) -> tuple[Diagnostic, ...]:
-    """The errors of our own that repository rules and actions printed in the middle of Bazel's.
+    """The driver's own errors that repository rules and actions printed within Bazel's output.
 
     Args:
-        blocks: what Bazel wrote.
+        blocks: the blocks that Bazel wrote.
 
     Returns:
-        Each error once, in the order in which they came.
+        The unique errors, in order.
     """
     found: dict[Diagnostic, None] = {}
     for block in blocks:
@@ -215,7 +215,7 @@ def own_diagnostics(blocks: Iterable[str]) -> tuple[Diagnostic, ...]:
 
 
 def _diagnostic(code: Code, message: str, following: list[str]) -> Diagnostic:
-    """An error from the lines that Output.fail would write for it."""
+    """An error from its lines, as written by Output.fail."""
     position = source = caret = advice = None
     for line in following:
         if match := _PLACE.match(line):

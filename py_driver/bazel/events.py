@@ -1,4 +1,4 @@
-"""Facts of a build, from the file that Bazel's build event protocol writes."""
+"""The results of a build, from the file of Bazel's build event protocol."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _NOT_TRIED: Final = "INCOMPLETE"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Action:
-    """An action that failed, or that printed something.
+    """An action that failed, or that has output.
 
     Attributes:
         output: its first output, relative to the execution root.
-        label: of the target that it belongs to.
-        mnemonic: which kind of action it is.
-        succeeded: whether it did not fail.
-        exit_code: of its program; 128 and more where a signal ended it.
+        label: the label of its target.
+        mnemonic: its mnemonic.
+        succeeded: whether it succeeded.
+        exit_code: the exit code of its program; 128 and more after a signal.
         command: its command line.
-        text: what it printed; empty if that is not to be had.
+        text: its output; empty if unavailable.
     """
 
     output: str
@@ -41,19 +41,19 @@ class Action:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Events:
-    """What a build did.
+    """The results of a build.
 
     Attributes:
         failed: labels of the targets that failed to build or whose test failed.
-        unfinished: labels of those that were not built because others had failed before.
-        outputs: label to the files of its default output groups, of the targets named on the command line.
-        groups: name of an output group to its files, over all those targets.
+        unfinished: labels of targets that were not built because others had failed.
+        outputs: the files of the default output groups by label, for the targets on the command line.
+        groups: the files of all these targets by output group.
         exec_root: the directory that paths of actions are relative to; None if nothing was built.
-        completed: primary output (relative to exec_root) to the command of each action that was not up to date; needs
+        completed: the command of each action that was not up to date, by primary output (relative to exec_root); needs
             --build_event_publish_all_actions.
-        told: the actions that failed or printed something, in the order in which they ended.
-        causes: label of a target to the first outputs of the actions whose failure kept it from being built.
-        cpu: by mnemonic, the seconds of processors that actions which ran here took together
+        told: the actions that failed or have output, in the order in which they ended.
+        causes: the first outputs of the actions whose failure prevented a target, by label.
+        cpu: the processor seconds of the actions that ran here, by mnemonic
     """
 
     failed: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Events:
 
 
 def read_events(path: Path) -> Events:  # noqa: C901, PLR0912  (one branch for each kind of event)
-    """Read a file of events, one JSON object a line; commands that build nothing write none."""
+    """Read a file of events, one JSON object on each line; commands without a build write none."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
@@ -128,7 +128,7 @@ def read_events(path: Path) -> Events:  # noqa: C901, PLR0912  (one branch for e
 
 
 def _duration(values: Mapping[str, Any], name: str) -> float:
-    """The seconds of a duration, which JSON has as `1.5s`; 0 if there is none."""
+    """The seconds of a duration, in JSON `1.5s`; 0 if absent."""
     try:
         return float(str(values.get(name, "0s")).removesuffix("s"))
     except ValueError:
@@ -136,7 +136,7 @@ def _duration(values: Mapping[str, Any], name: str) -> float:
 
 
 def merged(first: Events, second: Events) -> Events:
-    """What a build did that was tried twice: its actions in both, and its targets as they were at the end."""
+    """The results of a build that was tried twice: the actions of both tries, and the targets of the second."""
     return replace(
         second,
         exec_root=second.exec_root or first.exec_root,
@@ -147,7 +147,7 @@ def merged(first: Events, second: Events) -> Events:
 
 
 def _action(output: str, completed: Mapping[str, Any]) -> Action:
-    """An action, from what an event says of it."""
+    """An action from its event."""
     return Action(
         output=output,
         label=completed.get("label", ""),
@@ -162,7 +162,7 @@ def _action(output: str, completed: Mapping[str, Any]) -> Action:
 
 
 def _content(file: Mapping[str, Any]) -> str:
-    """What an action printed: it stands in the event, or in a file that Bazel keeps until its next command."""
+    """The output of an action, from the event or from a file that Bazel keeps until its next command."""
     parts = urlsplit(file.get("uri", ""))
     if parts.scheme == "file":
         with suppress(OSError):
@@ -173,7 +173,7 @@ def _content(file: Mapping[str, Any]) -> str:
 
 
 def _events(lines: list[str]) -> Iterator[dict[str, Any]]:
-    """The events; a last line that a Bazel which was killed wrote half is left out."""
+    """The events, without an incomplete last line of a killed Bazel."""
     for line in lines:
         try:
             event = json.loads(line)
@@ -184,7 +184,7 @@ def _events(lines: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def _files(ids: list[str], sets: Mapping[str, dict[str, Any]]) -> Iterator[Path]:
-    """The files of some sets of files and of the sets in them."""
+    """The files of sets of files and of the sets in them."""
     todo = list(reversed(ids))
     seen = set()
     while todo:

@@ -1,4 +1,4 @@
-"""Finds a Bazel of the version that a workspace wants, and provides one where there is none."""
+"""Finds the Bazel version of a workspace, and provides it if missing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ANSWER_SECONDS = 20.0
 
 
 class Source(Enum):
-    """Where a Bazel comes from."""
+    """The origin of a Bazel."""
 
     VARIABLE = "named by RULES_TORCH_KERNELS_BAZEL"
     PATH = "found on PATH"
@@ -44,10 +44,10 @@ class Bazel:
 
     Attributes:
         path: the program, absolute.
-        version: what it answers, e.g. `7.7.1`.
-        source: where it comes from.
-        startup: startup options that every command of it gets.
-        bytes_fetched: of Debian's packages, from the network, where they were fetched for this.
+        version: the version that it reports, e.g. `7.7.1`.
+        source: its origin.
+        startup: startup options of all its commands.
+        bytes_fetched: bytes of Debian's packages that were fetched for it.
     """
 
     path: Path
@@ -60,20 +60,20 @@ class Bazel:
 def find_bazel(root: Path, output: Output, environ: Mapping[str, str] | None = None) -> Bazel:
     """Find the Bazel for a workspace, or provide it.
 
-    RULES_TORCH_KERNELS_BAZEL wins; then `bazelisk` and `bazel` on PATH if they answer with the version that
-    `.bazelversion` wants; then one that is put together in the cache from Debian's packages; and where these cannot be
-    had, or are of another version, a released one, which Bazelisk fetches.
+    RULES_TORCH_KERNELS_BAZEL wins; then `bazelisk` and `bazel` on PATH if they report the version of `.bazelversion`;
+    then a Bazel that is assembled in the cache from Debian's packages; and if these are unavailable, or of another
+    version, a released Bazel, which Bazelisk fetches.
 
     Args:
         root: the workspace.
-        output: where to say what was passed over, and to show progress.
-        environ: environment to look into; the process's own if None.
+        output: reports skipped programs, and shows progress.
+        environ: the environment; the process's own if None.
 
     Returns:
-        A Bazel that answered.
+        A working Bazel.
 
     Raises:
-        DriverError: there is none and none can be provided.
+        DriverError: no Bazel is found and none can be provided.
     """
     environ = os.environ if environ is None else environ
     wanted = wanted_version(root)
@@ -85,10 +85,10 @@ def present_bazel(root: Path, environ: Mapping[str, str] | None = None) -> Bazel
 
     Args:
         root: the workspace.
-        environ: environment to look into; the process's own if None.
+        environ: the environment; the process's own if None.
 
     Raises:
-        DriverError: NO_BAZEL if the named one does not answer.
+        DriverError: NO_BAZEL if the named program does not report a version.
     """
     environ = os.environ if environ is None else environ
     wanted = wanted_version(root)
@@ -99,16 +99,16 @@ def present_bazel(root: Path, environ: Mapping[str, str] | None = None) -> Bazel
 
 
 def _installed(root: Path, wanted: str, environ: Mapping[str, str], output: Output | None = None) -> Bazel | None:
-    """The program that the user has: the named one, or one on PATH of the wanted version; None without one.
+    """The user's program: the named one, or one of the wanted version on PATH; or None.
 
     Args:
         root: the workspace.
         wanted: the version.
-        environ: environment to look into.
-        output: where to say what was passed over; None to say nothing.
+        environ: the environment.
+        output: reports skipped programs; None for no report.
 
     Raises:
-        DriverError: NO_BAZEL if the named one does not answer.
+        DriverError: NO_BAZEL if the named program does not report a version.
     """
     output = output or Output(io.StringIO(), io.StringIO(), {})
     startup = _startup(environ)
@@ -134,14 +134,14 @@ def _installed(root: Path, wanted: str, environ: Mapping[str, str], output: Outp
 
 
 def _places(wanted: str, cache: Path) -> Iterator[tuple[Path, str, Source]]:
-    """Where a Bazel is provided, in the order of preference: the place, the version and the source."""
+    """The provided Bazels, in the order of preference: directory, version and source."""
     if is_debian := _matches(wanted, debian.version()):
         yield debian.place_of(cache), debian.version(), Source.DEBIAN
     yield bazelisk.place_of(cache), debian.version() if is_debian else wanted, Source.BAZELISK
 
 
 def _provided(root: Path, wanted: str, environ: Mapping[str, str], output: Output) -> Bazel:
-    """A Bazel in the cache, put there if it is not there yet."""
+    """A Bazel in the cache, installed if missing."""
     cache = cache_root(environ)
     *preferred, (_, version, _) = _places(wanted, cache)
     if preferred:
@@ -161,7 +161,7 @@ def _provided(root: Path, wanted: str, environ: Mapping[str, str], output: Outpu
 
 
 def _startup(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Where Bazel is to keep its outputs, if not where it does by itself, which is in a home that may be read only."""
+    """The option for Bazel's outputs, if its default, in the home directory, is not writable."""
     if root := environ.get(OUTPUT_VARIABLE):
         return (f"--output_user_root={root}",)
     base = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or "/", ".cache"))
@@ -170,7 +170,7 @@ def _startup(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def wanted_version(root: Path) -> str:
-    """The version in a workspace's `.bazelversion`; without that file, the one that can be provided."""
+    """The version in a workspace's `.bazelversion`; without that file, the version that can be provided."""
     try:
         text = (root / ".bazelversion").read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -180,14 +180,14 @@ def wanted_version(root: Path) -> str:
 
 
 def _matches(wanted: str, found: str) -> bool:
-    """Whether a version is the wanted one; `7.x` and `7.*` want any that begins with `7.`."""
+    """Whether a version is the wanted one; `7.x` and `7.*` match any that begins with `7.`."""
     if wanted.endswith((".x", ".*")):
         return found.startswith(wanted[:-1])
     return found == wanted
 
 
 def _ask(program: Path, root: Path, environ: Mapping[str, str]) -> str | None:
-    """The version that a program answers with; None if it fails, says nothing of the kind or takes too long."""
+    """The version that a program reports; None if it fails, reports none or takes too long."""
     try:
         process = subprocess.Popen(
             [program, "--version"],

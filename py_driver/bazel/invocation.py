@@ -1,4 +1,4 @@
-"""What Bazel is told where the driver builds with it: command line, environment and startup options, in one place."""
+"""The command line, environment and startup options of the driver's builds with Bazel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PYTHON_VARIABLE: Final = "RULES_TORCH_KERNELS_PYTHON"
 """Names the Python that repository rules run."""
 
 _ACTIONS_SIZE: Final = "20G"
-"""What Bazel lets results of actions grow to: when its server idles, it deletes those unused for the longest time."""
+"""The limit of Bazel's disk cache: an idle server deletes the least recently used results."""
 
 
 KEEP_GOING: Final = "--keep_going"
@@ -45,7 +45,7 @@ class CudaCompile(StrEnum):
 
 
 class Headers(StrEnum):
-    """Which of torch's headers are read: those that a source needs, or all that it includes."""
+    """The set of torch's headers that is read: those that a source needs, or all that it includes."""
 
     NEEDED = "needed"
     FULL = "full"
@@ -73,7 +73,7 @@ CUDA_COMPILE: Final = CudaCompile(_FLAGS["cuda_compile"]["default"])
 HEADERS: Final = Headers(_FLAGS["headers"]["default"])
 COMPRESS: Final = Compress(_FLAGS["compress"]["default"])
 CXX: Final = Cxx(_FLAGS["cxx"]["default"])
-"""What these are where nobody chooses."""
+"""The defaults of these settings."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,16 +81,16 @@ class Choices:
     """How variants are built.
 
     Attributes:
-        jobs: how many actions at once; if None, Bazel decides, or `REMOTE_JOBS` if they run elsewhere.
-        ram: what compile actions and Bazel may take together, in gigabytes; what the machine has if None.
-        cuda_compile: if None, Bazel is not told, and a .bazelrc may.
-        headers: likewise.
-        cxx: likewise.
-        compress: likewise.
-        remote: a cache and an executor to use besides this machine.
-        keep_going: build what can be built after something has failed.
-        verbose: show the commands of what fails, and all that Bazel writes of it.
-        warnings: show the warnings of compilers.
+        jobs: the number of actions at once; if None, Bazel decides, or `REMOTE_JOBS` if they run elsewhere.
+        ram: the memory for compile actions and Bazel together, in gigabytes; all of the machine's if None.
+        cuda_compile: if None, the option is not passed, and a .bazelrc may set it.
+        headers: None as for `cuda_compile`.
+        cxx: None as for `cuda_compile`.
+        compress: None as for `cuda_compile`.
+        remote: a remote cache and executor.
+        keep_going: whether to continue after a failure.
+        verbose: whether to show the commands of failed actions, and all of Bazel's output about them.
+        warnings: whether to show the warnings of compilers.
     """
 
     jobs: int | None = None
@@ -116,26 +116,26 @@ class Choices:
 
     @property
     def compression(self) -> str:
-        """How all device code of CUDA is compressed; empty for what each release says."""
+        """The compression of all device code of CUDA; empty for each release's default."""
         return self.compress if self.compress and self.compress is not COMPRESS else ""
 
     def at_once(self) -> int:
-        """How many actions are expected to run at once."""
+        """The expected number of actions at once."""
         return self._told() or len(os.sched_getaffinity(0))
 
     def memory(self, running: int) -> int | None:
-        """Megabytes for compile actions of this machine; None if they run elsewhere.
+        """The megabytes for compile actions on this machine; None if they run elsewhere.
 
         Args:
-            running: builds that share the machine.
+            running: the number of builds that share the machine.
         """
         return None if self.remote.executor else action_memory(self.ram, running)
 
     def options(self, running: int) -> tuple[str, ...]:
-        """What Bazel is told about how much to do at once, and with which settings.
+        """Bazel's options for parallelism and settings.
 
         Args:
-            running: builds that share the machine.
+            running: the number of builds that share the machine.
         """
         jobs = self._told()
         settings = {
@@ -156,26 +156,26 @@ class Choices:
 
 
 _TOLD: Final = ("--output_groups=+steps", "--build_event_publish_all_actions")
-"""What a build tells: of what its variants are made, and of each action that ran."""
+"""The options for reports of variants' parts, and of each action that ran."""
 
 _METRICS: Final = "--experimental_record_metrics_for_all_mnemonics"
-"""For how long processors worked for each kind of action."""
+"""The option for the processor time of each kind of action."""
 
 
 def kept_results() -> Path:
-    """Where Bazel keeps results of actions: its disk cache."""
+    """Bazel's disk cache."""
     return cache_root() / "actions"
 
 
 def building(choices: Choices, running: int, scratch: Path, log: Path, output: Output) -> list[str]:
-    """The options of `driver build`, which takes results from caches and reports each action.
+    """The options of `driver build`, which uses caches and reports each action.
 
     Args:
-        choices: how to build; addresses of what is remote can be reached by every Bazel.
-        running: builds that share the machine.
+        choices: the options of the build, with remote addresses that every Bazel can reach.
+        running: the number of builds that share the machine.
         scratch: see `bazel_options`.
-        log: where the execution log goes.
-        output: where a weak sandbox is said.
+        log: the path of the execution log.
+        output: reports a weak sandbox.
     """
     return [
         *_TOLD,
@@ -190,24 +190,24 @@ def building(choices: Choices, running: int, scratch: Path, log: Path, output: O
 
 
 def without_check(bazel: Bazel) -> list[str]:
-    """The options for a Bazel that has looked in an earlier build whether files of toolchains have changed.
+    """The options for a Bazel that has already checked in an earlier build whether files of toolchains have changed.
 
-    There are thousands of them, and to ask the system about each takes longer than all else where little has changed.
-    Files of projects and of the rules are still asked about. Only Bazel 7 is known to have the option.
+    There are thousands of files, and checking each takes longer than everything else if little has changed. Files of
+    projects and of the rules are still checked. Only Bazel 7 is known to have the option.
 
     Args:
-        bazel: which one.
+        bazel: the Bazel.
     """
     return ["--noexperimental_check_external_repository_files"] if bazel.version.startswith("7.") else []
 
 
 def verifying(choices: Choices, running: int, output: Output) -> list[str]:
-    """The options of `driver verify`, which takes results from nowhere.
+    """The options of `driver verify`, which uses no cache.
 
     Args:
-        choices: how to build; nothing remote is among them.
-        running: builds that share the machine.
-        output: where a weak sandbox is said.
+        choices: the options of the build, without remote addresses.
+        running: the number of builds that share the machine.
+        output: reports a weak sandbox.
     """
     none = ("--disk_cache=", "--remote_cache=", "--remote_executor=")
     return [*_TOLD, *none, *isolation(output), *choices.options(running)]
@@ -217,13 +217,13 @@ def apart(bazel: Bazel, root: Path) -> Bazel:
     """A Bazel that has built nothing, and reads no settings of this machine or user.
 
     Args:
-        bazel: which one.
-        root: where it keeps its files.
+        bazel: the Bazel.
+        root: the directory for its files.
     """
     return replace(bazel, startup=(*bazel.startup, "--nohome_rc", "--nosystem_rc", f"--output_user_root={root}"))
 
 
-def build(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown)
+def build(  # noqa: PLR0913  (the Bazel, the targets, the options, and the output)
     bazel: Bazel,
     root: Path,
     labels: Iterable[str],
@@ -236,19 +236,19 @@ def build(  # noqa: PLR0913  (which Bazel, what, how, and where it is shown)
     planned: float = 0.0,
     watch: Callable[[Events], None] | None = None,
 ) -> Completed:
-    """Let Bazel build targets.
+    """Have Bazel build targets.
 
     Args:
-        bazel: which one.
-        root: of the workspace.
-        labels: of the targets.
-        output: where progress and errors are shown.
-        title: what the work is called.
+        bazel: the Bazel.
+        root: the root of the workspace.
+        labels: the labels of the targets.
+        output: shows progress and errors.
+        title: the title of the progress.
         options: see `building` and `verifying`.
-        check: raise the failure, instead of returning it.
-        explain: says what actions that failed are about.
-        planned: seconds that the actions are expected to take; 0 if that is not known.
-        watch: is called with what is built so far, now and then while Bazel runs.
+        check: whether to raise the failure, instead of returning it.
+        explain: explains failed actions.
+        planned: the expected duration of the actions in seconds; 0 if unknown.
+        watch: is called periodically with the results so far.
 
     Raises:
         DriverError: see `py_driver.bazel.run`.

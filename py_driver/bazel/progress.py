@@ -1,4 +1,4 @@
-"""How far Bazel is, as a terminal shows it: a line for each action that runs, and a bar. Pure."""
+"""The progress of Bazel on a terminal: a line for each running action, and a bar. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _MOST_LINES = 8
 
 
 class Running(NamedTuple):
-    """An action that runs.
+    """A running action.
 
     Attributes:
-        what: it does.
-        seconds: since it began.
+        what: its description.
+        seconds: the seconds since its start.
     """
 
     what: str
@@ -24,13 +24,13 @@ class Running(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a build is.
+    """The progress of a build.
 
     Attributes:
-        done: actions that have ended.
-        total: actions that Bazel knows of; more may follow.
-        running: those of the others that run, the oldest first.
-        left: seconds until the end, as far as anybody knows; None if nobody does.
+        done: the number of finished actions.
+        total: the number of known actions; more may follow.
+        running: the running actions, the oldest first.
+        left: the estimated seconds until the end; None if unknown.
     """
 
     done: int
@@ -40,23 +40,23 @@ class Progress(NamedTuple):
 
 
 def seconds_left(planned: float, elapsed: float, done: int, total: int) -> float:
-    """The seconds until a build ends, by its plan, or by what it took so far if that is more.
+    """The seconds until a build ends, from its estimate, or from its pace if that is slower.
 
     Args:
-        planned: seconds that the plan says for all of it.
-        elapsed: seconds since its first action began.
-        done: actions that have ended since then.
-        total: actions that had not ended then.
+        planned: the estimated seconds of the whole build.
+        elapsed: the seconds since its first action began.
+        done: the number of actions that have ended since then.
+        total: the number of actions that had not ended then.
     """
     return max(planned, elapsed) * (1 - done / max(total, 1))
 
 
 def picture(progress: Progress, size: Size) -> list[str]:
-    """The lines that show how far a build is: none is wider than it may be, and they take half of the screen at most.
+    """The lines that show the progress of a build, cut to the width and at most half of the screen.
 
     Args:
-        progress: what to show.
-        size: of the terminal.
+        progress: the progress.
+        size: the size of the terminal.
     """
     most = max(1, min(_MOST_LINES, size.lines // 2 - 2))
     shown = progress.running[:most]
@@ -67,7 +67,7 @@ def picture(progress: Progress, size: Size) -> list[str]:
 
 
 def _action(running: Running, columns: int) -> str:
-    """A line for an action: its seconds stay where its name has to be cut."""
+    """A line for an action: its name is cut if necessary, its seconds are not."""
     seconds = f"  {_duration(running.seconds)}"
     return cut(f"{cut(f'  {printable(running.what)}', max(columns - len(seconds), 0))}{seconds}", columns)
 

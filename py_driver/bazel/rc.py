@@ -1,4 +1,4 @@
-"""What files like ~/.bazelrc add to a run of Bazel: read from what Bazel says of it with `--announce_rc`."""
+"""The options from files like ~/.bazelrc in a run of Bazel, from its output with `--announce_rc`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OPTION: Final = "--announce_rc"
-"""Has Bazel say what it takes from which file."""
+"""The option with which Bazel reports the options of each file."""
 
 _FILE: Final = re.compile(r"^INFO: Reading rc options for '\S+' from (.+):$")
 _OPTIONS: Final = re.compile(r"^  (?:Inherited )?'\S+' options: (.*)$")
@@ -22,18 +22,18 @@ _HARMLESS: Final = re.compile(
     r"|local_\w*resources|max_idle_secs|memory_profile|profile|progress_report_interval|repository_cache|show_\w+|test_\w+"
     r"|verbose_failures|watchfs)(?:=|$)"
 )
-"""Options that change no byte of what is built, nor what an action sees."""
+"""Options that change neither outputs nor the inputs of actions."""
 
 
 class Settings:
-    """The options that a run of Bazel takes from files."""
+    """The options from files in a run of Bazel."""
 
     def __init__(self) -> None:
         self._found: dict[str, dict[str, None]] = {}
         self._file: str | None = None
 
     def feed(self, line: str) -> bool:
-        """Take the next line of what Bazel writes to standard error; whether it is about such options."""
+        """Process the next line of Bazel's standard error; returns whether it is about such options."""
         if match := _STARTUP.match(line) or _CONFIG.match(line):
             self._add(*match.groups())
         elif match := _FILE.match(line):
@@ -51,7 +51,7 @@ class Settings:
         self._found.setdefault(file, {}).update(dict.fromkeys(re.split(r" (?=-)", options)))
 
     def notes(self, known: Iterable[Path]) -> tuple[str, ...]:
-        """A line for each file, but for known ones, with those options of it that may change what is built, or how.
+        """A line for each unknown file with its options that may affect the build.
 
         Args:
             known: files, and directories of files.

@@ -1,4 +1,4 @@
-"""A Unix socket, reached over TCP by one user's processes only: no Bazel of Debian's can open a Unix socket."""
+"""Relays TCP connections of one user's processes to a Unix socket, which Debian's Bazel cannot open."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ _HOST: Final = "127.0.0.1"
 _CHUNK: Final = 1 << 18
 _POLL_SECONDS: Final = 0.05
 _BACKLOG: Final = 4096
-"""Of connections that wait; the system takes no more than its own limit."""
+"""The number of waiting connections; the system may have a lower limit."""
 
 _TOGETHER: Final = 512
-"""So many connections are looked at together; each is an open file of this process meanwhile."""
+"""The number of connections that are checked together; each is an open file of this process meanwhile."""
 
 _TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-"""The system's connections, a line each: `sl local remote state queues timer retransmits uid timeout inode ...`."""
+"""The system's connections, one per line: `sl local remote state queues timer retransmits uid timeout inode
+...`."""
 
 _MAPPED: Final = "0000000000000000FFFF0000"
-"""What an IPv4 address of an IPv6 socket, such as Java's, begins with."""
+"""The prefix of an IPv4 address of an IPv6 socket, such as Java's."""
 
 
 @contextmanager
 def relay(path: str, port: int = 0) -> Iterator[int]:
-    """Listen on the loopback interface as long as this lasts, and pass what comes from this user on to a Unix socket.
+    """Listen on the loopback interface within this context, and relay this user's connections to a Unix socket.
 
     Args:
-        path: of the socket; looked for whenever somebody connects.
-        port: to listen on; 0 for any.
+        path: the path of the socket, opened for each connection.
+        port: the port to listen on; 0 for any.
 
     Yields:
         The port.
@@ -61,9 +62,9 @@ def relay(path: str, port: int = 0) -> Iterator[int]:
 
 
 def _accept(listening: socket.socket, path: str, ends: threading.Event) -> None:
-    """Pass on the connections of this user's processes, and close all others, until this is to end.
+    """Relay the connections of this user's processes, and close all others, until the end is requested.
 
-    The system's table of connections is long when there are many, so it is read once for all that wait.
+    The system's table of connections may be long, so it is read once for all waiting connections.
     """
     server = listening.getsockname()[1]
     while not ends.is_set():
@@ -71,7 +72,7 @@ def _accept(listening: socket.socket, path: str, ends: threading.Event) -> None:
         if not ready:
             continue
         waiting = _waiting(listening)
-        # Somebody else may have the same port at another address.
+        # Another user may have the same port at another address.
         known = owners([port for _, (host, port) in waiting if host == _HOST], server)
         for connection, (host, port) in waiting:
             if host == _HOST and known.get(port) == os.geteuid():
@@ -82,12 +83,12 @@ def _accept(listening: socket.socket, path: str, ends: threading.Event) -> None:
 
 
 def _waiting(listening: socket.socket) -> list[tuple[socket.socket, tuple[str, int]]]:
-    """The connections that wait to be accepted, with the address of each; no more than are looked at together."""
+    """The waiting connections with their addresses, at most as many as are checked together."""
     found: list[tuple[socket.socket, tuple[str, int]]] = []
     while len(found) < _TOGETHER:
         try:
             found.append(listening.accept())
-        except ConnectionError:  # it has gone meanwhile
+        except ConnectionError:  # the peer has closed it meanwhile
             continue
         except BlockingIOError:
             break
@@ -99,11 +100,11 @@ def _waiting(listening: socket.socket) -> list[tuple[socket.socket, tuple[str, i
 
 
 def _serve(connection: socket.socket, path: str) -> None:
-    """Pass bytes both ways until both ends have said all."""
+    """Pass bytes in both directions until both ends have closed."""
     try:
         with suppress(OSError), socket.socket(socket.AF_UNIX) as there:
             there.connect(path)
-            if _user(there) not in {os.geteuid(), 0}:  # somebody else may have put a socket there
+            if _user(there) not in {os.geteuid(), 0}:  # another user may have put a socket there
                 return
             back = threading.Thread(target=_copy, args=(there, connection), daemon=True)
             back.start()
@@ -114,7 +115,7 @@ def _serve(connection: socket.socket, path: str) -> None:
 
 
 def _close(connection: socket.socket) -> None:
-    """End a connection: first with a word, so that the other end reads an end and no error."""
+    """Close a connection with a shutdown first, so that the other end reads an end and no error."""
     with suppress(OSError):
         connection.shutdown(socket.SHUT_WR)
     connection.close()
@@ -127,7 +128,7 @@ def _user(there: socket.socket) -> int:
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
-    """Pass bytes on until there are no more; if the target takes no more, the source is to send no more."""
+    """Pass bytes on until the end; if the target stops reading, the source is told to stop sending."""
     try:
         while data := source.recv(_CHUNK):
             target.sendall(data)
@@ -139,10 +140,10 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 
 
 def owners(ports: Collection[int], server: int) -> dict[int, int]:
-    """The users whose processes have sockets of the loopback interface, by port; none for one that is not open.
+    """The users of sockets on the loopback interface, by port, without ports that are not open.
 
     Args:
-        ports: of the sockets.
+        ports: the ports of the sockets.
         server: the port that they are connected to.
     """
     host = f"{int.from_bytes(socket.inet_aton(_HOST), 'little'):08X}"
@@ -155,7 +156,7 @@ def owners(ports: Collection[int], server: int) -> dict[int, int]:
                 if remote not in line:
                     continue
                 words = line.split()
-                # A socket that its process has closed is nobody's: it is shown as root's, without an inode.
+                # A socket that its process has closed has no owner: it is shown as root's, without an inode.
                 if words[1] in local and words[2] in {remote, _MAPPED + remote} and words[9] != "0":
                     found[local[words[1]]] = int(words[7])
     return found

@@ -1,4 +1,4 @@
-"""Remote caches and executors: what a build is to use, and how Bazel is told, without a secret on its command line."""
+"""Remote caches and executors: their settings, and Bazel's options for them, without secrets on its command line."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 _SCHEMES: Final = {"cache": ("grpc", "grpcs", "http", "https"), "executor": ("grpc", "grpcs")}
 _KEYS: Final = ("cache", "executor", "instance-name", "credential-helper", "headers-file", "exec-properties")
 REMOTE_JOBS: Final = 100
-"""Actions that an executor is given at once; as in `--config=remote-exec` of .bazelrc."""
+"""The number of actions for an executor at once, as in `--config=remote-exec` of .bazelrc."""
 
 _RETRIES: Final = 10
-"""How often Bazel asks an executor again: for half a minute, in which it may restart. As in .bazelrc."""
+"""The number of Bazel's retries with an executor: for half a minute, in which it may restart. As in .bazelrc."""
 
 SOCKET_LENGTH: Final = 107
-"""Bytes that the path of a Unix socket may have: `sun_path` of Linux is 108, with the zero at its end."""
+"""The maximum length of a Unix socket's path in bytes: `sun_path` of Linux is 108, with the zero at its end."""
 
 _UNIX: Final = "unix:"
 _PROPERTY: Final = re.compile(r"[^=\s]+")
@@ -38,15 +38,15 @@ _PROPERTY: Final = re.compile(r"[^=\s]+")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Remote:
-    """What to use besides this machine.
+    """The remote cache and executor.
 
     Attributes:
         cache: address of a cache, or empty.
         executor: address of an executor, or empty; it is the cache too, unless `cache` names another.
         instance: name of an instance on the servers.
         helper: a program after Bazel's protocol for credential helpers, or None.
-        headers: a file with a header a line, `Name: value`, that is sent with each request, or None.
-        properties: of the machine that an executor is to run actions on, e.g. `container-image`.
+        headers: a file with headers, one `Name: value` on each line, for all requests, or None.
+        properties: the properties of the machine on which an executor runs actions, e.g. `container-image`.
     """
 
     cache: str = ""
@@ -58,7 +58,7 @@ class Remote:
 
     @property
     def is_used(self) -> bool:
-        """Whether anything goes to another machine."""
+        """Whether another machine is used."""
         return bool(self.cache or self.executor)
 
 
@@ -70,16 +70,16 @@ def config_file(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def remote_of(cache: str | None, executor: str | None, file: Path | None = None) -> Remote:
-    """What a build is to use: the user's configuration, with what the command line says in its place.
+    """The remote settings of a build: the user's configuration, overridden by the command line.
 
     Args:
-        cache: of the command line; empty for none, None to take the configuration's.
-        executor: likewise.
+        cache: the cache of the command line; empty for none, None for the configuration's.
+        executor: the executor of the command line; empty for none, None for the configuration's.
         file: the configuration (default: `config_file`).
 
     Raises:
-        DriverError: USAGE or BAD_VALUE for an address that is none, or that has a password in it; what is wrong with
-            the configuration (TOML_SYNTAX, UNKNOWN_KEY, WRONG_TYPE, FILE_MISSING).
+        DriverError: USAGE or BAD_VALUE for an invalid address, or an address with a password; the errors of the
+            configuration (TOML_SYNTAX, UNKNOWN_KEY, WRONG_TYPE, FILE_MISSING).
     """
     found = _read(config_file() if file is None else file)
     if cache is not None:
@@ -90,7 +90,7 @@ def remote_of(cache: str | None, executor: str | None, file: Path | None = None)
 
 
 def _address(kind: str, text: str, origin: str, code: Code) -> str:
-    """An address, checked; empty is none."""
+    """An address, checked; may be empty."""
     if not text:
         return ""
     if text.startswith(_UNIX):
@@ -125,10 +125,10 @@ def _socket(text: str, origin: str, code: Code) -> str:
 
 @contextmanager
 def reachable(remote: Remote) -> Iterator[Remote]:
-    """The same with addresses that every Bazel can reach, as long as this lasts: Unix sockets are relayed.
+    """The settings with addresses that every Bazel can reach within this context: Unix sockets are relayed.
 
     Raises:
-        OSError: there is no port left.
+        OSError: no port is free.
     """
     with ExitStack() as stack:
         found = {}
@@ -140,7 +140,7 @@ def reachable(remote: Remote) -> Iterator[Remote]:
 
 
 def _read(file: Path) -> Remote:
-    """The table `[remote]` of the configuration; nothing if there is no such file."""
+    """The table `[remote]` of the configuration; empty if the file does not exist."""
     try:
         table: Any = tomli.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -192,11 +192,11 @@ def _file(text: str, config: Path, name: str) -> Path:
 
 
 def read_headers(path: Path) -> dict[str, list[str]]:
-    """The headers in a file: `Name: value`, one a line; empty lines and those that begin with `#` say nothing.
+    """The headers in a file: `Name: value`, one on each line; empty lines and comments with `#` are ignored.
 
     Raises:
-        DriverError: FILE_MISSING; BAD_VALUE for another line, which is not shown, since it may be secret; PERMISSION if
-            others than the owner may read the file.
+        DriverError: FILE_MISSING; BAD_VALUE for a malformed line, which is not shown, since it may be secret;
+            PERMISSION if others than the owner may read the file.
     """
     found: dict[str, list[str]] = {}
     try:
@@ -219,14 +219,14 @@ def read_headers(path: Path) -> dict[str, list[str]]:
 
 
 def bazel_options(remote: Remote, scratch: Path) -> list[str]:
-    """The options that make Bazel use it; none of them is secret.
+    """Bazel's options for the remote settings, without secrets.
 
     Args:
-        remote: what to use.
-        scratch: a directory that is there as long as Bazel runs, and that nobody else can write to.
+        remote: the settings.
+        scratch: a directory that exists as long as Bazel runs, and that only this user can write to.
 
     Raises:
-        DriverError: the file with headers is no longer what it was, see `read_headers`.
+        DriverError: the file with headers has become invalid, see `read_headers`.
     """
     options = [f"--remote_cache={remote.cache}"] if remote.cache else []
     if remote.executor:

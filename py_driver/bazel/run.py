@@ -1,4 +1,4 @@
-"""Runs Bazel as a child of the driver, or in its place."""
+"""Runs Bazel as a child of the driver, or replaces the driver by it."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _RETRIES = {
     _CRASHED: (1, "Bazel crashed; trying again."),
     _LOST: (5, "A cache has lost a result that the build needs; trying again."),
 }
-"""How often a run that ended so is tried again, and what is said of it. Bazel 7.7.1 rarely crashes after an action has
-failed, while others end: the second run says which action failed."""
+"""The number of retries and the message by exit code. Bazel 7.7.1 rarely crashes after an action has failed, while
+others end: the second run reports the failed action."""
 _INTERRUPTED = 8
 _FAILURES = {
     _BUILD_FAILED: (Code.BUILD_FAILED, "the build failed"),
@@ -61,7 +61,7 @@ _FAILURES = {
     45: (Code.NO_NETWORK, "Bazel could not report its build events"),
     48: (Code.SET_UP, "Bazel could not resolve the modules of MODULE.bazel"),
 }
-# Without path conversion events name files of this machine, where with it they name blobs of a remote cache.
+# Without path conversion, events name files of this machine; with it, blobs of a remote cache.
 _OPTIONS = (
     "--color=no",
     "--show_progress_rate_limit=0.2",
@@ -71,14 +71,14 @@ _OPTIONS = (
 )
 _PLAIN = ("--curses=no",)
 _LIVE = ("--curses=yes", f"--ui_actions_shown={ACTIONS_SHOWN}", "--terminal_columns=1000")
-"""Each action that runs has a line of its own, and none is cut."""
+"""Each running action has its own line, which is not cut."""
 _WATCH_SECONDS = 20
-"""How often the events are read while Bazel runs: those of ten thousand actions take a tenth of a second."""
+"""The interval of reading events while Bazel runs: ten thousand actions take a tenth of a second."""
 _LABELS_SHOWN = 5
 _LINES_SHOWN = 6
 _REMOTE = (34, _LOST)
 _NO_RETRIES = "--experimental_remote_cache_eviction_retries=0"
-"""Bazel would try again by itself, and write over what it has told of the build until then."""
+"""Prevents Bazel's own retry, which would overwrite the events so far."""
 _ALONE = "to build on this machine without it: --remote-cache= --remote-executor="
 _NO_WORKER = re.compile(r"queued for too long|\bno (?:matching |available )?workers? ", re.IGNORECASE)
 _PROPERTY = "--remote_default_exec_properties="
@@ -89,12 +89,12 @@ _FULL_DISK = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Explained:
-    """What actions that failed said, for whoever wrote what they read.
+    """The errors of failed actions, for the project's author.
 
     Attributes:
-        errors: what they said.
-        summary: which variants failed.
-        help: what to do about that.
+        errors: the errors.
+        summary: the failed variants.
+        help: the help.
     """
 
     errors: tuple[Diagnostic, ...] = ()
@@ -103,17 +103,17 @@ class Explained:
 
 
 Explain = Callable[[Events, Sequence[str]], Explained]
-"""Makes that of events, and of what Bazel wrote of each error; shows what is about no action."""
+"""Explains the failures in events and Bazel's errors; shows errors that belong to no action."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Completed:
-    """A run of Bazel that ended by itself.
+    """A completed run of Bazel.
 
     Attributes:
-        stdout: what it wrote to standard output: the answer of a query.
-        events: what it built.
-        failure: why it failed; None if it did not.
+        stdout: its standard output: the answer of a query.
+        events: its results.
+        failure: its error; None if it succeeded.
     """
 
     stdout: str
@@ -122,10 +122,10 @@ class Completed:
 
 
 class Stopped(KeyboardInterrupt):
-    """Ctrl-C, while Bazel ran.
+    """Ctrl-C while Bazel ran.
 
     Attributes:
-        events: what it had built until then.
+        events: the results so far.
     """
 
     def __init__(self, events: Events) -> None:
@@ -133,7 +133,7 @@ class Stopped(KeyboardInterrupt):
         self.events = events
 
 
-def run(  # noqa: PLR0913  (the four that a program needs, and five options)
+def run(  # noqa: PLR0913  (four arguments of every program, and five options)
     bazel: Bazel,
     args: Sequence[str],
     cwd: Path,
@@ -146,30 +146,29 @@ def run(  # noqa: PLR0913  (the four that a program needs, and five options)
     planned: float = 0.0,
     watch: Callable[[Events], None] | None = None,
 ) -> Completed:
-    """Run Bazel, show its progress, and show its errors whole once it has failed.
+    """Run Bazel, show its progress, and show its complete errors if it fails.
 
-    An action in a workspace of ours sees its inputs, a shell and a C library: see `py_driver.bazel.sandbox`. A build
-    for which a cache has lost a result is tried again: what the cache has lost is made then. So is, once, a run in
-    which Bazel crashed.
+    In the driver's workspaces an action sees its inputs, a shell and a C library: see `py_driver.bazel.sandbox`. A
+    build is retried if a cache has lost a result, which is then made again. It is retried once if Bazel crashed.
 
     Args:
-        bazel: which one.
+        bazel: the Bazel.
         args: the command and its arguments, without startup options.
         cwd: the workspace.
-        output: where progress and errors are shown.
-        env: variables to set besides the curated environment.
-        title: what the work is called.
-        check: raise the failure, instead of returning it.
-        explain: says what actions that failed are about; without it, their errors are shown as Bazel wrote them.
-        planned: seconds that the actions are expected to take; 0 if that is not known.
-        watch: is called with what is built so far, now and then while Bazel runs.
+        output: shows progress and errors.
+        env: variables besides the curated environment.
+        title: the title of the progress.
+        check: whether to raise the failure, instead of returning it.
+        explain: explains failed actions; without it, their errors are shown as Bazel wrote them.
+        planned: the expected duration of the actions in seconds; 0 if unknown.
+        watch: is called periodically with the results so far.
 
     Returns:
-        What came of it.
+        The completed run.
 
     Raises:
-        DriverError: Bazel failed; `check` is set, or it could not be started.
-        Stopped: Ctrl-C; Bazel was told once and has stopped.
+        DriverError: Bazel failed and `check` is set, or it could not be started.
+        Stopped: Ctrl-C, after which Bazel has stopped.
     """
     with tempfile.TemporaryDirectory(prefix="driver-") as name, output.task(title) as task:
         events_file, stdout_file = Path(name, "events.json"), Path(name, "stdout")
@@ -205,7 +204,7 @@ def run(  # noqa: PLR0913  (the four that a program needs, and five options)
     return Completed(stdout=text, events=events, failure=failure)
 
 
-def _called(  # noqa: PLR0913  (what is called, where, and who reads it)
+def _called(  # noqa: PLR0913  (the call, its directory, and its reader)
     bazel: Bazel,
     command: Sequence[str],
     cwd: Path,
@@ -214,7 +213,7 @@ def _called(  # noqa: PLR0913  (what is called, where, and who reads it)
     lines: _Lines,
     output: Output,
 ) -> int:
-    """Call Bazel, and read what it writes until it ends; its exit code."""
+    """Call Bazel, read its output until it ends, and return its exit code."""
     with stdout_file.open("wb") as stdout, held() as let_signals_come:
         try:
             process = subprocess.Popen(
@@ -232,10 +231,10 @@ def _called(  # noqa: PLR0913  (what is called, where, and who reads it)
 
 
 def exec_bazel(bazel: Bazel, args: Sequence[str], cwd: Path) -> NoReturn:
-    """Become Bazel: the process is replaced, and its input and output are untouched.
+    """Replace this process by Bazel, with the same input and output.
 
     Args:
-        bazel: which one.
+        bazel: the Bazel.
         args: everything that follows the program's name.
         cwd: a directory of the workspace.
     """
@@ -248,13 +247,13 @@ def exec_bazel(bazel: Bazel, args: Sequence[str], cwd: Path) -> NoReturn:
 
 
 def output_base(bazel: Bazel, cwd: Path) -> Path | None:
-    """Where Bazel keeps what it unpacks and builds for a workspace; None if it does not tell.
+    """Bazel's output base of a workspace; None if it is unknown.
 
-    It is known without asking Bazel, which takes a tenth of a second, once Bazel has written there for which workspace
-    it is; the layout is that of https://bazel.build/remote/output-directories.
+    It is found without calling Bazel, which takes a tenth of a second, if Bazel has already recorded the workspace
+    there; the layout is that of https://bazel.build/remote/output-directories.
 
     Args:
-        bazel: which one.
+        bazel: the Bazel.
         cwd: the workspace.
     """
     told = dict(option.split("=", 1) for option in bazel.startup if "=" in option)
@@ -266,7 +265,7 @@ def output_base(bazel: Bazel, cwd: Path) -> Path | None:
     with suppress(OSError):
         if (usual / "DO_NOT_BUILD_HERE").read_bytes() == os.fsencode(cwd.resolve()):
             return usual
-    # What keeps Bazel from an answer keeps it from a build too, which says so.
+    # If Bazel cannot answer, it cannot build either, and the build reports it.
     with suppress(OSError, subprocess.CalledProcessError):
         command = _command(bazel, ["info", "output_base"])
         asked = subprocess.run(command, cwd=cwd, env=curated(), check=True, capture_output=True, text=True)
@@ -282,10 +281,10 @@ def _command(bazel: Bazel, args: Sequence[str]) -> list[str]:
 def _follow(
     process: subprocess.Popen[bytes], lines: _Lines, output: Output, let_signals_come: Callable[[], None]
 ) -> int:
-    """Read what Bazel writes until it ends; pass Ctrl-C on: SIGINT the first time, then SIGTERM, then SIGKILL.
+    """Read Bazel's output until it ends; pass Ctrl-C on: SIGINT the first time, then SIGTERM, then SIGKILL.
 
-    In the background of a script, or where else this process ignores SIGINT, Bazel has inherited that, and gets none.
-    Bazelisk leaves SIGINT to the group, as a terminal sends it.
+    If this process ignores SIGINT, as in the background of a script, Bazel has inherited that, and gets none. Bazelisk
+    relies on the terminal, which sends SIGINT to the process group.
     """
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     signals = [*([] if ignored else [signal.SIGINT]), signal.SIGTERM, signal.SIGKILL]
@@ -309,13 +308,13 @@ def _follow(
 
 @dataclass(slots=True)
 class _Lines:
-    """Reads what Bazel writes.
+    """Reads Bazel's output.
 
     Attributes:
-        console: shows it.
-        events_file: where Bazel writes its events meanwhile.
+        console: shows the output.
+        events_file: the file of events.
         watch: see `run`.
-        last: when that was called, in seconds of `time.monotonic`.
+        last: the time of its last call, in seconds of `time.monotonic`.
     """
 
     console: Console
@@ -324,7 +323,7 @@ class _Lines:
     last: float = field(default_factory=time.monotonic)
 
     def read(self, process: subprocess.Popen[bytes]) -> None:
-        """Read all that a process writes to stderr."""
+        """Read a process's stderr until its end."""
         for line in process.stderr or ():
             self.console.feed(line.decode(errors="replace").rstrip("\r\n"))
             if self.watch is not None and time.monotonic() - self.last > _WATCH_SECONDS:
@@ -333,7 +332,7 @@ class _Lines:
 
 
 def _failure(exit_code: int, console: Console, events: Events, output: Output, explain: Explain | None) -> DriverError:
-    """The error for an exit code; shows Bazel's own errors, unless they hold errors of ours, which say it better."""
+    """The error for an exit code; shows Bazel's errors, unless they contain errors of the driver, which are clearer."""
     own = own_diagnostics(console.errors)
     if own and all(d.code.exit_code is not ExitCode.BUILD for d in own):
         return DriverError(own)
@@ -366,7 +365,7 @@ def _failure(exit_code: int, console: Console, events: Events, output: Output, e
 
 
 def _shortened(block: str) -> str:
-    """An error with the first of its lines: Bazel writes one for each of thousands of files that a server refuses."""
+    """An error with its first lines: Bazel writes one for each of thousands of files that a server refuses."""
     lines = block.splitlines()
     more = len(lines) - _LINES_SHOWN
     return "\n".join([*lines[:_LINES_SHOWN], f"  and {more:,} more lines"]) if more > 1 else block

@@ -1,4 +1,4 @@
-"""What an action sees of this machine besides its inputs: a shell and a C library."""
+"""The files of this machine that an action sees besides its inputs: a shell and a C library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _SHELL: Final = "/bin/sh"
 _LOADERS: Final = {"aarch64": "/lib/ld-linux-aarch64.so.1", "x86_64": "/lib64/ld-linux-x86-64.so.2"}
-"""What programs of a CPU name as their dynamic loader."""
+"""The dynamic loader of programs for a CPU."""
 
 _LIBRARIES: Final = (
     "libc.so.6",
@@ -32,15 +32,17 @@ _LIBRARIES: Final = (
     "librt.so.1",
     "libstdc++.so.6",
 )
-"""What NVIDIA's programs are linked with, besides the loader; libstdc++ is wanted by cicc of CUDA 11.8 alone."""
+"""The libraries of NVIDIA's programs, besides the loader; only cicc of CUDA 11.8 needs libstdc++."""
 
 _HERMETIC: Final = "--experimental_use_hermetic_linux_sandbox"
 _ADVICE: Final = "actions need glibc, libgcc and libstdc++ of this machine"
 TOOLCHAINS: Final = "/mnt"
-"""Where an action finds what Bazel has unpacked; rules/private/tools/compile/packs.zig links directories to it."""
+"""Where an action finds Bazel's unpacked repositories; rules/private/tools/compile/packs.zig links directories to
+it."""
 
 _MOUNTED: Final = ("/lib", "/lib64")
-"""Where the C library is put; .bazelrc mounts this machine's there, for a Bazel that the driver does not start."""
+"""The directory of the C library in the sandbox; .bazelrc mounts this machine's there, for a Bazel without the
+driver."""
 
 _WEAK: Final = (
     "note: this machine allows no user namespaces, so no sandbox hides its files from compilers; "
@@ -51,14 +53,14 @@ _NO_LANDLOCK: Final = (
     "a compile that reads one fails, unless an assembler constructs the file's name"
 )
 _LANDLOCK_VERSION: Final = (444, None, 0, 1)
-"""The system call that asks for the version of Landlock's ABI; rules/private/tools/compile/landlock.zig uses it."""
+"""The system call that returns the version of Landlock's ABI; rules/private/tools/compile/landlock.zig uses it."""
 
 _NEW_USER_AND_MOUNTS: Final = 0x10000000 | 0x00020000
 """CLONE_NEWUSER and CLONE_NEWNS of linux/sched.h."""
 
 
 def worker_files() -> tuple[str, ...]:
-    """What an action finds besides its inputs: a shell and a C library, which nvcc needs (docs/remote.md).
+    """The files that an action finds besides its inputs: a shell and a C library, which nvcc needs (docs/remote.md).
 
     Returns:
         Absolute paths.
@@ -86,21 +88,21 @@ def worker_files() -> tuple[str, ...]:
 
 
 def is_hermetic(workspace: Path) -> bool:
-    """Whether a workspace's .bazelrc asks for the sandbox that shows an action its inputs alone, as ours do."""
+    """Whether a workspace's .bazelrc enables the sandbox that shows an action only its inputs, as the driver's do."""
     settings = workspace / ".bazelrc"
     return settings.is_file() and _HERMETIC in settings.read_text(encoding="utf-8", errors="replace").split()
 
 
 def _files() -> list[str]:
-    """What an action sees of this machine, besides its shell."""
+    """The files of this machine that an action sees, besides its shell."""
     return [path for path in worker_files() if path != _SHELL]
 
 
 def settings_place(cache: Path) -> Path:
-    """The directory of `settings_file` for this machine as it is, whether it is there or not.
+    """The directory of `settings_file` for the current state of this machine, which need not exist.
 
     Args:
-        cache: directory of the driver's cache.
+        cache: the directory of the driver's cache.
 
     Raises:
         DriverError: SET_UP if this machine lacks a file that actions need.
@@ -110,7 +112,7 @@ def settings_place(cache: Path) -> Path:
 
 
 def settings_file(cache: Path) -> Path:
-    """A .bazelrc that has an action see no more of this machine than `worker_files`; made if it is not there.
+    """A .bazelrc that shows an action only `worker_files` of this machine; created if missing.
 
     Args:
         cache: directory of the driver's cache.
@@ -136,16 +138,16 @@ def settings_file(cache: Path) -> Path:
 
 
 def toolchains(base: Path) -> list[str]:
-    """What Bazel is told for actions to find the headers of toolchains where they are unpacked.
+    """Bazel's options for actions to find the headers of toolchains where they are unpacked.
 
-    An action gets each toolchain's headers in one file. To lay them out of it, or to have Bazel lay out ten thousand
-    files, takes longer than to look there.
+    An action gets each toolchain's headers in one file. Unpacking it, or having Bazel stage ten thousand files, takes
+    longer than reading them there.
 
     Args:
         base: Bazel's output base.
 
     Returns:
-        Options of a build; none on a machine without the directory that Bazel would mount over.
+        Options of a build; empty on a machine without the directory that Bazel would mount over.
     """
     if not Path(TOOLCHAINS).is_dir():
         return []
@@ -157,14 +159,14 @@ def toolchains(base: Path) -> list[str]:
 
 
 def isolation(output: Output) -> list[str]:
-    """What Bazel is told of the sandbox that this machine allows; a weak one is said, and its results are kept apart.
+    """Bazel's options for the sandbox that this machine allows; a weak one is reported, and its results are kept apart.
 
-    Where a process cannot make the namespaces in which Bazel's sandbox hides the machine, what an action makes may have
-    read more than its key says, and more still without Landlock. So that no build takes such a result which could have
-    made a better one, the key says where it comes from.
+    If a process cannot create the namespaces in which Bazel's sandbox hides the machine, an action may read more than
+    its key contains, and even more without Landlock. The key contains the kind of sandbox, so that builds with a better
+    sandbox do not use such results.
 
     Args:
-        output: where a weak sandbox is said.
+        output: reports a weak sandbox.
     """
     if has_namespaces():
         return []
@@ -174,7 +176,7 @@ def isolation(output: Output) -> list[str]:
 
 
 def has_namespaces() -> bool:
-    """Whether this machine lets the user make the namespaces of Bazel's sandbox."""
+    """Whether this machine allows the user to create the namespaces of Bazel's sandbox."""
     child = os.fork()
     if child == 0:
         os._exit(0 if ctypes.CDLL(None).unshare(_NEW_USER_AND_MOUNTS) == 0 else 1)

@@ -1,4 +1,4 @@
-"""Bazel's servers: one does a build at a time, so there are a few, and a build that finds none free waits its turn."""
+"""Bazel's servers: each runs one build at a time, so there are several, and a build without a free server waits."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from py_driver.system.turns import Ticket, Turn
 
 _IDLE_SECONDS: Final = 300
-"""How long a server is kept that only builds at the same time need; it takes half a gigabyte."""
+"""How long a server for simultaneous builds is kept; it takes half a gigabyte."""
 
 _COPY: Final = ".copy"
-"""Between the name of a workspace and the number of its copy."""
+"""The separator between the name of a workspace and the number of its copy."""
 
 _TOOLCHAINS: Final = "@*torch_kernels_*.marker"
-"""What Bazel writes beside a repository of ours when all of it is there."""
+"""The marker that Bazel writes beside a complete repository."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Server:
-    """A server that does nothing else meanwhile.
+    """A server that is reserved for a build.
 
     Attributes:
-        bazel: that talks to it.
-        running: how many builds ran when this one began, itself included.
-        base: its output base; None of the first server, for which Bazel chooses one.
-        first: a link to that of the first server, once it is known.
+        bazel: the Bazel that uses it.
+        running: the number of builds at the start of this one, including itself.
+        base: its output base; None for the first server, for which Bazel chooses it.
+        first: a link to the first server's output base, once it is known.
     """
 
     bazel: Bazel
@@ -50,14 +50,14 @@ class Server:
 
     @property
     def name(self) -> str:
-        """What tells it from others, also in later builds."""
+        """Its name, which also identifies it in later builds."""
         return str(self.base or self.first)
 
     def built_in(self, exec_root: Path | None) -> None:
-        """Remember where the first server has its output base, for the others to share its toolchains.
+        """Record the output base of the first server, whose toolchains the others share.
 
         Args:
-            exec_root: in which this one has built, if it has.
+            exec_root: the execution root of this server's build, if any.
         """
         if exec_root is None or self.base is not None:
             return
@@ -71,7 +71,7 @@ class Server:
 
 @contextmanager
 def build_turn(output: Output) -> Iterator[Turn]:
-    """Wait until fewer builds run than may at once, in the order in which they came.
+    """Wait until fewer than the maximum number of builds run, in the order of arrival.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
@@ -89,26 +89,26 @@ def build_turn(output: Output) -> Iterator[Turn]:
 
 
 def copy_of(workspace: Path, number: int) -> Path:
-    """A copy of a workspace in the cache, for builds at the same time of what has one place there; 0 is the first."""
+    """A copy of a workspace in the cache, for simultaneous builds of projects with the same place; 0 is the first."""
     return workspace.with_name(f"{workspace.name}{_COPY}{number}") if number else workspace
 
 
 def _original(root: Path) -> Path:
-    """The workspace of which another one is a copy."""
+    """The original workspace of a copy."""
     return root.with_name(root.name.partition(_COPY)[0]) if root.parent == cache_root() / "workspaces" else root
 
 
 @contextmanager
 def free_server(bazel: Bazel, root: Path, output: Output) -> Iterator[Server]:
-    """A server of a workspace that no other build has as long as this lasts.
+    """A server of a workspace that no other build uses within this context.
 
-    The first one is the one that Bazel itself takes there, and is kept as long as Bazel likes. The others are only for
-    builds at the same time, or for a copy of a workspace; they have the toolchains of the first, by hard links.
+    The first server is Bazel's default for the workspace, and is kept as long as Bazel keeps it. The others are for
+    simultaneous builds, or for a copy of a workspace; they share the toolchains of the first through hard links.
 
     Args:
-        bazel: which one.
-        root: of the workspace.
-        output: where to say that this waits.
+        bazel: the Bazel.
+        root: the root of the workspace.
+        output: reports waiting.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
@@ -127,10 +127,10 @@ def free_server(bazel: Bazel, root: Path, output: Output) -> Iterator[Server]:
 
 
 def _share(theirs: Path, ours: Path) -> None:
-    """Link toolchains of one output base into another that has none or older ones; Bazel makes what cannot be linked.
+    """Link toolchains of an output base into another with none or older ones; Bazel makes those that cannot be linked.
 
-    Bazel removes a marker before it makes a repository anew, and makes one where there is no marker: what has the same
-    marker before and after is whole, and whoever is interrupted here leaves nothing that counts.
+    Bazel removes a marker before it makes a repository again, and makes every repository without a marker: a repository
+    with the same marker before and after is complete, and an interrupted process leaves no valid marker.
     """
     for marker in theirs.glob(_TOOLCHAINS):
         with suppress(OSError):

@@ -1,7 +1,7 @@
 """The processes of a build, from the execution log that Bazel writes.
 
-The log is the binary one, in the order in which processes end: of a log as text, most of the time goes into formatting
-and sorting the inputs, of which little is asked here.
+The log is binary, in the order in which processes end: for a text log, most of the time goes into formatting and
+sorting the inputs, of which little is needed here.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 _REMOTE = "remote"
-"""What Bazel names as the runner of a process that an executor ran."""
+"""Bazel's name of the runner of a process on an executor."""
 
 _DEDUPLICATED = "deduplicated"
-"""What Bazel names as the runner of a process that waited for an equal one, whose time its record repeats."""
+"""Bazel's name of the runner of a process that waited for an equal one, whose time its record repeats."""
 
 # Numbers of fields in Bazel's src/main/protobuf/spawn.proto (7.7.1): of SpawnExec, ...
 _ARGUMENTS, _ENVIRONMENT, _INPUTS = 1, 2, 4
@@ -39,7 +39,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 """Wire types (protocol buffers, encoding)."""
 
 _MORE = 0x80
-"""The bit of a byte that says that more bytes of the number follow."""
+"""The continuation bit of a byte of a number."""
 
 
 _REPOSITORY = re.compile(r"(?:bazel-out/[^/]+/bin/)?external/([^/]+)/")
@@ -48,12 +48,12 @@ _OUTPUT = re.compile(r"bazel-out/[^/]+/bin/")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
-    """How a process is called, and what it reads.
+    """The call of a process, and its inputs.
 
     Attributes:
         command: program and arguments.
         environment: its variables.
-        inputs: path to SHA-256 of each file; an external repository counts as one, of which the digest is shorter.
+        inputs: the SHA-256 of each file by path; an external repository counts as one file, with a shorter digest.
     """
 
     command: tuple[str, ...]
@@ -63,17 +63,16 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spawn:
-    """A process that Bazel was to run.
+    """A process in Bazel's log.
 
     Attributes:
-        mnemonic: of its action, e.g. `KernelLink`.
-        key: digest of command and inputs: equal for processes that do the same; empty if Bazel names none.
-        runner: who ran it, or which cache had it, e.g. `linux-sandbox`, `disk cache hit`.
-        seconds: how long it ran, elsewhere on its worker only; None if it was not run.
-        start: when it began, in seconds of Unix time; None if it was not run, or Bazel does not say.
-        outputs: path to SHA-256 of each file that it made; an empty digest if Bazel names none. One that
-            failed made none.
-        call: how it is called; None if nobody asked for that.
+        mnemonic: its action's mnemonic, e.g. `KernelLink`.
+        key: the digest of command and inputs, equal for equal processes; empty if Bazel names none.
+        runner: the runner or the cache, e.g. `linux-sandbox`, `disk cache hit`.
+        seconds: its duration, on an executor only the worker's; None if it did not run.
+        start: its start in seconds of Unix time; None if it did not run, or Bazel does not report it.
+        outputs: the SHA-256 of each output by path, or an empty digest if Bazel names none; empty if it failed.
+        call: its call; None if not requested.
     """
 
     mnemonic: str = ""
@@ -86,7 +85,7 @@ class Spawn:
 
 
 def without_configuration(path: str) -> str:
-    """The path of an output as `Call.inputs` names it: without the directory of its configuration."""
+    """The path of an output in `Call.inputs`: without the directory of its configuration."""
     return _OUTPUT.sub("", path)
 
 
@@ -94,16 +93,16 @@ _LOG = "--execution_log_binary_file="
 
 
 def options(log: Path) -> list[str]:
-    """What Bazel is told to write the log."""
+    """Bazel's options for the log."""
     return [f"{_LOG}{log}", "--noexecution_log_sort"]
 
 
 def keep_log(args: Iterable[str], tried: int) -> None:
-    """Put the log of a call of Bazel aside, for `read_spawns`: the next one writes a new file.
+    """Save the log of a call of Bazel for `read_spawns`: the next call writes a new file.
 
     Args:
-        args: of the call.
-        tried: how many logs of the build were put aside before.
+        args: the arguments of the call.
+        tried: the number of logs of the build that were saved before.
     """
     for log in (Path(arg.removeprefix(_LOG)) for arg in args if arg.startswith(_LOG)):
         with suppress(FileNotFoundError):
@@ -111,11 +110,11 @@ def keep_log(args: Iterable[str], tried: int) -> None:
 
 
 def read_spawns(log: Path, *, calls: bool = False) -> Iterator[Spawn]:
-    """The processes in a log, one in memory at a time; of a log that was cut off, those that are whole.
+    """The processes in a log, one in memory at a time, without an incomplete last record.
 
     Args:
-        log: the file; of a build that was tried several times, the last one.
-        calls: whether to tell how they are called; that takes longer by far.
+        log: the log, the last one of a build with retries.
+        calls: whether to include their calls, which takes much longer.
     """
     for part in [*sorted(log.parent.glob(f"{log.name}.[0-9]*")), log]:
         yield from _read(part, calls=calls)
@@ -166,7 +165,7 @@ def _spawn(content: bytes) -> Spawn:
             start = _seconds(content, value, _START_TIME)
     worker = sum(_seconds(content, metrics, number) or 0.0 for number in _WORKER_TIMES)
     if texts[_RUNNER] == _REMOTE and 0.0 < worker <= seconds:
-        # Before it, Bazel sends inputs and the action waits for a worker; after it, Bazel fetches outputs.
+        # Before these times, Bazel sends inputs and the action waits for a worker; after them, Bazel fetches outputs.
         before = max(seconds - worker - (_seconds(content, metrics, _FETCH_TIME) or 0.0), 0.0)
         seconds, start = worker, None if start is None else start + before
     again = hit or texts[_RUNNER] == _DEDUPLICATED
@@ -203,7 +202,7 @@ def _call(content: bytes) -> Call:
 
 
 def _fields(content: bytes, at: int, end: int) -> Iterator[tuple[int, int | slice]]:
-    """The fields of a message: its number, and its value or where in the content that is."""
+    """The fields of a message: the number, and the value or its range in the content."""
     while at < end:
         tag, at = _varint(content, at)
         kind = tag & 7
@@ -219,7 +218,7 @@ def _fields(content: bytes, at: int, end: int) -> Iterator[tuple[int, int | slic
 
 
 def _varint(content: bytes | bytearray, at: int) -> tuple[int, int]:
-    """A number of variable length, and where what follows it begins."""
+    """A number of variable length, and the offset behind it."""
     value = shift = 0
     while True:
         byte = content[at]
@@ -235,7 +234,7 @@ def _text(content: bytes, span: slice) -> str:
 
 
 def _part(content: bytes, span: slice, number: int) -> slice | None:
-    """Where in a message a field is, the last one of its number."""
+    """The range of the last field with a number in a message."""
     found = None
     for own, value in _fields(content, span.start, span.stop):
         if own == number and isinstance(value, slice):
@@ -244,7 +243,7 @@ def _part(content: bytes, span: slice, number: int) -> slice | None:
 
 
 def _string(content: bytes, span: slice, *way: int) -> str:
-    """A text in a message, or in one that it contains; empty if there is none."""
+    """A text in a message, or in a nested one; empty if absent."""
     for number in way:
         inner = _part(content, span, number)
         if inner is None:
@@ -254,7 +253,7 @@ def _string(content: bytes, span: slice, *way: int) -> str:
 
 
 def _seconds(content: bytes, metrics: slice, number: int) -> float | None:
-    """A duration or a point in time; None if there is none."""
+    """A duration or a point in time; None if absent."""
     span = _part(content, metrics, number)
     if span is None:
         return None

@@ -102,7 +102,7 @@ def find_libraries(paths: Iterable[Path]) -> list[Path]:
         found += below
         if not below:
             advice = near_path(path) or "name built variants or a library"
-            message = f"{path} {'holds no shared library' if path.is_dir() else 'does not exist'}"
+            message = f"{path} {'contains no shared library' if path.is_dir() else 'does not exist'}"
             missing.append(Diagnostic(code=Code.FILE_MISSING, message=message, help=advice))
         elif path.is_file() and not _is_elf(path):
             missing.append(Diagnostic(code=Code.FILE_KIND, message=f"{path} is not an ELF file", help=_LIBRARY))

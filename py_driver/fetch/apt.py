@@ -1,6 +1,6 @@
 """A private apt: Debian's packages of any suite, from the archives that the machine's own apt uses.
 
-Of the machine's apt only the archives' addresses, proxy settings and archive keys are read; nothing of it is changed.
+Only the archives' addresses, proxy settings and archive keys of the machine's apt are read; apt is not changed.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ _FAILURES = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Package:
-    """One package that was fetched.
+    """A fetched package.
 
     Attributes:
         name: the package.
         version: Debian's version.
-        file: name of the `.deb`.
+        file: the name of the `.deb`.
         size: its bytes.
-        sha256: its digest, as the signed index gives it; apt has checked it.
+        sha256: its digest in the signed index, which apt has checked.
     """
 
     name: str
@@ -77,14 +77,14 @@ def named_archives(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """The addresses and directories of archives that the environment names.
 
     Args:
-        environ: environment to look into (default: the process's own).
+        environ: the environment (default: the process's own).
     """
     environ = os.environ if environ is None else environ
     return tuple(base.rstrip("/") for base in environ.get(MIRROR_VARIABLE, "").split())
 
 
 def failure(program: str, text: str, advice: str = "") -> DriverError:
-    """The error for a package program that failed, from what it printed.
+    """The error for a failed package program, from its output.
 
     Args:
         program: its name, for the message.
@@ -92,7 +92,7 @@ def failure(program: str, text: str, advice: str = "") -> DriverError:
         advice: what to do.
 
     Returns:
-        An error that tells a full disk, a missing network and a missing package apart.
+        An error that distinguishes a full disk, a missing network and a missing package.
     """
     for pattern, code, meaning in _FAILURES:
         for line in text.splitlines():
@@ -103,7 +103,7 @@ def failure(program: str, text: str, advice: str = "") -> DriverError:
 
 
 class Apt:
-    """An apt whose whole state lies in one directory.
+    """An apt whose complete state is in one directory.
 
     Args:
         state: the directory; created.
@@ -132,7 +132,7 @@ class Apt:
             "APT::Install-Recommends": "false",
             "APT::Sandbox::User": "root",
             "APT::Update::Error-Mode": "any",
-            # An archive that nobody brings up to date is still signed, and what is fetched has a pinned version.
+            # An archive that is no longer updated is still signed, and fetched packages have a pinned version.
             "Acquire::Check-Valid-Until": "false",
             "Acquire::Languages": "none",
             "Acquire::Retries": "2",
@@ -147,7 +147,7 @@ class Apt:
         return [program, "-c", str(self._options), *sources, *args]
 
     def _read(self, command: Sequence[str], otherwise: str = "") -> str:
-        """What a command prints; `otherwise` is what it means if it fails and says nothing that is known."""
+        """The output of a command; `otherwise` is the error if it fails with an unknown message."""
         environ = _environment()
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=environ)
         if done.returncode:
@@ -155,10 +155,10 @@ class Apt:
         return done.stdout
 
     def machine_archives(self) -> tuple[str, ...]:
-        """The addresses of the archives that the machine's own apt is set up with, likely ones first; none without apt.
+        """The addresses of the archives in the machine's apt configuration, likely ones first; empty without apt.
 
         Raises:
-            DriverError: apt does not say.
+            DriverError: apt does not report them.
         """
         if not shutil.which("apt-get"):
             return ()
@@ -174,7 +174,7 @@ class Apt:
             components: parts of the archive, e.g. `main`.
 
         Raises:
-            DriverError: no archive has it; what the first one said. NOT_DEBIAN if there is none.
+            DriverError: no archive has it; the error of the first one. NOT_DEBIAN if there is no archive.
         """
         archives = dict.fromkeys([*named_archives(), *self.machine_archives()])
         if not archives:
@@ -196,26 +196,26 @@ class Apt:
         """The paragraph of a package in the index.
 
         Raises:
-            DriverError: NOT_FOUND_UPSTREAM if there is none.
+            DriverError: NOT_FOUND_UPSTREAM if the package does not exist.
         """
         command = self._private("show", "--no-all-versions", package, program="apt-cache")
         return self._read(command, f"Unable to locate package {package}")
 
     def closure(self, package: str) -> dict[str, str]:
-        """What an empty machine would install for a package: name to version."""
+        """The packages that an empty machine would install for a package: version by name."""
         plan = self._read(self._private("--simulate", "install", package))
         return {name.partition(":")[0]: version for name, version in _INSTALL.findall(plan)}
 
     def download(self, wanted: dict[str, str], into: Path, task: Task) -> list[Package]:
-        """Fetch packages, showing how many of them and how many megabytes are there.
+        """Fetch packages, and show the number of packages and megabytes.
 
         Args:
-            wanted: name to version.
+            wanted: version by name.
             into: an empty directory for the `.deb` files.
-            task: where to show progress.
+            task: shows progress.
 
         Returns:
-            What was fetched, in the order of their names.
+            The fetched packages, in the order of their names.
         """
         names = [f"{name}={version}" for name, version in sorted(wanted.items())]
         packages = []
@@ -245,12 +245,12 @@ class Apt:
 
 
 def _environment() -> dict[str, str]:
-    """Apt's own settings may come from the environment, but not its libraries; what it says is to be understood."""
+    """Apt's settings may come from the environment, but not its libraries; its messages must be in English."""
     return {**{name: value for name, value in os.environ.items() if not name.startswith("LD_")}, "LC_ALL": "C"}
 
 
 def _sizes(directory: Path) -> list[int]:
-    """Sizes of a directory's files, some of which may vanish while they are looked at."""
+    """Sizes of a directory's files, which may vanish meanwhile."""
     sizes = []
     for path in directory.iterdir():
         try:

@@ -23,7 +23,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what a command line says.
+    """Run a command line.
 
     Args:
         arguments: the command line (default: the process's own).
@@ -48,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="fetch", description="Fetch pinned archives into the cache and unpack them.")
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    get = verbs.add_parser("get", help="fetch an archive and unpack it")
+    commands = parser.add_subparsers(dest="command", required=True)
+    get = commands.add_parser("get", help="fetch an archive and unpack it")
     get.add_argument("--mirror", type=Path, help="directory of archives to search first")
     get.add_argument("--entry", required=True, help="the lock entry, as JSON")
     get.add_argument("--dest", type=Path, required=True, help="directory to unpack into")

@@ -1,4 +1,4 @@
-"""Debian packages, from where the machine's own apt takes them."""
+"""Debian packages, from the archives of the machine's apt."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _MISMATCH = re.compile(r"Hash Sum mismatch|unexpected size", re.IGNORECASE)
 
 
 def debian_archives(environ: Mapping[str, str] | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The archives that the environment names, and those that apt is set up with.
+    """The archives from the environment, and those of apt's configuration.
 
     Args:
-        environ: environment to look into (default: the process's own).
+        environ: the environment (default: the process's own).
 
     Raises:
-        DriverError: there are none (NOT_DEBIAN).
+        DriverError: there is no archive (NOT_DEBIAN).
     """
     own = named_archives(environ)
     apt: tuple[str, ...] = ()
@@ -59,12 +59,12 @@ def debian_archives(environ: Mapping[str, str] | None = None) -> tuple[tuple[str
 
 
 def apt_download(url: str, entry: Entry, partial: Path, meter: Meter) -> None:
-    """Fetch a package with apt's downloader, which checks its digest and goes on where it stopped before.
+    """Fetch a package with apt's downloader, which checks its digest and resumes earlier downloads.
 
     Args:
-        url: where it is.
-        entry: digest it must have.
-        partial: file to write.
+        url: its address.
+        entry: the entry with its digest.
+        partial: the file to write.
         meter: counts the bytes; ends the download when stopped.
 
     Raises:
@@ -105,7 +105,7 @@ def apt_download(url: str, entry: Entry, partial: Path, meter: Meter) -> None:
 def resolve_debian(
     names: Sequence[str], suite: str, *, components: Sequence[str] = ("main",), architecture: str = "amd64"
 ) -> list[Entry]:
-    """The lock entries of packages as a suite has them today.
+    """The lock entries of packages in a suite's current state.
 
     Args:
         names: binary packages.

@@ -1,4 +1,4 @@
-"""Downloads: a partial file in the store that grows until it is whole and has the digest it must have."""
+"""Downloads: a partial file in the store that grows until it is complete and has the locked digest."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def sha256_of(path: Path) -> str:
 
 
 def download(url: str, entry: Entry, partial: Path, http: Http, meter: Meter) -> None:
-    """Fetch an archive into a partial file, going on where an earlier download stopped.
+    """Fetch an archive into a partial file, resuming an earlier download.
 
-    Bytes with a wrong digest are thrown away, and the archive is fetched anew once.
+    Bytes with a wrong digest are discarded, and the archive is fetched once more.
 
     Args:
-        url: where it is.
-        entry: size and digest it must have.
-        partial: file to write; may hold the first bytes already, and keeps what came if this fails.
-        http: to fetch with.
+        url: its address.
+        entry: the entry with its size and digest.
+        partial: the file to write, which may contain the first bytes, and keeps the received bytes after a failure.
+        http: sends the requests.
         meter: counts the bytes.
 
     Raises:
@@ -57,10 +57,10 @@ def download(url: str, entry: Entry, partial: Path, http: Http, meter: Meter) ->
 
 
 def copy(source: Path, entry: Entry, partial: Path, meter: Meter) -> None:
-    """Copy an archive of this machine into a partial file.
+    """Copy an archive on this machine into a partial file.
 
     Raises:
-        OriginError: it cannot be read, or is not the archive wanted (BAD_DIGEST).
+        OriginError: it cannot be read, or is another archive (BAD_DIGEST).
         DriverError: no space left (NO_SPACE), not allowed to write (PERMISSION), stopped (INTERRUPTED).
     """
     digest = hashlib.sha256()
@@ -81,7 +81,7 @@ def copy(source: Path, entry: Entry, partial: Path, meter: Meter) -> None:
 
 
 def _continue(url: str, size: int, partial: Path, http: Http, meter: Meter) -> None:
-    """Append what is missing of `size` bytes, or of as many as the server says if that is 0; one request."""
+    """Append the missing bytes up to `size`, or up to the server's size if that is 0, in one request."""
     with storage_errors(partial), partial.open("ab", buffering=0) as file:
         held = file.tell()
         if size and held > size:
@@ -91,7 +91,7 @@ def _continue(url: str, size: int, partial: Path, http: Http, meter: Meter) -> N
         try:
             response = http.open(url, (held, None))
         except RangeNotSatisfiable:
-            if not size:  # all of it is there, or too much, which the digest will tell
+            if not size:  # it is complete, or too long, which the digest will show
                 return
             response = http.open(url)
         with closing(response):
@@ -116,7 +116,7 @@ def _append(response: Response, file: IO[bytes], missing: int, meter: Meter) -> 
             if missing < 0:
                 break
     except OriginError as failure:
-        if response.partial and missing < before:  # what came is kept, so this was no wasted try
+        if response.partial and missing < before:  # the received bytes are kept, so the try was not wasted
             failure.tries = 0
         raise
     if missing > 0:

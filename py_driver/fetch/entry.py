@@ -1,4 +1,4 @@
-"""Lock entries: which archive is wanted, byte for byte, and what of it."""
+"""Lock entries: the exact archive, and the required parts of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Origin(Enum):
-    """Where an archive comes from when no mirror directory has it."""
+    """The origin of an archive that no mirror directory has."""
 
     PYTHON_INDEX = "python-index"
     DEBIAN = "debian"
@@ -27,19 +27,19 @@ class Origin(Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One pinned archive of `toolchains/lock/*.json`.
+    """A pinned archive of `toolchains/lock/*.json`.
 
     Attributes:
         name: project on the Python index, Debian package, or part of a vendor's tree.
         version: its version, as the origin spells it.
         filename: the archive's file name, or the package's path in a Debian archive (`pool/...`).
-        size: of the archive, in bytes; 0 if it is not known, which only the origin `url` admits.
-        sha256: of the archive, in hexadecimal.
-        origin: where it comes from.
+        size: the size of the archive in bytes; 0 if unknown, which only the origin `url` admits.
+        sha256: the SHA-256 of the archive, in hexadecimal.
+        origin: its origin.
         url: the address of the archive, if the origin is `url`.
-        record_sha256: of the wheel's RECORD, in hexadecimal; set when only some members are wanted.
-        include: prefixes of the members wanted of a wheel with `record_sha256`.
-        exclude: regular expressions; members in which one is found are left out.
+        record_sha256: the SHA-256 of the wheel's RECORD, in hexadecimal, if only a part of its members is required.
+        include: prefixes of the required members of a wheel with `record_sha256`.
+        exclude: regular expressions; members that contain a match are skipped.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Entry:
 
     @property
     def members_only(self) -> bool:
-        """Whether only some members of the wheel are wanted."""
+        """Whether only a part of the wheel's members is required."""
         return bool(self.record_sha256)
 
     @property
@@ -75,7 +75,7 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """What the store keeps it under: the archive's SHA-256, or a digest of what is wanted of the wheel."""
+        """Its key in the store: the archive's SHA-256, or a digest of the wheel's required members."""
         if not self.members_only:
             return self.sha256
         wanted = json.dumps([self.record_sha256, sorted(self.include), sorted(self.exclude)])
@@ -83,15 +83,15 @@ class Entry:
 
     @property
     def mirror_name(self) -> str:
-        """Its file name in a mirror directory: the archive's own, or that of the bundle of the wanted members."""
+        """Its file name in a mirror directory: the archive's own, or the name of the bundle of required members."""
         return f"{self.basename}.{self.key[:16]}.zip" if self.members_only else self.basename
 
     def wants(self, member: str) -> bool:
-        """Whether a member of the wheel is wanted."""
+        """Whether a member of the wheel is required."""
         return member.startswith(self.include) and not any(re.search(pattern, member) for pattern in self.exclude)
 
     def to_json(self) -> dict[str, object]:
-        """The entry as it stands in a lock file."""
+        """The entry in the form of a lock file."""
         value: dict[str, object] = {
             "name": self.name,
             "version": self.version,
@@ -111,10 +111,10 @@ class Entry:
 
 
 def parse_entry(value: Mapping[str, object]) -> Entry:
-    """Read a lock entry; keys that are not known are left alone.
+    """Read a lock entry; unknown keys are ignored.
 
     Raises:
-        DriverError: a key is missing or its value is of the wrong kind (MISSING_KEY, BAD_VALUE).
+        DriverError: a key is missing or its value has the wrong type (MISSING_KEY, BAD_VALUE).
     """
     name = _text(value, "name")
     try:

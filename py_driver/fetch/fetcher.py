@@ -24,7 +24,7 @@ from py_driver.fetch.wheel_members import check_members, write_members
 from py_driver.system.cache import cache_root
 
 MIRROR_VARIABLE: Final = "RULES_TORCH_KERNELS_MIRROR"
-"""Environment variable that names a directory with archives, by file name, to look into first."""
+"""Environment variable with a directory of archives, by file name, that is searched first."""
 
 Source = Literal["store", "mirror", "network"]
 
@@ -37,15 +37,15 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fetched:
-    """An entry that is in the store.
+    """An entry in the store.
 
     Attributes:
-        entry: which.
-        path: the archive, or the bundle of its wanted members.
-        source: where it was found: the store itself, a file of this machine, or the network.
-        bytes_fetched: taken from the network for it, index pages included.
-        seconds: how long it took.
-        replaced: what was wrong with the bytes that the store had under its name; empty if nothing was.
+        entry: the entry.
+        path: the archive, or the bundle of its required members.
+        source: its source: the store, a file on this machine, or the network.
+        bytes_fetched: the bytes from the network for it, including index pages.
+        seconds: the duration.
+        replaced: the error of the store's earlier bytes; empty if there was none.
     """
 
     entry: Entry
@@ -57,7 +57,7 @@ class Fetched:
 
     @property
     def warning(self) -> str:
-        """What to say of bytes that were replaced."""
+        """The warning about replaced bytes."""
         return f"{self.entry.label}: {self.replaced}; it was fetched again"
 
 
@@ -65,13 +65,13 @@ class Fetcher:
     """Brings entries into a store; may be shared by threads.
 
     Args:
-        store: where to (default: the one of this user's cache).
-        mirror: directory of archives to search first (default: the environment's, if any).
-        settings: which Python package indexes to use (default: ask pip when one is needed).
+        store: the store (default: the one in this user's cache).
+        mirror: the directory of archives to search first (default: the environment's, if any).
+        settings: the Python package indexes (default: pip's, when one is needed).
 
     Attributes:
-        store: where to.
-        mirror: directory of archives to search first; None if there is none.
+        store: the store.
+        mirror: the directory of archives to search first; or None.
     """
 
     def __init__(
@@ -87,10 +87,10 @@ class Fetcher:
 
     @property
     def http(self) -> Http:
-        """What requests are sent with: set up as pip is.
+        """The HTTP client, with pip's settings.
 
         Raises:
-            DriverError: pip cannot say (SET_UP).
+            DriverError: pip cannot report its settings (SET_UP).
         """
         return self._python()[0]
 
@@ -99,15 +99,15 @@ class Fetcher:
         """The user's Python package indexes.
 
         Raises:
-            DriverError: pip cannot say (SET_UP).
+            DriverError: pip cannot report its settings (SET_UP).
         """
         return self._python()[1]
 
     def fetch(self, entry: Entry, meter: Meter | None = None) -> Fetched:
-        """Bring an entry into the store, unless it is there and has the bytes that the lock pins, which is looked at.
+        """Bring an entry into the store, unless the store has it with the locked digest, which is checked.
 
         Args:
-            entry: what is wanted.
+            entry: the entry.
             meter: counts bytes and can stop this.
 
         Raises:
@@ -121,7 +121,7 @@ class Fetcher:
         path = self.store.path(entry)
         if flaw := _flaw(path, entry):
             with self.store.lock(entry.key, meter.stop):
-                if flaw := _flaw(path, entry):  # another process may have brought it
+                if flaw := _flaw(path, entry):  # another process may have fetched it
                     source = self._bring(entry, path, meter, flaw)
         return Fetched(
             entry=entry,
@@ -149,7 +149,7 @@ class Fetcher:
             return self._archives
 
     def _bring(self, entry: Entry, path: Path, meter: Meter, flaw: OriginError) -> Source:
-        """Try the origins in their order; what went wrong decides the error. What the store has stays until then."""
+        """Try the origins in order; their failures decide the error. The store's file stays until one succeeds."""
         failures = _Failures()
         if self.mirror is not None and self._from_mirror(self.mirror, entry, path, failures, meter):
             return "mirror"
@@ -164,7 +164,7 @@ class Fetcher:
         return source
 
     def _from_mirror(self, mirror: Path, entry: Entry, path: Path, failures: _Failures, meter: Meter) -> bool:
-        """Take the bundle, or the archive by its path or its name, from the mirror directory."""
+        """Get the bundle, or the archive by its path or its name, from the mirror directory."""
         candidates = (mirror / entry.mirror_name, mirror / entry.filename, mirror / entry.basename)
         for found in (file for file in candidates if file.is_file()):
             with failures:
@@ -175,7 +175,7 @@ class Fetcher:
         return False
 
     def _from_index(self, entry: Entry, path: Path, failures: _Failures, meter: Meter) -> Source | None:
-        """Take a wheel from the first link with its name."""
+        """Get a wheel from the first link with its name."""
         http, index = self._python()
         seen = False
         for link in index.links(entry.name, meter, failures.met):
@@ -196,7 +196,7 @@ class Fetcher:
         return None
 
     def _from_debian(self, entry: Entry, path: Path, failures: _Failures, meter: Meter) -> Source | None:
-        """Take a package from the archives the environment names, then from apt's."""
+        """Get a package from the archives in the environment, then from apt's."""
         own, apt = self._debian()
         for base in (*own, *apt):
             with failures:
@@ -215,21 +215,21 @@ class Fetcher:
         return None
 
     def _from_vendor(self, entry: Entry, path: Path, failures: _Failures, meter: Meter) -> Source | None:
-        """Take an archive from the address in the lock, with pip's proxy and certificates if there is a pip."""
+        """Get an archive from the address in the lock, with pip's proxy and certificates if there is a pip."""
         with failures:
             self._from_url(entry.url, entry, path, meter, self._vendor_http())
             return "network"
         return None
 
     def _vendor_http(self) -> Http:
-        """What a vendor's server is asked with: as pip is set up, or plain on a machine without pip."""
+        """The HTTP client for a vendor's server: with pip's settings, or with defaults on a machine without pip."""
         try:
             return self.http
         except DriverError:
             return Http()
 
     def _from_file(self, file: Path, entry: Entry, path: Path, meter: Meter) -> None:
-        """Take an archive of this machine."""
+        """Get an archive on this machine."""
         if entry.members_only:
             self._members_from_file(file, entry, path, meter)
             return
@@ -238,7 +238,7 @@ class Fetcher:
         self.store.commit(partial, path)
 
     def _from_url(self, url: str, entry: Entry, path: Path, meter: Meter, http: Http) -> None:
-        """Take an archive from a server, whole or in part as the entry wants it."""
+        """Get an archive from a server, completely or in part as the entry requires."""
         if not entry.members_only:
             partial = self.store.partial(entry.key)
             download(url, entry, partial, http, meter)
@@ -246,7 +246,7 @@ class Fetcher:
             return
         archive = self.store.archive(entry.sha256)
         if archive.exists():
-            with suppress(OriginError):  # it is damaged: whoever wants it whole fetches it again
+            with suppress(OriginError):  # it is damaged: a use of the complete archive fetches it again
                 self._members_from_file(archive, entry, path, meter)
                 return
         partial = self.store.partial(entry.key)
@@ -261,7 +261,7 @@ class Fetcher:
             self.store.commit(partial, path)
 
     def _members_from_file(self, file: Path, entry: Entry, path: Path, meter: Meter) -> None:
-        """Take the wanted members out of a whole wheel, or a bundle of them, of this machine."""
+        """Get the required members from a complete wheel, or a bundle of them, on this machine."""
         partial = self.store.partial(entry.key)
         try:
             with file.open("rb") as wheel:
@@ -272,7 +272,7 @@ class Fetcher:
 
 
 class _Failures:
-    """What the origins said; as a context, takes the failure of one so that the next can be tried."""
+    """The failures of origins; as a context, it catches a failure so that the next origin is tried."""
 
     def __init__(self) -> None:
         self.met: list[OriginError] = []
@@ -288,7 +288,7 @@ class _Failures:
 
 
 def _flaw(path: Path, entry: Entry) -> OriginError | None:
-    """Why what the store has cannot be used: it is not there (NOT_FOUND_UPSTREAM), or is not it (BAD_DIGEST)."""
+    """Why the store's file cannot be used: it is missing (NOT_FOUND_UPSTREAM), or differs (BAD_DIGEST)."""
     try:
         if entry.members_only:
             check_members(path, entry)
@@ -304,7 +304,7 @@ def _flaw(path: Path, entry: Entry) -> OriginError | None:
 
 
 def _nowhere(entry: Entry, failures: list[OriginError], flaw: OriginError) -> DriverError:
-    """The error for an entry that no origin delivered: the worst of what they and the store said."""
+    """The error for an entry that no origin delivered: the most serious failure of the origins and the store."""
     codes = {failure.code for failure in failures}
     reasons = "; ".join(dict.fromkeys(failure.reason for failure in failures))
     kind, tool = _WORDS[entry.origin]

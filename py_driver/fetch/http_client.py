@@ -1,4 +1,4 @@
-"""HTTP as the user's machine is set up for it: proxies, certificates, credentials, redirects."""
+"""HTTP with the settings of the user's machine: proxies, certificates, credentials, redirects."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from py_driver.fetch.transfer import Meter
 
 TIMEOUT_SECONDS: Final = 60.0
-"""How long a server may stay silent before the request is given up and tried again."""
+"""The time without an answer after which a request is aborted and tried again."""
 
 CHUNK_BYTES: Final = 256 * 1024
-"""How much is read at once; also the most that an interruption loses."""
+"""The number of bytes that are read at once, which is also the maximum loss of an interruption."""
 
 _TRIES: Final = len(RETRY_DELAYS) + 1
 _PASSING_STATUS: Final = {408, 425, 429, 500, 502, 503, 504}
@@ -42,13 +42,13 @@ _RANGE_NOT_SATISFIABLE: Final = 416
 _SCHEMES: Final = {"http", "https"}
 _NUMBER = re.compile(
     r"[0-9]{1,18}"
-)  # str.isdigit() takes digits that int() does not, and int() does not take thousands
+)  # str.isdigit() accepts digits that int() does not, and int() limits the number of digits
 _RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/(?:([0-9]{1,18})|\*)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HttpSettings:
-    """What requests need to know besides the environment's proxies.
+    """The settings of requests besides the environment's proxies.
 
     Attributes:
         certificates: file with the certificates to trust; empty for the environment's or the system's.
@@ -75,16 +75,16 @@ class Credentials:
         self._netrc: netrc.netrc | None = None
         try:
             self._netrc = netrc.netrc(os.environ.get("NETRC"))
-        except (OSError, ValueError, netrc.NetrcParseError):  # ValueError: it is no text
+        except (OSError, ValueError, netrc.NetrcParseError):  # ValueError: it is not text
             self._netrc = None
 
     def stripped(self, url: str) -> str:
-        """The URL without user name and password, which are remembered for its host unless others are.
+        """The URL without user name and password, which are stored for its host unless it already has some.
 
-        The first are those of the user's settings: no page and no redirect replaces them.
+        The first ones come from the user's settings: no page and no redirect replaces them.
 
         Raises:
-            ValueError: it is no URL.
+            ValueError: it is not a URL.
         """
         parts = urlsplit(url)
         if parts.username is None:
@@ -128,7 +128,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(  # noqa: PLR0913  (the base class's signature)
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> urllib.request.Request | None:
-        fp.close()  # else its body would be read, however long it is
+        fp.close()  # otherwise its body would be read, of any length
         host = _host(urlsplit(req.full_url))
         if not self._http.follows(req.full_url, newurl):
             scheme = urlsplit(newurl).scheme
@@ -149,8 +149,8 @@ class Response:
         partial: whether the server answered with a range.
         total: size of the whole file in bytes, or None if the server does not say.
         content_type: media type of the body.
-        url: where the body came from, after redirects.
-        date: the server's clock, as the header `Date` has it; empty if it has none.
+        url: the address of the body, after redirects.
+        date: the server's time from the header `Date`; possibly empty.
     """
 
     def __init__(self, raw: http.client.HTTPResponse, host: str) -> None:
@@ -172,7 +172,7 @@ class Response:
             self.start, self.total = int(span[1]), int(span[2]) if span[2] else None
 
     def chunks(self, meter: Meter) -> Iterator[bytes]:
-        """The body, in pieces as they arrive.
+        """The body, in chunks as they arrive.
 
         Raises:
             OriginError: the connection broke before the end.
@@ -195,7 +195,7 @@ class Response:
             raise OriginError(Code.NO_NETWORK, reason, tries=_TRIES)
 
     def body(self, meter: Meter, limit: int) -> bytes:
-        """The whole body, held in memory.
+        """The complete body, in memory.
 
         Raises:
             OriginError: the connection broke before the end, or there are more than `limit` bytes.
@@ -209,7 +209,7 @@ class Response:
         return bytes(body)
 
     def close(self) -> None:
-        """Drop the connection, read or not."""
+        """Close the connection, even if the body is unread."""
         self._raw.close()
 
 
@@ -226,7 +226,7 @@ class Http:
         self._openers: dict[bool, urllib.request.OpenerDirector] = {}
 
     def open(self, url: str, span: tuple[int, int | None] = (0, None), accept: str = "*/*") -> Response:
-        """Send one request, without trying again.
+        """Send a request, without a retry.
 
         Args:
             url: http or https; its credentials are used but not shown.
@@ -234,7 +234,7 @@ class Http:
             accept: value of the Accept header.
 
         Raises:
-            OriginError: there was no answer, or one without a body.
+            OriginError: there was no answer, or an answer without a body.
             RangeNotSatisfiable: the file ends before the first byte wanted.
         """
         try:
@@ -268,12 +268,12 @@ class Http:
             raise
 
     def follows(self, here: str, there: str) -> bool:
-        """Whether a page or a redirect may lead from one URL to another: to http or https, and not back to http.
+        """Whether a page or a redirect may lead from a URL to another: to http or https, and not from https to http.
 
-        A host that is trusted without a certificate may be asked over http too, as with pip.
+        A host that is trusted without a certificate may also be accessed over http, as with pip.
 
         Raises:
-            ValueError: one is no URL.
+            ValueError: one of them is not a URL.
         """
         parts = urlsplit(there)
         if parts.scheme == "http" and urlsplit(here).scheme == "https":
@@ -281,7 +281,7 @@ class Http:
         return parts.scheme in _SCHEMES
 
     def read(self, url: str, meter: Meter, limit: int, accept: str = "*/*") -> tuple[bytes, Response]:
-        """The whole body of a file of at most `limit` bytes, tried again as needed, and the answer it came with.
+        """The complete body of a file of at most `limit` bytes, with retries, and its answer.
 
         Raises:
             OriginError: the origin could not deliver.
@@ -327,7 +327,7 @@ class Http:
 
 @lru_cache
 def _context(trusted: str, own: str, *, check: bool) -> ssl.SSLContext:
-    """Made once, as reading the system's certificates takes a tenth of a second.
+    """The SSL context, cached since reading the system's certificates takes a tenth of a second.
 
     Args:
         trusted: file or directory of certificates, or empty.
@@ -358,11 +358,11 @@ def _certificates(environ: Mapping[str, str]) -> str:
 
 
 def _refusal(answer: urllib.error.HTTPError, host: str) -> OriginError:
-    """What an HTTP status that is no success means for the origin."""
+    """The error of the origin for an unsuccessful HTTP status."""
     reason = f"{host} answered {answer.code} {answer.reason}"
     if answer.code in _PASSING_STATUS:
         after = answer.headers.get("Retry-After", "").strip()
-        seconds = float(after) if _NUMBER.fullmatch(after) else 0.0  # a date, too, is not worth more than a usual wait
+        seconds = float(after) if _NUMBER.fullmatch(after) else 0.0  # for a date, the usual wait applies
         return OriginError(Code.NO_NETWORK, reason, tries=_TRIES, retry_after=seconds)
     if answer.code in _MISSING_STATUS:
         return OriginError(Code.NOT_FOUND_UPSTREAM, reason)
@@ -372,10 +372,10 @@ def _refusal(answer: urllib.error.HTTPError, host: str) -> OriginError:
 
 
 def _broken(wrong: Exception, host: str) -> OriginError:
-    """What a connection that could not be made, or broke before an answer, means for the origin."""
+    """The error of the origin for a connection that failed, or broke before an answer."""
     cause = wrong.reason if isinstance(wrong, urllib.error.URLError) else wrong
     reason = f"no answer from {host}: {redacted(str(cause)) or type(cause).__name__}"
-    if isinstance(cause, ValueError):  # a certificate that does not fit, or what is no address
+    if isinstance(cause, ValueError):  # an invalid certificate or address
         return OriginError(Code.NO_NETWORK, reason)
     passing = isinstance(cause, TimeoutError | ConnectionResetError | BrokenPipeError | http.client.HTTPException)
     return OriginError(Code.NO_NETWORK, reason, tries=_TRIES if passing else UNREACHABLE_TRIES)

@@ -1,4 +1,4 @@
-"""What the user's own package indexes offer of a project: versions, their Pythons, and members of wheels."""
+"""The contents of the user's package indexes for a project: versions, their Pythons, and members of wheels."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _NUMBERS: Final = re.compile(r"\d+(\.\d+)*(\.post\d+)?")
-"""A version that is neither a pre-release nor a build of its own."""
+"""A version that is neither a pre-release nor a local build."""
 
 
 def order(version: str) -> tuple[int, ...]:
-    """The key that sorts versions such as `12.4.127.post1`."""
+    """The sort key of versions such as `12.4.127.post1`."""
     return tuple(int(number) for number in re.findall(r"\d+", version))
 
 
 class Offers:
-    """What indexes offer; each page is fetched once. May be shared by threads."""
+    """The contents of indexes; each page is fetched once. May be shared by threads."""
 
     def __init__(self) -> None:
         self._settings = read_pip_settings()
@@ -55,8 +55,8 @@ class Offers:
 
         Args:
             project: its name.
-            prefix: what they begin with, at a dot: `13.1` is that of `13.1.80`, and not of `13.10.2`.
-            cpu: of the wheels.
+            prefix: the first components of the version: `13.1` matches `13.1.80`, and not `13.10.2`.
+            cpu: the CPU of the wheels.
 
         Raises:
             DriverError: NO_NETWORK or NOT_FOUND_UPSTREAM if no index could be read.
@@ -66,10 +66,10 @@ class Offers:
         return sorted((version for version in known if f"{version}.".startswith(f"{prefix}.")), key=order)
 
     def pythons(self, project: str, version: str) -> list[str]:
-        """The Pythons that a release has wheels for, ascending: `3.13`, `3.13t` if that is free-threaded.
+        """The Pythons of a release's wheels, ascending: `3.13`, `3.13t` for a free-threaded one.
 
         Raises:
-            DriverError: as `versions`.
+            DriverError: see `versions`.
         """
         tags = [match for match in self._wheels(project, "x86_64") if match["version"] == version]
         found = {
@@ -83,13 +83,13 @@ class Offers:
     def members(
         self, project: str, version: str, include: Sequence[str] = (), *, python_tag: str = "py3"
     ) -> Iterator[Path]:
-        """A directory with members of a wheel for x86_64, each as its RECORD pins it; it is removed at the end.
+        """A temporary directory with members of a wheel for x86_64, verified by its RECORD.
 
         Args:
             project: its name.
             version: the release.
-            include: prefixes of the members; none for all of the wheel.
-            python_tag: of the wheel.
+            include: prefixes of the members; empty for the complete wheel.
+            python_tag: the Python tag of the wheel.
 
         Raises:
             DriverError: see `resolve`, `resolve_members`, `Fetcher.fetch` and `unpack`.

@@ -26,22 +26,22 @@ _ACCEPT: Final = (
 )
 
 PAGE_BYTES: Final = 64 * 1024 * 1024
-"""The most that a page may have, which is held in memory."""
+"""The maximum size of a page, which is read into memory."""
 
 _NO_PAGE: Final = (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError)
-"""What parsers raise on what is neither PEP 503 nor PEP 691; HTMLParser asserts."""
+"""The exceptions of parsers for a page that is neither PEP 503 nor PEP 691; HTMLParser asserts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Link:
-    """An archive that an index offers.
+    """An archive on an index.
 
     Attributes:
         filename: its file name.
-        url: where it is (http, https or file).
-        sha256: its digest as the index states it, or empty.
-        size: its size in bytes as the index states it, or None.
-        yanked: why its release was withdrawn (PEP 592), which may be an empty text; None if it was not.
+        url: its address (http, https or file).
+        sha256: its digest on the index, or empty.
+        size: its size in bytes on the index, or None.
+        yanked: the reason why its release was withdrawn (PEP 592), which may be empty; None if it was not.
     """
 
     filename: str
@@ -52,18 +52,18 @@ class Link:
 
     @property
     def local(self) -> Path | None:
-        """The file, if it is one of this machine."""
+        """The file, if it is on this machine."""
         return local_path(self.url)
 
     @property
     def origin(self) -> str:
-        """The host or directory that offers it, for messages."""
+        """Its host or directory, for messages."""
         local = self.local
         return str(local.parent) if local else urlsplit(self.url).netloc.rpartition("@")[2]
 
 
 def local_path(location: str) -> Path | None:
-    """The path a file: URL or a plain path means; None for anything on the network.
+    """The path of a file: URL or a plain path; None for a network address.
 
     Raises:
         DriverError: it is neither a path nor an address (SET_UP).
@@ -82,15 +82,15 @@ def local_path(location: str) -> Path | None:
 
 
 def normalized(project: str) -> str:
-    """A project's name as indexes spell it in URLs."""
+    """A project's name as in URLs of indexes."""
     return re.sub(r"[-_.]+", "-", project).lower()
 
 
 def names(filename: str, project: str) -> bool:
-    """Whether an archive's name begins with that of a project; in old source archives that may have hyphens.
+    """Whether an archive's name begins with a project's, which may have hyphens in old source archives.
 
     Args:
-        filename: of the archive.
+        filename: the file name of the archive.
         project: its name, normalized.
     """
     parts = filename.split("-")
@@ -98,14 +98,14 @@ def names(filename: str, project: str) -> bool:
 
 
 class PackageIndex:
-    """What pip's indexes and find-links offer; each page is fetched once. May be shared by threads.
+    """The contents of pip's indexes and find-links; each page is fetched once. May be shared by threads.
 
     Args:
-        settings: which indexes.
-        http: to fetch pages with.
+        settings: the indexes.
+        http: fetches pages.
 
     Raises:
-        DriverError: one is neither a path nor an address (SET_UP).
+        DriverError: an index is neither a path nor an address (SET_UP).
     """
 
     def __init__(self, settings: PipSettings, http: Http) -> None:
@@ -119,12 +119,12 @@ class PackageIndex:
         self._guard = threading.Lock()
 
     def links(self, project: str, meter: Meter, failures: list[OriginError]) -> Iterator[Link]:
-        """What is offered for a project: of find-links first, then of each index; pages are fetched as needed.
+        """The archives of a project: from find-links first, then from each index; pages are fetched on demand.
 
         Args:
             project: its name.
             meter: counts the pages' bytes.
-            failures: takes the pages that could not be had.
+            failures: gets the failures of pages.
         """
         name = normalized(project)
         pages = [*self._find_links, *(f"{index.rstrip('/')}/{name}/" for index in self._indexes)]
@@ -173,7 +173,7 @@ class PackageIndex:
 
 
 def _local_links(path: Path) -> Sequence[Link]:
-    """The archives of a directory, of the page in it, or the one named; none if nothing is there, as with pip."""
+    """The archives of a directory, of its page, or the named archive; empty if the path does not exist, as with pip."""
     try:
         if path.is_dir():
             page = path / "index.html"
@@ -201,7 +201,7 @@ def _link(url: str, yanked: str | None = None) -> Link:
 
 
 def _json_links(body: bytes, base: str) -> Sequence[Link]:
-    """The links of a page as PEP 691 and PEP 700 define it."""
+    """The links of a page in the format of PEP 691 and PEP 700."""
     return [_json_link(file, base) for file in json.loads(body)["files"]]
 
 
@@ -244,7 +244,7 @@ class _Anchors(HTMLParser):
 
 
 def _html_links(text: str, base: str) -> Sequence[Link]:
-    """The links of a page as PEP 503 defines it."""
+    """The links of a page in the format of PEP 503."""
     anchors = _Anchors(base)
     anchors.feed(text)
     anchors.close()

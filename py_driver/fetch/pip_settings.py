@@ -1,6 +1,6 @@
-"""pip's own settings: which indexes the user's machine takes packages from, and how.
+"""pip's settings: the package indexes of the user's machine, and how to access them.
 
-No registry is named here: even the default index is the one that pip's help text names.
+No registry is named here: even the default index comes from pip's help text.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from py_driver.fetch.transfer import redacted
 from py_driver.system.pip_config import is_on, pip_of, pythons, settings_of
 
 _PIP_SECONDS: Final = 60
-"""How long pip may take to print its settings; it takes half a second, more on a network file system."""
+"""The timeout for pip to print its settings, which takes half a second, or more on a network file system."""
 
 _DEFAULT_INDEX = re.compile(r"Package\s+Index\s+\(default\s+(\S+?)\)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PipSettings:
-    """What pip would use for a download.
+    """pip's settings for downloads.
 
     Attributes:
-        indexes: index URLs, or local directories, in pip's order; may hold credentials.
-        find_links: directories, pages and files to look for archives in; may hold credentials.
+        indexes: index URLs, or local directories, in pip's order; may contain credentials.
+        find_links: directories, pages and files with archives; may contain credentials.
         http: certificates and the like.
     """
 
@@ -42,7 +42,7 @@ def read_pip_settings() -> PipSettings:
     """Ask pip for its settings, from its configuration files and the environment.
 
     Raises:
-        DriverError: there is no pip, or it does not like its configuration (SET_UP).
+        DriverError: there is no pip, or it rejects its configuration (SET_UP).
     """
     pip, printed = _ask_pip()
     values = settings_of(printed, "download")
@@ -63,9 +63,9 @@ def read_pip_settings() -> PipSettings:
 
 
 def _ask_pip() -> tuple[list[str], str]:
-    """The command that runs pip, and its settings as it prints them.
+    """The command that runs pip, and its printed settings.
 
-    Tried are the pip of this interpreter, of the one below it, and of the python3 on PATH, and those on PATH.
+    It tries the pip of this interpreter, of its base interpreter, and of python3 on PATH, and the pip programs on PATH.
     """
     programs = [[path] for name in ("pip3", "pip") if (path := shutil.which(name))]
     refused = ""
@@ -93,7 +93,7 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
             check=False,
             text=True,
             errors="replace",
-            cwd="/",  # a directory of the user's named pip must not be taken for it
+            cwd="/",  # a user's directory named pip must not be imported
             env={**os.environ, "COLUMNS": "1000", "PYTHONWARNINGS": "ignore"},
             timeout=_PIP_SECONDS,
         )

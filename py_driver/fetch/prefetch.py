@@ -1,4 +1,4 @@
-"""Many entries at once, with one line of progress."""
+"""Fetches many entries at once, with one line of progress."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ def fetch_all(  # noqa: PLR0913  (how, by name)
     check: bool = False,
     stop: threading.Event | None = None,
 ) -> list[Fetched]:
-    """Bring entries into the store, several at a time; nothing is said if all of them are there.
+    """Bring entries into the store, several at a time, without output if the store has all of them.
 
-    What is there is taken by its size: a build that makes nothing of it need not read gigabytes.
+    Existing files are checked by size only: a build that does not use them need not read gigabytes.
 
     Args:
-        entries: what is wanted; the same one twice is fetched once.
+        entries: the entries; duplicates are fetched once.
         output: shows one line of progress.
-        jobs: how many at a time.
-        fetcher: what to fetch with (default: this user's store and the environment's mirror).
-        check: read what is there too, and bring it again if it is not what the lock pins.
-        stop: set when the archives are no longer wanted.
+        jobs: the number of entries at a time.
+        fetcher: the fetcher (default: this user's store and the environment's mirror).
+        check: whether to read existing files too, and fetch them again if they do not match the lock.
+        stop: set when the archives are no longer needed.
 
     Returns:
-        One result for each entry, in their order.
+        A result for each entry, in order.
 
     Raises:
         DriverError: the diagnostics of every entry that failed, see Fetcher.fetch; INTERRUPTED if stopped.
-        KeyboardInterrupt: Ctrl-C; what came so far is kept and goes on from there next time.
+        KeyboardInterrupt: Ctrl-C; received bytes are kept, and the next run resumes.
     """
     fetcher = Fetcher() if fetcher is None else fetcher
     missing = list({e.key: e for e in entries if check or not fetcher.store.has(e)}.values())
@@ -80,11 +80,11 @@ def fetch_all(  # noqa: PLR0913  (how, by name)
 
 
 def fill_mirror(fetched: Sequence[Fetched], directory: Path) -> None:
-    """Copy what was fetched into a directory that serves as a mirror on a machine without network.
+    """Copy fetched archives into a directory, as a mirror for a machine without network.
 
     Args:
-        fetched: what fetch_all returned.
-        directory: made if it does not exist; files that are there already, with the same bytes, are left alone.
+        fetched: the result of fetch_all.
+        directory: the directory, created if missing; existing files with the same bytes are kept.
 
     Raises:
         DriverError: the directory cannot be written (NO_SPACE, PERMISSION).
@@ -104,7 +104,7 @@ def _megabytes(count: int) -> str:
 
 
 class _Crew:
-    """Threads that work off a list of entries."""
+    """Threads that fetch a list of entries."""
 
     def __init__(self, fetcher: Fetcher, entries: Sequence[Entry], stop: threading.Event) -> None:
         self.stop = stop
@@ -122,13 +122,13 @@ class _Crew:
             self._todo.put(entry)
 
     def start(self, jobs: int) -> None:
-        """Start the threads; they end with the process, as a partial file may be left at any point."""
+        """Start the threads, which end with the process: a partial file is valid at any point."""
         self._running = max(1, min(jobs, self._total))
         for number in range(self._running):
             threading.Thread(target=self._work, name=f"fetch-{number}", daemon=True).start()
 
     def progress(self) -> str:
-        """How far they are."""
+        """Their progress."""
         with self._guard:
             expected = max(self._expected, self._bytes)
             return f"{len(self.done)} of {self._total}, {_megabytes(self._bytes)} of {_megabytes(expected)} MB"

@@ -1,4 +1,4 @@
-"""A remote archive that can be read at any place, as a file object: few requests, each byte at most once."""
+"""A remote archive as a seekable file object: few requests, each byte at most once."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from py_driver.fetch.transfer import Meter
 
 TAIL_BYTES: Final = 64 * 1024
-"""How much of the end is fetched first: a zip's end record with the longest comment it can have, bar a few bytes."""
+"""The number of bytes at the end that are fetched first: about a zip's end record with the longest possible comment."""
 
 GAP_BYTES: Final = 1024 * 1024
-"""Unwanted bytes between two wanted ranges that are worth less than a request of their own."""
+"""The gap between two ranges up to which a single request is cheaper."""
 
 RUN_BYTES: Final = 32 * 1024 * 1024
-"""The most that one request fetches, as it is held in memory."""
+"""The maximum size of a request, which is read into memory."""
 
 
 class NoRangesError(Exception):
@@ -34,9 +34,9 @@ class RangedFile(io.RawIOBase):
     """A file on a server, read by HTTP ranges.
 
     Args:
-        url: where it is.
+        url: its address.
         size: its size in bytes.
-        http: to fetch with.
+        http: sends the requests.
         meter: counts the bytes.
 
     Raises:
@@ -54,7 +54,7 @@ class RangedFile(io.RawIOBase):
         self.prefetch([(max(0, size - TAIL_BYTES), size)])
 
     def prefetch(self, spans: Iterable[tuple[int, int]]) -> None:
-        """Fetch ranges that will be read soon and are not there yet, near ones together.
+        """Fetch ranges that will be read soon and are missing, nearby ones together.
 
         Args:
             spans: pairs of the first byte and one past the last.
@@ -88,7 +88,7 @@ class RangedFile(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # typeshed: any writable buffer
-        """Fill the buffer from what was fetched, and fetch just what of it was not."""
+        """Fill the buffer from fetched bytes, and fetch only the missing ones."""
         done = 0
         while done < len(buffer) and self._position < self._size:
             start, end = self._position, min(self._position + len(buffer) - done, self._size)
@@ -122,7 +122,7 @@ class RangedFile(io.RawIOBase):
 
 
 def _runs(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ranges joined where the gap between them is small."""
+    """Ranges, joined if the gap between them is small."""
     runs: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if runs and start - runs[-1][1] <= GAP_BYTES and end - runs[-1][0] <= RUN_BYTES:

@@ -1,4 +1,4 @@
-"""Lock entries for wheels and source archives of Python packages, looked up on the user's own indexes."""
+"""Lock entries for wheels and source archives of Python packages, looked up on the user's indexes."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def resolve(fetcher: Fetcher, name: str, version: str, *, python_tag: str = "py3
     """The lock entry of a wheel for Linux.
 
     Args:
-        fetcher: whose indexes to ask.
+        fetcher: the fetcher, whose indexes are used.
         name: project.
         version: exact version, with its local part if it has one.
         python_tag: e.g. `cp312`; wheels for any Python 3 fit too, if there is none for it.
-        cpu: as in platform tags.
+        cpu: the CPU as in platform tags.
 
     Raises:
-        DriverError: no index has such a wheel (NOT_FOUND_UPSTREAM) or can be reached (NO_NETWORK); pip cannot say
-            where to look (SET_UP); an index says what cannot stand in a lock (BAD_VALUE).
+        DriverError: no index has such a wheel (NOT_FOUND_UPSTREAM) or can be reached (NO_NETWORK); pip cannot report
+            its indexes (SET_UP); an index has values that are invalid in a lock (BAD_VALUE).
     """
     meter = Meter()
     failures: list[OriginError] = []
@@ -56,7 +56,7 @@ def resolve_sdist(fetcher: Fetcher, name: str, version: str) -> Entry:
     """The lock entry of a source archive.
 
     Args:
-        fetcher: whose indexes to ask.
+        fetcher: the fetcher, whose indexes are used.
         name: project.
         version: exact version.
 
@@ -74,7 +74,7 @@ def resolve_sdist(fetcher: Fetcher, name: str, version: str) -> Entry:
 
 
 def _none(message: str, failures: Sequence[OriginError]) -> DriverError:
-    """The error for an archive that no index has, or that is not known since one cannot be reached."""
+    """The error for an archive that no index has, or that is unknown since an index cannot be reached."""
     unreachable = any(failure.code is Code.NO_NETWORK for failure in failures)
     reasons = "; ".join(failure.reason for failure in failures)
     return error(
@@ -85,18 +85,18 @@ def _none(message: str, failures: Sequence[OriginError]) -> DriverError:
 
 
 def entry_of(fetcher: Fetcher, name: str, version: str, link: Link, meter: Meter) -> Entry:
-    """The entry of a whole archive that an index lists.
+    """The entry of a complete archive that an index lists.
 
     Args:
-        fetcher: whose indexes list it.
+        fetcher: the fetcher, whose indexes list it.
         name: project.
         version: of the archive.
         link: to the archive.
         meter: counts the bytes of a request for its size.
 
     Raises:
-        DriverError: the index does not state its size or digest (NOT_FOUND_UPSTREAM), or states what cannot stand in a
-            lock (BAD_VALUE).
+        DriverError: the index does not state its size or digest (NOT_FOUND_UPSTREAM), or has values that are invalid in
+            a lock (BAD_VALUE).
     """
     entry = Entry(
         name=normalized(name),
@@ -110,10 +110,10 @@ def entry_of(fetcher: Fetcher, name: str, version: str, link: Link, meter: Meter
 
 
 def resolve_members(fetcher: Fetcher, entry: Entry, include: Sequence[str], exclude: Sequence[str] = ()) -> Entry:
-    """The entry with the digest of the wheel's RECORD, for some of its members only.
+    """The entry with the digest of the wheel's RECORD, for a part of its members.
 
     Args:
-        fetcher: whose indexes to ask.
+        fetcher: the fetcher, whose indexes are used.
         entry: of the whole wheel.
         include: prefixes of the members wanted.
         exclude: regular expressions of members not wanted.
@@ -147,7 +147,7 @@ def resolve_members(fetcher: Fetcher, entry: Entry, include: Sequence[str], excl
 
 
 def _rank(link: Link, version: str, python_tag: str, cpu: str) -> tuple[()] | tuple[bool, str]:
-    """How well a link's wheel fits: more is better, an empty tuple is not at all."""
+    """The suitability of a link's wheel: higher is better, an empty tuple is unsuitable."""
     found = WHEEL.fullmatch(link.filename)
     if found is None or found["version"] != version:
         return ()

@@ -1,4 +1,4 @@
-"""The store: archives in the user's cache, each under its own digest, never half-written."""
+"""The store: archives in the user's cache, each under its own digest, never incomplete."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 _NAME: Final = re.compile(r"([0-9a-f]{64})(?:\.zip)?")
 _LOCK_POLL_SECONDS: Final = 0.1
-"""How often a process that waits for another one's download looks again; short, as it is all it costs to be stopped."""
+"""The interval at which a process checks for another process's download; short, so that it can be stopped quickly."""
 
 
 def unpinned(root: Path, keys: Collection[str]) -> list[Path]:
-    """What a store has and nobody pins: archives, and first bytes of those that nobody is fetching.
+    """The unpinned files of a store: archives, and partial files without a running download.
 
     Args:
         root: the cache directory.
-        keys: of all entries that are pinned, and the SHA-256 of their archives.
+        keys: the keys of all pinned entries, and the SHA-256 of their archives.
     """
     base = root / "store"
     kept = [path for kind in ("sha256", "slim") if (base / kind).is_dir() for path in (base / kind).iterdir()]
@@ -44,7 +44,7 @@ class Store:
     """The archives below a cache directory.
 
     Args:
-        root: the cache directory, e.g. cache_root(); made on first use.
+        root: the cache directory, e.g. cache_root(); created at the first use.
     """
 
     def __init__(self, root: Path) -> None:
@@ -52,21 +52,21 @@ class Store:
         self._base = root / "store"
 
     def path(self, entry: Entry) -> Path:
-        """Where an entry's archive, or the bundle of its wanted members, is or will be.
+        """The path of an entry's archive, or of the bundle of its required members.
 
         Raises:
-            DriverError: SET_UP if something else than a file stands there; so do the other methods.
+            DriverError: SET_UP if it is not a regular file, also in the other methods.
         """
         if entry.members_only:
             return self._place("slim", f"{entry.key}.zip")
         return self.archive(entry.sha256)
 
     def archive(self, sha256: str) -> Path:
-        """Where the archive of that digest is or will be."""
+        """The path of the archive with a digest."""
         return self._place("sha256", sha256)
 
     def partial(self, key: str) -> Path:
-        """Where the first bytes of something on its way into the store are; its directory exists afterwards.
+        """The path of a partial file; its directory exists afterwards.
 
         Raises:
             DriverError: the store cannot be written (NO_SPACE, PERMISSION).
@@ -74,9 +74,9 @@ class Store:
         return self._made("partial", key)
 
     def has(self, entry: Entry) -> bool:
-        """Whether the store has the entry, by its size: enough to know what is to be fetched, not to use it.
+        """Whether the store has the entry, by its size: sufficient to know what to fetch, not to use it.
 
-        Files get there whole and verified, and `Fetcher.fetch` looks at their bytes before anything is made of them.
+        Files in it are complete and verified, and `Fetcher.fetch` checks their bytes before use.
         """
         try:
             size = self.path(entry).stat().st_size
@@ -85,7 +85,7 @@ class Store:
         return entry.members_only or not entry.size or size == entry.size
 
     def commit(self, partial: Path, final: Path) -> None:
-        """Move a whole and verified partial file to its place, durably and in one step.
+        """Move a complete and verified partial file to its path, durably and atomically.
 
         Raises:
             DriverError: the store cannot be written (NO_SPACE, PERMISSION).
@@ -99,11 +99,11 @@ class Store:
 
     @contextmanager
     def lock(self, key: str, stop: threading.Event) -> Iterator[None]:
-        """Be the only one, among all processes and threads, who fetches `key`.
+        """Lock `key` for fetching, among all processes and threads.
 
         Args:
             key: an entry's key.
-            stop: gives up waiting when set.
+            stop: ends the waiting when set.
 
         Raises:
             DriverError: the store cannot be written (NO_SPACE, PERMISSION), or `stop` was set (INTERRUPTED).
@@ -116,14 +116,14 @@ class Store:
             yield
 
     def _place(self, kind: str, key: str) -> Path:
-        """Where a file of the store is or will be; what stands there and is none would stop whoever opens it."""
+        """The path of a file of the store, which must not be anything but a regular file."""
         path = self._base / kind / key
         if os.path.exists(path) and not is_file(path):  # noqa: PTH110  (Path.exists raises where nobody can tell)
             raise error(Code.SET_UP, f"{path} is not a regular file", help="remove it: the store holds only files")
         return path
 
     def _made(self, kind: str, key: str) -> Path:
-        """The same, with its directory."""
+        """The same; its directory exists afterwards."""
         path = self._place(kind, key)
         with storage_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What a transfer over the network knows: its failures, its byte counts, when to try again."""
+"""Failures, byte counts and retries of network transfers."""
 
 from __future__ import annotations
 
@@ -14,33 +14,32 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RETRY_DELAYS: Final = (0.5, 2.0, 5.0)
-"""Seconds to wait before each further try of a request that broke off, timed out or met a server's own error.
-
-Three tries outlast the restart of a proxy; a download that gained bytes in a try starts counting anew.
+"""Seconds to wait before each retry of a request that was interrupted, timed out or got a server error. Three tries
+outlast the restart of a proxy; a try that received bytes resets the count.
 """
 
 UNREACHABLE_TRIES: Final = 2
-"""How often a host is tried to which no connection can be made: without a network the answer should come soon."""
+"""The number of tries without a connection to the host: without a network, the error should come soon."""
 
 MAX_RETRY_AFTER: Final = 20.0
-"""Seconds at most that a server's Retry-After is heeded."""
+"""The maximum of a server's Retry-After that is respected, in seconds."""
 
 _USERINFO = re.compile(r"(?<=//)[^/\s@]*@")
 
 
 def redacted(text: str) -> str:
-    """The text with user names and passwords taken out of the URLs in it."""
+    """The text without user names and passwords in URLs."""
     return _USERINFO.sub("", text)
 
 
 class OriginError(Exception):
-    """One origin could not deliver; another one still may.
+    """An origin could not deliver; another one still may.
 
     Args:
         code: NO_NETWORK, NOT_FOUND_UPSTREAM or BAD_DIGEST.
-        reason: what happened, for a list of reasons; credentials and line breaks are taken out.
-        tries: how often the same request may be tried in all.
-        retry_after: seconds the server asked to wait for, or 0.
+        reason: the reason; credentials and line breaks are removed.
+        tries: the total number of tries of the same request.
+        retry_after: the server's requested wait in seconds, or 0.
     """
 
     def __init__(self, code: Code, reason: str, *, tries: int = 1, retry_after: float = 0.0) -> None:
@@ -52,11 +51,11 @@ class OriginError(Exception):
 
 
 class Meter:
-    """Counts the bytes that one entry took from the network, and lets it be stopped.
+    """Counts the bytes that an entry received from the network, and allows stopping it.
 
     Args:
-        stop: set by whoever wants the transfer to end.
-        report: called with each number of bytes received.
+        stop: set to end the transfer.
+        report: gets each number of received bytes.
     """
 
     def __init__(self, stop: threading.Event | None = None, report: Callable[[int], None] | None = None) -> None:
@@ -68,7 +67,7 @@ class Meter:
         """Count bytes received.
 
         Raises:
-            DriverError: the transfer is to stop (INTERRUPTED).
+            DriverError: the transfer was stopped (INTERRUPTED).
         """
         self.bytes += count
         if self._report is not None:
@@ -76,28 +75,28 @@ class Meter:
         self.check()
 
     def check(self) -> None:
-        """Go on only if nobody wants the transfer to end.
+        """Raise if the transfer was stopped.
 
         Raises:
-            DriverError: the transfer is to stop (INTERRUPTED).
+            DriverError: the transfer was stopped (INTERRUPTED).
         """
         if self.stop.is_set():
             raise error(Code.INTERRUPTED, "interrupted")
 
 
 def retried(attempt: Callable[[], T], meter: Meter) -> T:
-    """Do a request, again after a while when its failure may pass.
+    """Send a request, with retries after temporary failures.
 
-    A try that received bytes through `meter` makes the count of tries start anew only if `attempt` can go on from
-    there, which it says by raising an OriginError whose `tries` is 0.
+    A try that received bytes through `meter` resets the count of tries only if `attempt` can resume, which it indicates
+    by an OriginError with `tries` 0.
 
     Args:
         attempt: the request; raises OriginError.
-        meter: of the transfer; ends the waiting when stopped.
+        meter: the meter of the transfer, which ends the waiting when stopped.
 
     Raises:
-        OriginError: the last try's.
-        DriverError: the transfer is to stop (INTERRUPTED).
+        OriginError: the error of the last try.
+        DriverError: the transfer was stopped (INTERRUPTED).
     """
     tried = 0
     while True:

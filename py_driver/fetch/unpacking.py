@@ -1,4 +1,4 @@
-"""Archives unpacked into a directory: wheels, bundles of wheel members, Debian packages, tars; nothing leaves it."""
+"""Unpacks archives into a directory, and nowhere else: wheels, bundles of wheel members, Debian packages, tars."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _BLOCK: Final = 4096
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
-    """What of an archive is unpacked, and where to.
+    """The members of an archive to unpack, and their names.
 
     Attributes:
-        include: the files and directories wanted, as they are named in the archive; empty for all.
-        exclude: those of them that are not wanted.
-        strip_prefix: directory taken off the names; members outside it are left out.
-        max_bytes: the most that may be written, as disks count it; None if the archive may be trusted.
+        include: the files and directories to unpack, with their names in the archive; empty for all.
+        exclude: files and directories among them to skip.
+        strip_prefix: the directory to remove from names; members outside of it are skipped.
+        max_bytes: the maximum disk space; None for a trusted archive.
     """
 
     include: Sequence[str] = ()
@@ -46,7 +46,7 @@ class Selection:
     max_bytes: int | None = None
 
     def target(self, name: str) -> str:
-        """The name below the destination, or an empty string for a member that is not wanted."""
+        """The name below the destination, or an empty string for a skipped member."""
         if (self.include and not _is_below(name, self.include)) or _is_below(name, self.exclude):
             return ""
         prefix = self.strip_prefix.strip("/")
@@ -56,7 +56,7 @@ class Selection:
 
 
 def _is_below(name: str, places: Sequence[str]) -> bool:
-    """Whether a member is one of some files, or in one of some directories."""
+    """Whether a member is one of the files, or in one of the directories."""
     return any(name == path or name.startswith(f"{path.rstrip('/')}/") for path in places)
 
 
@@ -64,24 +64,24 @@ def unpack(archive: Path, entry: Entry, destination: Path, selection: Selection 
     """Unpack an archive of the store.
 
     Args:
-        archive: where it is; `Fetcher.fetch` has just compared its bytes with what the lock pins.
-        entry: what it is.
-        destination: directory, made if it does not exist.
-        selection: what is wanted of it (default: all).
+        archive: its path; `Fetcher.fetch` has just verified its bytes.
+        entry: its lock entry.
+        destination: the directory, created if missing.
+        selection: the members to unpack (default: all).
 
     Returns:
         The number of files and links written.
 
     Raises:
-        DriverError: the archive is damaged (BAD_DIGEST), names a place outside the destination (PATH_ESCAPES), has
-            nothing of what is wanted (NOT_FOUND_UPSTREAM), has too much (UNSUPPORTED), uses a compression that this
-            machine cannot undo (PLATFORM), or the destination cannot be written (NO_SPACE, PERMISSION).
+        DriverError: the archive is damaged (BAD_DIGEST), names a place outside the destination (PATH_ESCAPES), has none
+            of the selected members (NOT_FOUND_UPSTREAM), is too large (UNSUPPORTED), uses a compression that this
+            machine does not support (PLATFORM), or the destination cannot be written (NO_SPACE, PERMISSION).
     """
     tree = _Tree(destination, selection or Selection(), entry.basename)
     try:
         with storage_errors(destination):
             destination.mkdir(parents=True, exist_ok=True)
-            if entry.origin is Origin.DEBIAN or entry.filename.endswith(".deb"):  # a vendor has some too
+            if entry.origin is Origin.DEBIAN or entry.filename.endswith(".deb"):  # vendors also have .deb files
                 _unpack_deb(archive, tree)
             elif entry.origin is Origin.URL or entry.sdist:
                 with tarfile.open(archive) as members:
@@ -103,7 +103,7 @@ def unpack(archive: Path, entry: Entry, destination: Path, selection: Selection 
 
 
 class _Tree:
-    """A directory being filled; refuses what would end up outside."""
+    """A directory that is being filled; refuses members that would be outside of it."""
 
     def __init__(self, root: Path, selection: Selection, archive: str) -> None:
         self.written = 0
@@ -115,7 +115,7 @@ class _Tree:
         self._bytes = 0
 
     def wants(self, name: str) -> bool:
-        """Whether a member is wanted; a wanted one with an unsafe name is an error."""
+        """Whether a member is selected; a selected member with an unsafe name is an error."""
         return bool(self._target(name))
 
     def file(self, name: str, source: IO[bytes], *, executable: bool) -> None:
@@ -137,7 +137,7 @@ class _Tree:
         self._links.append(path)
 
     def check_links(self) -> None:
-        """Make sure that no link leads outside by way of others."""
+        """Check that no link leads outside through other links."""
         root = self._root.resolve()
         for path in self._links:
             try:
@@ -154,7 +154,7 @@ class _Tree:
         return posixpath.normpath(target) if (target := self._selection.target(name)) else ""
 
     def _place(self, name: str) -> Path:
-        """The path to write, with its directories made and nothing there."""
+        """The path to write; its directories exist, and the path does not."""
         target = self._target(name)
         parent = posixpath.dirname(target)
         if parent not in self._directories:
@@ -173,7 +173,7 @@ class _Tree:
         return path
 
     def _count(self, size: int) -> None:
-        """Count what is written, and refuse more than is allowed."""
+        """Count written bytes, and refuse more than allowed."""
         self._bytes += size
         if self._selection.max_bytes is not None and self._bytes > self._selection.max_bytes:
             message = f"{self._archive} has more than {self._selection.max_bytes >> 20} MiB"
@@ -227,14 +227,14 @@ def _unpack_tar(archive: tarfile.TarFile, tree: _Tree) -> None:
 
 
 def _drain(archive: tarfile.TarFile) -> None:
-    """Read on to the end, so that the compressed stream's checksum is compared too."""
+    """Read to the end, so that the checksum of the compressed stream is verified too."""
     while archive.fileobj is not None and archive.fileobj.read(1024 * 1024):
         pass
 
 
 @contextmanager
 def _tar(path: Path, name: str, data: _Slice) -> Iterator[tarfile.TarFile]:
-    """The data archive of a package, whatever its compression."""
+    """The data archive of a package, with any compression."""
     compression = name.rpartition(".")[2]
     if compression in {"xz", "gz", "tar", "bz2"}:
         with tarfile.open(fileobj=io.BufferedReader(data, 1024 * 1024)) as archive:

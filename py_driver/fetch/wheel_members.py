@@ -1,4 +1,4 @@
-"""Some members of a wheel, verified one by one against its RECORD, without the rest of it."""
+"""A part of a wheel's members, each verified against its RECORD, without the rest of the wheel."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _LEVEL: Final = 6
 _SIZE: Final = 2  # the column of RECORD
 _RECORD_BYTES: Final = 64 * 1024 * 1024
-"""The most that a RECORD may have, which is read before its digest is known; torch's has 1 MB."""
+"""The maximum size of a RECORD, which is read before its digest is known; torch's has 1 MB."""
 
 _BROKEN: Final = (
     zipfile.BadZipFile,
@@ -45,21 +45,21 @@ _BROKEN: Final = (
     LookupError,
     ValueError,
     OverflowError,
-    RuntimeError,  # encrypted, or of a compression that is not known
+    RuntimeError,  # encrypted, or with an unknown compression
 )
 
 
 class _Pin(NamedTuple):
-    """What RECORD says of a member: `sha256=...` in base64, and its size in digits or nothing."""
+    """RECORD's entry of a member: `sha256=...` in base64, and its size in digits, or an empty text."""
 
     digest: str
     size: str
 
 
 def is_broken(wrong: Exception) -> bool:
-    """Whether reading a zip raised this because its fields are nonsense.
+    """Whether an exception from reading a zip means that its fields are invalid.
 
-    An OSError is raised for a place that no file has, and without a number for bytes that are no bzip2.
+    An OSError is raised for an offset outside of any file, and without a number for bytes that are not bzip2.
     """
     return isinstance(wrong, _BROKEN) or (isinstance(wrong, OSError) and wrong.errno in {None, errno.EINVAL})
 
@@ -68,23 +68,23 @@ def read_record(wheel: IO[bytes] | RangedFile) -> bytes:
     """A wheel's RECORD.
 
     Raises:
-        OriginError: it is no wheel (BAD_DIGEST).
+        OriginError: it is not a wheel (BAD_DIGEST).
     """
     with _broken("the wheel"), zipfile.ZipFile(wheel) as archive:
         return _read_record(wheel, archive)
 
 
 def write_members(wheel: IO[bytes] | RangedFile, entry: Entry, partial: Path, meter: Meter) -> None:
-    """Write the wanted members of a wheel, and its RECORD, as a zip that depends on nothing else.
+    """Write the required members of a wheel, and its RECORD, as a reproducible zip.
 
     Args:
-        wheel: the whole wheel, or a RangedFile of it.
-        entry: what is wanted, and the digest of RECORD.
-        partial: file to write.
-        meter: ends this when stopped.
+        wheel: the complete wheel, or a RangedFile of it.
+        entry: the required members, and the digest of RECORD.
+        partial: the file to write.
+        meter: ends the work when stopped.
 
     Raises:
-        OriginError: it is not the wheel wanted, or is damaged (BAD_DIGEST).
+        OriginError: it is another wheel, or is damaged (BAD_DIGEST).
         DriverError: no space left (NO_SPACE), not allowed to write (PERMISSION), stopped (INTERRUPTED).
     """
     with _broken(entry.basename), zipfile.ZipFile(wheel) as source:
@@ -108,14 +108,14 @@ def write_members(wheel: IO[bytes] | RangedFile, entry: Entry, partial: Path, me
 
 
 def check_members(path: Path, entry: Entry) -> None:
-    """Make sure that a bundle which `write_slim` wrote once is what it was: all that is wanted, and nothing else.
+    """Check that a bundle of `write_members` is intact: all required members, and nothing else.
 
     Args:
-        path: where it is.
-        entry: what is wanted, and the digest of RECORD.
+        path: its path.
+        entry: the required members, and the digest of RECORD.
 
     Raises:
-        OriginError: it is not (BAD_DIGEST).
+        OriginError: it is not intact (BAD_DIGEST).
         OSError: it cannot be read.
     """
     with _broken("it"), zipfile.ZipFile(path) as bundle:
@@ -133,7 +133,7 @@ def check_members(path: Path, entry: Entry) -> None:
 
 @contextmanager
 def _broken(name: str) -> Iterator[None]:
-    """Turn what reading a damaged zip raises into an OriginError."""
+    """Turn exceptions from reading a damaged zip into an OriginError."""
     try:
         yield
     except Exception as wrong:
@@ -143,7 +143,7 @@ def _broken(name: str) -> Iterator[None]:
 
 
 def _pins(record: bytes, entry: Entry) -> dict[str, _Pin]:
-    """What RECORD, which must be the right one, says of the members that are wanted."""
+    """The entries of required members in RECORD, whose digest must match."""
     actual = hashlib.sha256(record).hexdigest()
     if actual != entry.record_sha256:
         reason = f"the RECORD of {entry.basename} has the SHA-256 {actual}, the lock has {entry.record_sha256}"
@@ -153,13 +153,13 @@ def _pins(record: bytes, entry: Entry) -> dict[str, _Pin]:
 
 
 def _check_names(names: Collection[str], pins: Mapping[str, _Pin]) -> None:
-    """All that is wanted must be there."""
+    """Check that all required members exist."""
     if missing := sorted(pins.keys() - set(names)):
         raise OriginError(Code.BAD_DIGEST, f"{missing[0]} is missing, which the wheel's RECORD names")
 
 
 def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, pins: Mapping[str, _Pin]) -> bytes:
-    """A member, if it is what RECORD says; one of another size is not even unpacked."""
+    """A member that matches RECORD; a member of another size is not unpacked."""
     pin = pins[info.filename]
     actual = f"{info.file_size} bytes"
     if pin.size in {"", str(info.file_size)}:
@@ -172,7 +172,7 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, pins: Mapping[
 
 
 def _read_record(wheel: IO[bytes] | RangedFile | None, archive: zipfile.ZipFile) -> bytes:
-    """RECORD, whoever's it is."""
+    """RECORD, without a check of its digest."""
     record = _record_of(archive)
     if record.file_size > _RECORD_BYTES:
         raise zipfile.BadZipFile(f"its RECORD has {record.file_size} bytes")
@@ -196,7 +196,7 @@ def _record_of(archive: zipfile.ZipFile) -> zipfile.ZipInfo:
 def _prefetch(
     wheel: IO[bytes] | RangedFile | None, archive: zipfile.ZipFile, wanted: Collection[zipfile.ZipInfo]
 ) -> None:
-    """Fetch the members' bytes: each ends where the next one, or the directory, begins."""
+    """Fetch the members' bytes: each extends to the next member, or to the directory."""
     if not isinstance(wheel, RangedFile):
         return
     starts = sorted({i.header_offset for i in archive.infolist()} | {archive.start_dir})

@@ -1,1 +1,1 @@
-"""What became of a kernel: its machine code, what it uses of the GPU, what it does wrong there."""
+"""Inspection of a compiled kernel: its machine code, its use of the GPU, its errors there."""

@@ -1,4 +1,4 @@
-"""Machine code of NVIDIA's GPUs, as cuobjdump and nvdisasm tell it: kernels, what they use, their text. Pure."""
+"""Machine code of NVIDIA's GPUs from cuobjdump and nvdisasm: kernels, their resources, their text. Pure."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class Kernel:
 
     Attributes:
         symbol: its name in the library.
-        name: as C++ has it.
+        name: its C++ name.
         arch: `9.0`.
-        registers: of each thread.
-        shared: bytes of shared memory that it always has; what a launch asks for comes on top.
-        stack: bytes of each thread.
-        instructions: how many, without padding.
+        registers: the registers of each thread.
+        shared: bytes of static shared memory; dynamic shared memory of a launch is additional.
+        stack: the bytes of each thread's stack.
+        instructions: the number of instructions, without padding.
         is_entry: whether the host launches it.
-        mix: how often it has which instructions, by their kinds in the order of resources/sass.toml.
+        mix: the number of each instruction, by kind, in the order of resources/sass.toml.
         sass: its machine code, as nvdisasm shows it.
     """
 
@@ -67,12 +67,12 @@ class Kernel:
 
     @property
     def spills(self) -> int:
-        """How many instructions load or store what did not fit into registers, or local arrays."""
+        """The number of instructions that load or store spilled registers or local arrays."""
         return sum(self.mix.get(_SPILLS, {}).values())
 
     @property
     def plain(self) -> str:
-        """Its name without parameters, and without namespaces that have none."""
+        """Its name without parameters, and without anonymous namespaces."""
         return plain(self.name)
 
     def as_json(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class Kernel:
 
 
 def plain(name: str) -> str:
-    """A name of C++ without its parameters: `relu::kernel<float>` for `void relu::kernel<float>(float*)`."""
+    """A C++ name without its parameters: `relu::kernel<float>` for `void relu::kernel<float>(float*)`."""
     text = _without_operators(name.replace("(anonymous namespace)::", ""))
     begin, end, depth = 0, len(text), 0
     for sign in _SIGNS.finditer(text):
@@ -96,10 +96,10 @@ def plain(name: str) -> str:
 
 
 def without_arguments(name: str) -> str:
-    """A name of C++ without parameters and template arguments: `relu::kernel` for `void relu::kernel<float>(float*)`.
+    """A C++ name without parameters and template arguments: `relu::kernel` for `void relu::kernel<float>(float*)`.
 
     Args:
-        name: of a function.
+        name: the name of a function.
     """
     depth, begin, found = 0, 0, []
     text = _without_operators(plain(name))
@@ -112,22 +112,22 @@ def without_arguments(name: str) -> str:
 
 
 def _without_operators(name: str) -> str:
-    """A name with other characters in the place of the brackets of operators."""
+    """A name with other characters instead of the brackets of operators."""
     return _OPERATOR.sub(lambda match: match[0].translate(_OPERATORS), name) if "operator" in name else name
 
 
 def kernels_of(told: str, usage: str, listing: str, arch: str, names: Mapping[str, str]) -> list[Kernel]:
-    """The functions of a cubin, in its order.
+    """The functions of a cubin, in order.
 
     Args:
-        told: what `nvdisasm -json` prints.
-        usage: what `cuobjdump -res-usage` prints.
-        listing: what `nvdisasm -c` prints, with or without lines.
-        arch: that it is for.
-        names: of C++, by symbol.
+        told: the output of `nvdisasm -json`.
+        usage: the output of `cuobjdump -res-usage`.
+        listing: the output of `nvdisasm -c`, with or without lines.
+        arch: the architecture of the cubin.
+        names: C++ names, by symbol.
 
     Raises:
-        ValueError: they print something else than was expected.
+        ValueError: an output is not as expected.
     """
     used = {symbol: [*map(int, values)] for symbol, *values in _USAGE.findall(usage)}
     texts = dict(_sections(listing))
@@ -170,7 +170,7 @@ def _kinds() -> list[tuple[str, list[str]]]:
 
 
 def mix_of(opcodes: Iterable[str]) -> dict[str, dict[str, int]]:
-    """How often there are which instructions, by kind; those that are of no kind do not count.
+    """The number of each instruction, by kind; instructions without a kind are ignored.
 
     Args:
         opcodes: e.g. `LDG.E.128.CONSTANT`.
@@ -187,7 +187,7 @@ def mix_of(opcodes: Iterable[str]) -> dict[str, dict[str, int]]:
 
 @cache
 def _shown(opcode: str) -> str:
-    """What the mix calls an instruction: its first word, with its width where that matters."""
+    """The name of an instruction in the mix: its first word, with its width if that matters."""
     base, _, rest = opcode.partition(".")
     if any(f"{base}*" in names for _, names in _kinds()):
         width = _WIDTH.search(rest)
@@ -196,7 +196,7 @@ def _shown(opcode: str) -> str:
 
 
 def matching(kernels: Sequence[Kernel], word: str) -> list[Kernel]:
-    """The functions that a word means: those of exactly this name, or else all whose name has it."""
+    """The functions that a word means: those with exactly this name, or else all whose name contains it."""
     exact = [kernel for kernel in kernels if word in {kernel.symbol, kernel.name, kernel.plain}]
     return exact or [
         kernel for kernel in kernels if any(word in name for name in (kernel.symbol, kernel.name, kernel.plain))
@@ -204,10 +204,10 @@ def matching(kernels: Sequence[Kernel], word: str) -> list[Kernel]:
 
 
 def with_source(sass: str, lines_of: Mapping[str, Sequence[str]]) -> str:
-    """Machine code with the lines that it comes from in place of their numbers.
+    """Machine code with source lines instead of line numbers.
 
     Args:
-        sass: with lines, from `nvdisasm -g`.
+        sass: machine code with line numbers, from `nvdisasm -g`.
         lines_of: the text of each file of the project, by the end of its path.
     """
     found, last = [], None
@@ -231,12 +231,12 @@ def with_source(sass: str, lines_of: Mapping[str, Sequence[str]]) -> str:
 
 
 def ptx_of(text: str, symbol: str, number: int = 0) -> str:
-    """The PTX of a function; empty if there is none.
+    """The PTX of a function; empty without one.
 
     Args:
-        text: that of the library's sources, one after another.
-        symbol: of the function.
-        number: which of those with this symbol; each source may have one.
+        text: the PTX of the library's sources, concatenated.
+        symbol: the symbol of the function.
+        number: the index among the functions with this symbol; each source may have one.
     """
     for head in _ENTRY.finditer(text):
         begin = re.compile(r"[{;]").search(text, head.end())
@@ -257,13 +257,13 @@ def ptx_of(text: str, symbol: str, number: int = 0) -> str:
 
 
 def stable_name(name: str) -> str:
-    """A name without what differs between two builds of the same function: what nvcc names a file's namespace by."""
+    """A name without the part that differs between builds of the same function: nvcc's namespace of a file."""
     return re.sub(r"_GLOBAL__N__[0-9a-f]+_\d+_\w+?_cu_[0-9a-f]{8}", "", name)
 
 
 def pairs(old: Sequence[Kernel], new: Sequence[Kernel]) -> list[tuple[Kernel | None, Kernel | None]]:
-    """Functions of two builds side by side, by architecture and name: those of the new one first."""
-    # Two sources may each have a function of one name; they are in the same order.
+    """Pairs of functions of two builds, by architecture and name, in the order of the new build."""
+    # Two sources may each have a function with the same name; they are in the same order.
     known: dict[tuple[str, str], list[Kernel]] = {}
     for section in old:
         known.setdefault((section.arch, stable_name(section.name)), []).append(section)
@@ -279,15 +279,15 @@ def difference(old: str, new: str, names: tuple[str, str]) -> str:
 
     Args:
         old: machine code.
-        new: likewise.
-        names: what the two are called.
+        new: machine code.
+        names: the names of the two.
     """
     bare = [_bare(text).splitlines() for text in (old, new)]
     return "\n".join(difflib.unified_diff(bare[0], bare[1], *names, lineterm=""))
 
 
 def _bare(sass: str) -> str:
-    """Machine code without what a change of another function changes: addresses, lines, numbers of labels."""
+    """Machine code without the parts that a change of another function affects: addresses, lines, label numbers."""
     labels: dict[str, str] = {}
     text = re.sub(r"/\*[0-9a-f]{4,}\*/\s*", "", sass)
     text = re.sub(r"^\s*//## .*\n", "", text, flags=re.MULTILINE)

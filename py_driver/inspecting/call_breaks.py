@@ -1,4 +1,4 @@
-"""Whether calls of an old function or op still work with a new one, by the parameters of both. Pure."""
+"""Compatibility of a function or op with calls of its old version, by the parameters of both. Pure."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Parameter(NamedTuple):
     """A parameter of a function.
 
     Attributes:
-        name: of the parameter.
-        type: its type, as it is written; empty without one.
-        default: as it is written; None for a required parameter.
-        kind: `positional`, `place` if no keyword is taken, `keyword` for keywords alone, `*` or `**` for the rest.
+        name: its name.
+        type: its type, as written; empty without one.
+        default: its default, as written; None for a required parameter.
+        kind: `positional`, `place` for positional-only, `keyword` for keyword-only, `*` or `**` for the rest.
     """
 
     name: str
@@ -36,14 +36,14 @@ class Parameter(NamedTuple):
 
 
 class Call(NamedTuple):
-    """How a function is called.
+    """The interface of a function for its callers.
 
     Attributes:
-        parameters: in their order.
-        returns: the type of its result, as it is written; empty without one.
+        parameters: the parameters, in order.
+        returns: the type of its result, as written; empty without one.
         checks_types: whether another type of a parameter or result makes a call fail, as with ops.
-        is_async: whether its result has to be awaited.
-        is_static: whether it is a method that is called on the class.
+        is_async: whether its result must be awaited.
+        is_static: whether it is a method of the class, not of an instance.
     """
 
     parameters: tuple[Parameter, ...]
@@ -97,7 +97,7 @@ def _written(node: ast.expr | None) -> str:
 
 
 def op_call(schema: str) -> tuple[str, Call] | None:
-    """The name of an op and its call; None for no schema.
+    """The name of an op and its call; None if the text is not a schema.
 
     Args:
         schema: `relu(Tensor! out, Tensor input, *, float slope=0.1) -> ()`.
@@ -118,7 +118,7 @@ def op_call(schema: str) -> tuple[str, Call] | None:
 
 
 def _split(text: str) -> list[str]:
-    """The parts of a list at its commas, but not at those in brackets."""
+    """The parts of a list, split at commas outside of brackets."""
     parts, depth = [""], 0
     for character in text:
         depth += (character in _OPENING) - (character in _CLOSING)
@@ -130,18 +130,18 @@ def _split(text: str) -> list[str]:
 
 
 def breaks(old: Call, new: Call) -> Iterator[str]:
-    """Why calls of the old function fail with the new one, or mean something else.
+    """The reasons why calls of the old function fail with the new one, or change their meaning.
 
     Args:
-        old: how the function was called.
-        new: how it is called now.
+        old: the old interface.
+        new: the new interface.
     """
     known = {parameter.name: parameter for parameter in new.parameters}
     kinds = {parameter.kind for parameter in new.parameters}
     before = [parameter for parameter in old.parameters if parameter.kind in _BY_PLACE]
     after = [parameter for parameter in new.parameters if parameter.kind in _BY_PLACE]
     yield from _of_kind(old, new)
-    # A parameter that no keyword names is the same under another name.
+    # A positional-only parameter is the same under another name.
     renamed = {was.name: now for was, now in zip(before, after, strict=False) if was.kind == _PLACE}
     for parameter in old.parameters:
         now = renamed.get(parameter.name) or known.get(parameter.name)
@@ -163,9 +163,9 @@ def breaks(old: Call, new: Call) -> Iterator[str]:
 
 
 def _of_kind(old: Call, new: Call) -> Iterator[str]:
-    """What changed of a function besides its parameters."""
+    """Changes of a function besides its parameters."""
     if old.is_async != new.is_async:
-        yield "its result has to be awaited" if new.is_async else "its result cannot be awaited any more"
+        yield "its result must be awaited" if new.is_async else "its result cannot be awaited any more"
     if old.is_static and not new.is_static:
         yield "it is not called on the class any more"
 
@@ -173,13 +173,13 @@ def _of_kind(old: Call, new: Call) -> Iterator[str]:
 def _of_places(
     before: Sequence[Parameter], after: Sequence[Parameter], renamed: Container[str], *, has_rest: bool
 ) -> Iterator[str]:
-    """What changed of the order of parameters.
+    """Changes in the order of parameters.
 
     Args:
-        before: those that are passed by place.
-        after: likewise.
-        renamed: the names of those that another name does not matter for.
-        has_rest: whether the old function takes further arguments.
+        before: the old positional parameters.
+        after: the new positional parameters.
+        renamed: the names of parameters that may be renamed.
+        has_rest: whether the old function accepts further arguments.
     """
     names, now_names = [parameter.name for parameter in before], [parameter.name for parameter in after]
     kept = [parameter.name for parameter in before if parameter.name in now_names and parameter.name not in renamed]
@@ -191,7 +191,7 @@ def _of_places(
 
 
 def _of_parameter(old: Parameter, new: Parameter, call: Call) -> Iterator[str]:
-    """What changed of a parameter that both have."""
+    """Changes of a parameter that both functions have."""
     if old.kind in _BY_PLACE and new.kind == _KEYWORD:
         yield f"`{old.name}` is a keyword only"
     if old.kind in {_POSITIONAL, _KEYWORD} and new.kind == _PLACE:

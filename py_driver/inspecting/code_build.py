@@ -1,4 +1,4 @@
-"""Builds one CUDA variant of a project to look into: for one architecture, with PTX, on a machine without a GPU too."""
+"""Builds a CUDA variant of a project for inspection: for one architecture, with PTX, also without a GPU."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _LINES: Final = "-lineinfo"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodeBuild:
-    """A variant that was built to look into.
+    """A variant that was built for inspection.
 
     Attributes:
         variant: its identifier.
         archs: the architectures of its machine code.
         path: its directory.
-        sources: the project's files that it is made from, by their paths.
+        sources: the project's files that it is built from, by path.
     """
 
     variant: str
@@ -50,7 +50,7 @@ class CodeBuild:
     sources: tuple[str, ...]
 
 
-def code_build(  # noqa: PLR0913  (what, which of it, how, and where it is shown)
+def code_build(  # noqa: PLR0913  (the project, the variant, the options, and the output)
     directory: Path,
     releases: Releases,
     output: Output,
@@ -60,16 +60,16 @@ def code_build(  # noqa: PLR0913  (what, which of it, how, and where it is shown
     archs: Sequence[str] = (),
     lines: bool = False,
 ) -> CodeBuild:
-    """Build a variant to look into.
+    """Build a variant for inspection.
 
     Args:
-        directory: of the project.
-        releases: to build for.
-        output: where progress is shown.
-        choices: how.
-        pattern: which variant; the one that this machine's GPU runs, or without one the newest, if empty.
-        archs: GPU architectures to build for; this machine's GPU, or without one the latest of the variant, if none.
-        lines: whether its code says from which lines it comes.
+        directory: the project's directory.
+        releases: the releases to build for.
+        output: shows progress.
+        choices: the options of the build.
+        pattern: the variant; if empty, the variant for this machine's GPU, or without a GPU the newest.
+        archs: GPU architectures to build for; if empty, this machine's GPU, or without a GPU the variant's latest.
+        lines: whether its code has line information.
 
     Raises:
         DriverError: NO_SUCH_VARIANT if there is no such variant with CUDA code; all that `build` raises.
@@ -92,10 +92,10 @@ def code_build(  # noqa: PLR0913  (what, which of it, how, and where it is shown
 
 
 def _chosen(plan: Plan, pattern: str) -> tuple[Variant, tuple[str, ...]]:
-    """A variant with CUDA code, and the architectures of this machine's GPUs if it is the one for them.
+    """A variant with CUDA code, and the architectures of this machine's GPUs if the variant is for them.
 
     Raises:
-        DriverError: NO_SUCH_VARIANT if there is none, or several fit the pattern.
+        DriverError: NO_SUCH_VARIANT if no variant, or several, match the pattern.
     """
     known = [variant for variant in plan.variants if _latest(plan, variant)]
     if not known:
@@ -106,7 +106,7 @@ def _chosen(plan: Plan, pattern: str) -> tuple[Variant, tuple[str, ...]]:
         found = [variant for variant in choose(plan, [pattern]) if variant in known]
         if len(found) == 1:
             return found[0], ()
-        several = f"{len(found)} variants with CUDA code fit `{pattern}`"
+        several = f"{len(found)} variants with CUDA code match `{pattern}`"
         names = ", ".join(variant.name for variant in (found or known)[:5])
         raise error(Code.NO_SUCH_VARIANT, several, help=f"name a single variant, e.g. of {names}")
     try:
@@ -125,7 +125,7 @@ def _toolkit(variant: Variant) -> tuple[int, ...]:
 
 
 def _latest(plan: Plan, variant: Variant) -> tuple[str, ...]:
-    """The latest architecture that a variant is compiled for; none if it has no CUDA code."""
+    """The latest architecture of a variant; empty if it has no CUDA code."""
     groups = {group.name: group for group in plan.groups if group.backend == _CUDA}
     chosen = (groups[name].archs.get(variant.configuration.backend) for name in variant.groups if name in groups)
     archs = {arch.removesuffix("+PTX") for archs in chosen if archs for arch in archs.kept}

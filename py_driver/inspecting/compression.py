@@ -1,4 +1,4 @@
-"""How many bytes device code would take if it were compressed: by a toolkit's fatbinary, or else by Zstandard."""
+"""The size of device code with compression: by a toolkit's fatbinary, or else by Zstandard."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 _PROGRAM: Final = "bin/fatbinary"
 _SMALLEST: Final = "size"
-"""The choice of rules/facts/compression.bzl that is tried besides a release's own."""
+"""The choice of rules/facts/compression.bzl that is tried besides a release's default."""
 
 _LEVELS: Final = {"balance": 3, "size": 19}
-"""The levels of Zstandard that come closest to choices: of a cubin of 308,472 bytes, fatbinary of CUDA 13.0 makes
-54,649 and 43,817, these make 55,722 and 44,447 (libzstd 1.5.4)."""
+"""The levels of Zstandard that are closest to the choices: fatbinary of CUDA 13.0 compresses a cubin of 308,472 bytes
+to 54,649 and 43,817, these levels to 55,722 and 44,447 (libzstd 1.5.4)."""
 
 _KINDS: Final = {SASS: "elf", PTX: "ptx"}
 _HEAD: Final = 16
@@ -40,13 +40,13 @@ _ALIGNMENT: Final = 8
 
 
 class Compressed(NamedTuple):
-    """What compression does to device code.
+    """The result of compressing device code.
 
     Attributes:
-        choice: of `driver build --compress`: `balance`, `size`, ...
-        before: the bytes of the fat binaries.
+        choice: the value of `driver build --compress`: `balance`, `size`, ...
+        before: the current bytes of the fat binaries.
         after: their bytes with this compression.
-        method: what compressed them.
+        method: the program that compressed them.
     """
 
     choice: str
@@ -56,18 +56,18 @@ class Compressed(NamedTuple):
 
 
 def compressed(elf: Elf, releases: Releases, version: str) -> list[Compressed]:
-    """What compression of a library's fat binaries would do: as its CUDA release does it, and for the smallest size.
+    """The results of compressing a library's fat binaries: by its CUDA release's default, and for the smallest size.
 
     Args:
         elf: the library.
-        releases: whose toolkits may be in the store.
-        version: of the CUDA release that it is for; empty if that is unknown: then it is the newest in the store.
+        releases: the releases whose toolkits may be in the store.
+        version: the CUDA release of the library; if empty, the newest release in the store is used.
 
     Returns:
-        Nothing if there is nothing to compress, or no way to do it.
+        Empty if there is nothing to compress, or no program for it.
 
     Raises:
-        DriverError: SET_UP if the store is not as it should be.
+        DriverError: SET_UP if the store is invalid.
     """
     binaries: dict[int, list[Image]] = {}
     for section in elf.sections:
@@ -107,13 +107,13 @@ def _is_known(image: Image) -> bool:
 
 
 def _choices(releases: Releases, found: str, version: str, *, is_packed: bool) -> Mapping[str, Sequence[str]]:
-    """What is tried: options of a fatbinary by choices of the user.
+    """The options of a fatbinary to try, by choice of the user.
 
     Args:
-        releases: with the CUDA releases.
+        releases: the CUDA releases.
         found: the release of the fatbinary.
-        version: the release that the library is for; empty if that is unknown.
-        is_packed: whether the library is compressed already.
+        version: the release of the library; empty if unknown.
+        is_packed: whether the library is already compressed.
     """
     toolkits = releases.lock.parts["cuda"]
     known: Mapping[str, Sequence[str]] = facts("compression")["FATBINARY"].get(
@@ -126,12 +126,12 @@ def _choices(releases: Releases, found: str, version: str, *, is_packed: bool) -
 
 
 def _programs(releases: Releases, directory: Path, version: str) -> Iterator[tuple[str, Path]]:
-    """The fatbinary of toolkits in the store, unpacked: that of a release, then the newest.
+    """The unpacked fatbinary programs of toolkits in the store: first the given release's, then the newest.
 
     Args:
-        releases: with the toolkits.
+        releases: the releases with toolkits.
         directory: an empty one.
-        version: of the release; may be unknown.
+        version: the release, which may be unknown.
     """
     store = Store(cache_root())
     toolkits = releases.lock.parts["cuda"]
@@ -146,18 +146,18 @@ def _programs(releases: Releases, directory: Path, version: str) -> Iterator[tup
             try:
                 unpack(Fetcher(store).fetch(entry).path, entry, directory / release, selection)
             except DriverError:
-                continue  # another archive of the toolkit has it
+                continue  # another archive of the toolkit contains it
             yield release, directory / release / _PROGRAM
 
 
 def _with_fatbinary(program: Path, images: Sequence[Image], directory: Path, options: Sequence[str]) -> int | None:
-    """The bytes of a fat binary that fatbinary compresses; None if it cannot.
+    """The size of a fat binary that fatbinary compresses; None if it fails.
 
     Args:
         program: fatbinary.
-        images: of the fat binary.
-        directory: for files.
-        options: of the compression.
+        images: the images of the fat binary.
+        directory: a directory for files.
+        options: the options of the compression.
     """
     result = directory / "compressed.fatbin"
     words = [str(program), f"--create={result}", "--64", *options]
@@ -169,23 +169,23 @@ def _with_fatbinary(program: Path, images: Sequence[Image], directory: Path, opt
     done = subprocess.run(words, capture_output=True, check=False, env=curated())
     if done.returncode:
         return None
-    # The headers stay as they are: those of nvcc's have the options of ptxas in them.
+    # Headers are unchanged: nvcc's headers contain the options of ptxas.
     fresh = [image.stored - image.head for image in images_in(result.read_bytes(), 0)]
     return _HEAD + sum(fresh) + sum(image.head for image in images) if len(fresh) == len(images) else None
 
 
 def _with_zstandard(image: Image, level: int) -> int:
-    """The bytes of an image that Zstandard compresses, with its header.
+    """The size of an image that Zstandard compresses, with its header.
 
     Raises:
-        NoZstandardError: there is no Zstandard here.
+        NoZstandardError: this machine has no Zstandard.
     """
     packed = len(pack_zstandard(image.content or b"", level))
     return image.head + min(-(-packed // _ALIGNMENT) * _ALIGNMENT, image.size)
 
 
 def totals(found: Iterable[Compressed]) -> list[Compressed]:
-    """What compression of several libraries would do, by choice and method."""
+    """The sums of compression results of several libraries, by choice and method."""
     sums: dict[tuple[str, str], Compressed] = {}
     for result in found:
         old = sums.get((result.choice, result.method), result._replace(before=0, after=0))

@@ -1,4 +1,4 @@
-"""Calls and operands in C++ text: where the operand of a method begins, where one ends, and the arguments of calls."""
+"""Calls and operands in C++ text: the start and end of a method's operand, and the arguments of calls."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _LONGEST: Final = 400
 
 
 def operand_start(plain: str, end: int) -> int | None:
-    """Where the postfix expression begins that ends at an index: `a`, `a.b->c(d)`, `(*a)`, `x::f(y)[1]`.
+    """The start of the postfix expression that ends at an index: `a`, `a.b->c(d)`, `(*a)`, `x::f(y)[1]`.
 
-    None where that is not sure: behind a template's `>`, a literal, a cast, a directive, `this` or a word such as
+    None if it is uncertain: behind a template's `>`, a literal, a cast, a directive, `this` or a word such as
     `return`.
 
     Args:
         plain: a masked text.
-        end: behind the expression.
+        end: the index behind the expression.
     """
     index = end
     while True:
@@ -58,7 +58,7 @@ def operand_start(plain: str, end: int) -> int | None:
 
 
 def operand_end(plain: str, start: int) -> int | None:
-    """Behind the postfix expression that begins at an index; None where it is not a name with members and calls."""
+    """The end of the postfix expression that starts at an index; None if it is not a name with members and calls."""
     found = re.compile(r"\s*(?:::)?[A-Za-z_]\w*(?:\s*::\s*\w+)*").match(plain, start)
     while found:
         end = found.end()
@@ -74,7 +74,7 @@ def operand_end(plain: str, start: int) -> int | None:
 
 
 def calls(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[str], int, list[str]]]:
-    """The calls whose name and bracket a pattern matches, from the last on: with the closing bracket, and arguments."""
+    """The calls whose name and bracket a pattern matches, last first, with the closing bracket and the arguments."""
     plain = masked(text)
     for found in reversed([*pattern.finditer(plain)]):
         close = closing(plain, found.end() - 1)
@@ -84,6 +84,6 @@ def calls(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[str], 
 
 
 def _is_word(before: str) -> bool:
-    """Whether a text ends with a word of the language, behind which a bracket begins an expression."""
+    """Whether a text ends with a keyword, behind which a bracket begins an expression."""
     found = re.search(r"\b([A-Za-z_]\w*)$", before)
     return found is not None and found[1] in {"return", "throw", "case", "co_return", "if", "while", "switch", "for"}

@@ -1,4 +1,4 @@
-"""What the device functions of cubins use: registers and stack, as their attributes tell. Pure.
+"""The registers and stack of device functions in cubins, from their attributes. Pure.
 
 NVIDIA does not publish the layout: entries of `.nv.info` have a format, an attribute and a size; for these attributes
 the number of a symbol and a value follow. Compared with cuobjdump 13.0 on the 39 functions of a wheel of torchao.
@@ -22,11 +22,11 @@ _PAIR: Final = 8
 
 
 class Used(NamedTuple):
-    """What a function uses.
+    """The resources of a function.
 
     Attributes:
-        registers: of each thread; 0 if unknown.
-        stack: bytes of each thread, spills among them.
+        registers: the registers of each thread; 0 if unknown.
+        stack: the bytes of each thread's stack, including spills.
     """
 
     registers: int
@@ -34,7 +34,7 @@ class Used(NamedTuple):
 
 
 def device_functions(elf: Elf) -> Iterator[tuple[str, str, Used]]:
-    """The symbols of the device functions of a library, each with its architecture and what it uses.
+    """The device functions of a library: architecture, symbol and resources of each.
 
     Args:
         elf: the library.
@@ -66,7 +66,7 @@ def _of_cubin(cubin: Elf) -> Iterator[tuple[str, Used]]:
 
 
 def _entries(content: bytes) -> Iterator[tuple[int, int, int]]:
-    """The attributes that are a symbol's number and a value: attribute, symbol, value."""
+    """The attributes that consist of a symbol's number and a value: attribute, symbol, value."""
     at = 0
     while at + 4 <= len(content):
         form, attribute, size = struct.unpack_from("<BBH", content, at)

@@ -1,4 +1,4 @@
-"""Reads the machine code and the PTX of a built library with NVIDIA's tools, which the driver brings along."""
+"""Reads the machine code and the PTX of a built library with NVIDIA's tools, which the driver installs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Disassembler:
     """NVIDIA's tools, in an environment of their own in the cache."""
 
     def __init__(self, output: Output) -> None:
-        """Set them up.
+        """Install the tools.
 
         Raises:
             DriverError: see `ensure_venv`.
@@ -44,11 +44,11 @@ class Disassembler:
         [self._programs] = python.parents[1].glob("lib/python*/site-packages/nvidia/cu*/bin")
 
     def kernels(self, variant: Path, *, lines: bool = False) -> list[Kernel]:
-        """The functions of a variant's library and those that Triton has compiled, architecture by architecture.
+        """The functions of a variant's library, and those that Triton has compiled, by architecture.
 
         Args:
             variant: its directory.
-            lines: whether to show the lines that the code comes from.
+            lines: whether to show source lines.
 
         Raises:
             DriverError: LOAD_FAILED if there is no device code, or the tools cannot read it.
@@ -68,14 +68,14 @@ class Disassembler:
                 try:
                     found += kernels_of(told, usage, listing, arch_of(cubin.name), names)
                 except (ValueError, LookupError, TypeError) as problem:
-                    message = f"nvdisasm says of {cubin.name} what the driver does not understand: {problem}"
+                    message = f"the driver does not understand nvdisasm's output for {cubin.name}: {problem}"
                     raise error(Code.LOAD_FAILED, message, help="please report it") from None
         if not found:
             raise error(Code.LOAD_FAILED, f"{variant} has no machine code for NVIDIA GPUs")
         return found
 
     def ptx(self, variant: Path) -> dict[str, str]:
-        """The PTX of a variant's library: of each source, by architecture, one after another."""
+        """The PTX of a variant's library, by architecture, concatenated from all sources."""
         found: dict[str, str] = {}
         with tempfile.TemporaryDirectory(prefix="driver-") as directory:
             for library in sorted(variant.glob(_LIBRARIES)):
@@ -86,7 +86,7 @@ class Disassembler:
         return found
 
     def program(self, name: str) -> Path:
-        """Where one of the tools is.
+        """The path of a tool.
 
         Args:
             name: `cuobjdump` or `nvdisasm`.
@@ -94,7 +94,7 @@ class Disassembler:
         return self._programs / name
 
     def _run(self, program: str, *args: str, cwd: str | None = None) -> str:
-        """What a tool prints.
+        """The output of a tool.
 
         Raises:
             DriverError: LOAD_FAILED if it fails.
@@ -111,14 +111,13 @@ class Disassembler:
 
 
 def _ahead(variant: Path, directory: Path) -> dict[str, str]:
-    """Copies what Triton has compiled, as cuobjdump names files; what each function is called, by file and symbol.
+    """Copies Triton's code under cuobjdump's file names; returns the functions' names, by file and symbol.
 
-    A function stands there for each signature and configuration, so these are a part of its name, as the arguments of a
-    template are.
+    Each signature and configuration has a compiled function, so they are part of its name, like template arguments.
 
     Args:
         variant: its directory.
-        directory: to copy to.
+        directory: the destination.
     """
     ahead = variant / DIRECTORY
     if not (ahead / INDEX).is_file():
@@ -145,7 +144,7 @@ def _order(path: Path) -> list[Any]:
 
 @cache
 def _demangler() -> Callable[[str], str] | None:
-    """What demangles symbols: the system's libstdc++; None where there is none."""
+    """The demangler of the system's libstdc++; None without one."""
     try:
         demangle = ctypes.CDLL("libstdc++.so.6")["__cxa_demangle"]
         free = ctypes.CDLL(None)["free"]
@@ -168,6 +167,6 @@ def _demangler() -> Callable[[str], str] | None:
 
 @cache
 def demangled(symbol: str) -> str:
-    """A symbol as C++ has it, by the system's libstdc++; as it is where there is none."""
+    """The demangled symbol, by the system's libstdc++; without one, the symbol itself."""
     demangle = _demangler()
     return demangle(symbol) if demangle else symbol

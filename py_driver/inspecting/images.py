@@ -28,14 +28,14 @@ ZLIB: Final = "zlib"
 
 FATBIN_SECTIONS: Final = (".nv_fatbin", "__nv_relfatbin")
 DEVICE_SECTIONS: Final = (*FATBIN_SECTIONS, ".hip_fatbin")
-"""The sections that have nothing but device code."""
+"""The sections with only device code."""
 
 _FATBIN: Final = struct.pack("<IHH", 0xBA55ED50, 1, 16)
 _BUNDLE: Final = b"__CLANG_OFFLOAD_BUNDLE__"
 _PACKED_BUNDLE: Final = b"CCOB"
 _BUNDLE_HEADS: Final = {1: "<II", 2: "<III", 3: "<IQQ"}
-"""What follows the magic number of a compressed bundle, by its version: version and method as a number of 32 bits, from
-version 2 on the size of all, and the size of the content. A hash of 64 bits follows."""
+"""The fields after the magic number of a compressed bundle, by version: version and method in 32 bits, from version 2
+on the total size, and the size of the content. A hash of 64 bits follows."""
 
 _HASH: Final = 8
 _METHODS: Final = (ZLIB, ZSTANDARD)
@@ -46,7 +46,7 @@ _LZ4_FLAG, _ZSTANDARD_FLAG = 1 << 13, 1 << 15
 _SPECIFIC_FLAG, _FAMILY_FLAG = 1 << 20, 1 << 21
 _SMALLEST_HEAD: Final = 48
 _OLD_CUBIN_ABI, _OLD_SPECIFIC_FLAG = 7, 0x800
-"""fatbinary of CUDA 11 says only in the header of the cubin that it is for one architecture."""
+"""fatbinary of CUDA 11 marks architecture-specific code only in the header of the cubin."""
 
 _PART: Final = "the device code"
 
@@ -55,15 +55,15 @@ class Image(NamedTuple):
     """Code for one architecture.
 
     Attributes:
-        form: `SASS`, `PTX`, `AMDGPU`, or `kind 5` for another number of nvcc.
+        form: `SASS`, `PTX`, `AMDGPU`, or `kind 5` for an unknown number.
         arch: `9.0a`, `gfx942:xnack-`.
-        binary: the offset of its fat binary or bundle in the file: each source has one.
-        stored: the bytes that it takes in the file, with its header.
-        head: its header, of these bytes.
-        size: of its content.
-        packing: how the content is compressed; empty if it is not.
-        shared: whether it is compressed together with others: then `stored` is its share.
-        content: without compression; None if this machine cannot unpack it.
+        binary: the offset of its fat binary or bundle in the file; each source has its own.
+        stored: its bytes in the file, with its header.
+        head: the bytes of its header.
+        size: the size of its content.
+        packing: the compression of the content; empty without compression.
+        shared: whether it is compressed together with others, so that `stored` is its share.
+        content: the uncompressed content; None if this machine cannot unpack it.
     """
 
     form: str
@@ -78,14 +78,14 @@ class Image(NamedTuple):
 
 
 def images_in(data: bytes, start: int) -> Iterator[Image]:
-    """The images of a section, in their order.
+    """The images of a section, in order.
 
     Args:
         data: the bytes of the section.
-        start: where it begins in the file.
+        start: its offset in the file.
 
     Raises:
-        MalformedError: an image is truncated, or is not of its format.
+        MalformedError: an image is truncated or malformed.
     """
     at = 0
     finders: tuple[tuple[bytes, Callable[[bytes, int, int], tuple[list[Image], int]]], ...] = (
@@ -110,14 +110,14 @@ def images_in(data: bytes, start: int) -> Iterator[Image]:
 
 
 def _aligned(data: bytes, magic: bytes, at: int) -> int:
-    """Where a magic number stands next, at a multiple of eight; -1 if it does not."""
+    """The offset of the next magic number at a multiple of eight; -1 if there is none."""
     while (at := data.find(magic, at)) >= 0 and at % 8:
         at += 1
     return at
 
 
 def _fatbin(data: bytes, at: int, start: int) -> tuple[list[Image], int]:
-    """The images of a fat binary, and where it ends."""
+    """The images of a fat binary, and its end."""
     (size,) = struct.unpack_from("<Q", data, at + 8)
     begin, end = at + len(_FATBIN) + 8, at + len(_FATBIN) + 8 + size
     if end > len(data):
@@ -148,13 +148,13 @@ def _fatbin(data: bytes, at: int, start: int) -> tuple[list[Image], int]:
 
 
 def _text(payload: bytes) -> bytes:
-    """PTX with the zero that ends it, without the padding behind."""
+    """PTX up to and including its zero, without padding."""
     text = payload.rstrip(b"\0")
     return payload[: len(text) + 1]
 
 
 def _unpacked(packed: bytes, packing: str, size: int) -> bytes | None:
-    """The content of what is compressed; None if this machine cannot unpack it."""
+    """The uncompressed content; None if this machine cannot unpack it."""
     try:
         if packing == ZLIB:
             return zlib.decompress(packed, bufsize=size)
@@ -164,7 +164,7 @@ def _unpacked(packed: bytes, packing: str, size: int) -> bytes | None:
 
 
 def _suffix(flags: int, content: bytes | None) -> str:
-    """What stands behind the number of an architecture."""
+    """The suffix of an architecture's number."""
     if flags & _SPECIFIC_FLAG:
         return "a"
     if flags & _FAMILY_FLAG:
@@ -175,7 +175,7 @@ def _suffix(flags: int, content: bytes | None) -> str:
 
 
 def _bundle(data: bytes, at: int, start: int) -> tuple[list[Image], int]:
-    """The code objects of a bundle, and where the last of them ends."""
+    """The code objects of a bundle, and the end of the last one."""
     (count,) = struct.unpack_from("<Q", data, at + len(_BUNDLE))
     begin = at + len(_BUNDLE) + 8
     end, images = begin, []
@@ -196,7 +196,7 @@ def _bundle(data: bytes, at: int, start: int) -> tuple[list[Image], int]:
 
 
 def _packed_bundle(data: bytes, at: int, start: int) -> tuple[list[Image], int]:
-    """The code objects of a compressed bundle, and where it ends."""
+    """The code objects of a compressed bundle, and its end."""
     head, method = struct.unpack_from("<HH", data, at + len(_PACKED_BUNDLE))
     if head not in _BUNDLE_HEADS or method >= len(_METHODS):
         raise MalformedError(_PART)

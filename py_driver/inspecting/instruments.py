@@ -1,4 +1,4 @@
-"""Runs a command under a tool that finds what a kernel does wrong, stops in it, or records when it ran."""
+"""Runs a command under a tool that finds a kernel's errors, stops in it, or records when it ran."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ GDB: Final = "gdb"
 NSYS: Final = "nsys"
 
 LINES: Final = ("-lineinfo",)
-"""Flags of nvcc with which machine code says from which lines it comes; it is the same otherwise."""
+"""Flags of nvcc for line information in machine code, which is otherwise unchanged."""
 
 DEBUG: Final = ("-G", "-g")
-"""Flags of nvcc for a debugger: code of the GPU and of the host as it is written, not optimised."""
+"""Flags of nvcc for a debugger: device and host code without optimisation."""
 
 LOGS: Final = "logs"
-"""The directory of a project for what tools record."""
+"""The directory of a project for the records of tools."""
 
 _FILTERS: Final = 100
-"""Up to how many kernels compute-sanitizer is told to look at; of more, it looks at all that run."""
+"""The largest number of kernels in compute-sanitizer's filter; with more kernels, it checks every kernel that runs."""
 
 _ALLOCATOR: Final = {
-    # Memory that torch's allocator hands out lies in blocks of its own, where a write past the end hits nothing.
+    # torch's allocator returns parts of larger blocks, so that a write past the end would not be noticed.
     "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
     "PYTORCH_ALLOC_CONF": "expandable_segments:False",
     "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False",
 }
 
 _STOPPED: Final = ("info cuda kernels", "backtrace 8", "info args", "info locals", "info cuda threads", "kill", "quit")
-"""What a debugger without a person shows where it first stops."""
+"""The commands of a non-interactive debugger at its first stop."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +58,7 @@ class Instrumented:
 
     Attributes:
         command: what to run.
-        environ: variables that it needs besides.
+        environ: additional environment variables.
         records: the file that the tool writes; None if it writes none.
     """
 
@@ -70,17 +70,17 @@ class Instrumented:
 def instrumented(
     tool: str, command: Sequence[str], build: DevBuild, output: Output, *, interactive: bool
 ) -> Instrumented:
-    """A command, to be run under a tool.
+    """A command that runs under a tool.
 
     Args:
         tool: one of `CHECKERS`, `GDB` or `NSYS`.
-        command: of the user's.
-        build: the variant that it uses.
-        output: where progress is shown.
-        interactive: whether a person sits at the terminal.
+        command: the user's command.
+        build: the build of the variant that it uses.
+        output: shows progress.
+        interactive: whether the terminal is interactive.
 
     Raises:
-        DriverError: USAGE if the variant has no CUDA code; SET_UP if the tool is not there.
+        DriverError: USAGE if the variant has no CUDA code; SET_UP if the tool is missing.
     """
     if build.backend != "cuda":
         message = f"--under {tool} is for CUDA code, and {build.variant.name} has none"
@@ -103,12 +103,12 @@ def instrumented(
 
 
 def sanitizer(program: str, tool: str, command: Sequence[str], kernels: Sequence[Kernel]) -> tuple[str, ...]:
-    """The command line of compute-sanitizer, which looks at a project's own kernels alone.
+    """The command line of compute-sanitizer, which checks only the project's own kernels.
 
     Args:
-        program: its path.
+        program: the path of compute-sanitizer.
         tool: one of `CHECKERS`.
-        command: to run under it.
+        command: the command to run.
         kernels: of the project.
     """
     symbols = sorted({kernel.symbol for kernel in kernels if kernel.is_entry})
@@ -117,12 +117,12 @@ def sanitizer(program: str, tool: str, command: Sequence[str], kernels: Sequence
 
 
 def gdb_script(directory: Path, kernels: Sequence[Kernel], *, batch: bool) -> str:
-    """What cuda-gdb is told: where the sources are, to stop in each kernel, to run, and what to show then.
+    """The script of cuda-gdb: the directory of sources, a breakpoint in each kernel, the run, and the output at a stop.
 
     Args:
         directory: of the project.
         kernels: of the project.
-        batch: whether nobody sits before it.
+        batch: whether it is not interactive.
     """
     lines = [
         "set confirm off",
@@ -133,7 +133,7 @@ def gdb_script(directory: Path, kernels: Sequence[Kernel], *, batch: bool) -> st
         f"directory {directory.absolute()}",
         *(f"break {name}" for name in dict.fromkeys(_function(kernel) for kernel in kernels if kernel.is_entry)),
         "run",
-        # That is the function of this name that launches the kernel; what is launched next is the kernel.
+        # The breakpoint is in the host function of this name, which launches the kernel next.
         "delete",
         "set cuda break_on_launch application",
         "continue",
@@ -143,15 +143,15 @@ def gdb_script(directory: Path, kernels: Sequence[Kernel], *, batch: bool) -> st
 
 
 def _function(kernel: Kernel) -> str:
-    """The name of a function, without namespaces and template arguments: the debugger finds all that have it."""
+    """The name of a function without namespaces and template arguments: the debugger finds all its instances."""
     return kernel.plain.partition("<")[0].rpartition("::")[2]
 
 
 def log_file(directory: Path, name: str) -> Path:
-    """Where a tool may write what it recorded: in `logs/`, which git ignores.
+    """The file for a tool's record, in `logs/`, which git ignores.
 
     Raises:
-        DriverError: PERMISSION or NO_SPACE if it cannot be made.
+        DriverError: PERMISSION or NO_SPACE if the directory cannot be made.
     """
     logs = directory.absolute() / LOGS
     with writing(logs):
@@ -169,10 +169,10 @@ def _sanitizer(output: Output) -> str:
 
 
 def on_path(program: str, what: str) -> str:
-    """A tool of the user's.
+    """The path of a tool that the user has installed.
 
     Raises:
-        DriverError: SET_UP if there is none.
+        DriverError: SET_UP if it is missing.
     """
     found = shutil.which(program)
     if found is None:

@@ -1,4 +1,4 @@
-"""The libraries of a file, a wheel or an installed package, with what its metadata states of them."""
+"""The libraries of a file, a wheel or an installed package, with its metadata."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _METADATA, _WHEEL, _RECORD = "METADATA", "WHEEL", "RECORD"
 
 
 class Stated(NamedTuple):
-    """What the metadata of a wheel or of an installed package states.
+    """The metadata of a wheel or an installed package.
 
     Attributes:
         torch: the releases of torch that it requires; None if it does not require torch.
-        python: the Pythons that it requires, `>=3.10`; empty for every.
-        tags: of its wheel, `cp312-cp312-manylinux_2_28_x86_64`.
+        python: the Pythons that it requires, `>=3.10`; empty for every Python.
+        tags: the tags of its wheel, `cp312-cp312-manylinux_2_28_x86_64`.
     """
 
     torch: SpecifierSet | None = None
@@ -44,12 +44,12 @@ class Stated(NamedTuple):
 
 
 class Package(NamedTuple):
-    """Libraries that lie beside each other.
+    """Libraries that are installed together.
 
     Attributes:
-        path: of the file, wheel or directory.
-        libraries: what they need.
-        stated: what the metadata states; None for a library by itself, or a directory without metadata.
+        path: the path of the file, wheel or directory.
+        libraries: the needs of each library.
+        stated: the metadata; None for a single library, or a directory without metadata.
     """
 
     path: Path
@@ -58,14 +58,14 @@ class Package(NamedTuple):
 
 
 def package_of(path: Path) -> Package:
-    """The libraries that a path means.
+    """The libraries of a path.
 
     Args:
-        path: of a library, a wheel, or a directory, such as that of a package in site-packages.
+        path: a library, a wheel, or a directory, such as a package in site-packages.
 
     Raises:
-        DriverError: FILE_MISSING if there are none; FILE_KIND if a file cannot be read as what it is to be;
-            PERMISSION if it cannot be read at all.
+        DriverError: FILE_MISSING if there is no library; FILE_KIND if a file is malformed; PERMISSION if it cannot be
+            read.
     """
     if is_file(path):
         package = _of_wheel(path) if path.suffix == ".whl" else Package(path, (_of_file(path, str(path)),))
@@ -75,7 +75,7 @@ def package_of(path: Path) -> Package:
         advice = near_path(path) or "name a library, a wheel, or the directory of an installed package"
         raise error(Code.FILE_MISSING, f"{path} does not exist", help=advice)
     if not package.libraries:
-        raise error(Code.FILE_MISSING, f"{path} holds no shared library", help="Python files load with every torch")
+        raise error(Code.FILE_MISSING, f"{path} contains no shared library", help="Python files load with every torch")
     return package
 
 
@@ -83,7 +83,7 @@ def _of_wheel(path: Path) -> Package:
     """The libraries of a wheel.
 
     Raises:
-        DriverError: FILE_KIND if it is no wheel, or a library of it cannot be read.
+        DriverError: FILE_KIND if it is not a wheel, or one of its libraries cannot be read.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -109,7 +109,7 @@ def _of_wheel(path: Path) -> Package:
 
 
 def _of_directory(path: Path) -> Package:
-    """The libraries below a directory, and those that auditwheel put beside it, which are in NAME.libs.
+    """The libraries below a directory, and auditwheel's beside it, which are in NAME.libs.
 
     Raises:
         DriverError: FILE_KIND or PERMISSION if a library cannot be read.
@@ -129,14 +129,14 @@ def _of_directory(path: Path) -> Package:
 
 
 def _tops(info: Path) -> set[str]:
-    """The directories in site-packages that an installed package has files in."""
+    """The directories of an installed package in site-packages."""
     record = info / _RECORD
     lines = record.read_text(encoding="utf-8", errors="replace").splitlines() if record.is_file() else []
     return {line.partition("/")[0] for line in lines}
 
 
 def _begins_as_elf(path: Path) -> bool:
-    """Whether a file begins as libraries do; a linker's script does not.
+    """Whether a file begins like a library; a linker script does not.
 
     Raises:
         DriverError: PERMISSION.
@@ -149,11 +149,11 @@ def _begins_as_elf(path: Path) -> bool:
 
 
 def _of_file(path: Path, name: str) -> Needs:
-    """What a library needs.
+    """The needs of a library.
 
     Args:
-        path: of its file.
-        name: how it is called.
+        path: the path of its file.
+        name: its name in messages.
 
     Raises:
         DriverError: FILE_KIND or PERMISSION.
@@ -173,15 +173,15 @@ def _read(elf: Elf, name: str, path: str) -> Needs:
 
 
 def _unreadable(name: str, problem: Exception) -> DriverError:
-    """The error that a library cannot be read."""
+    """The error for a library that cannot be read."""
     if isinstance(problem, OSError):
         return error(Code.PERMISSION, f"cannot read {name}: {problem.strerror}", help="name a file that you may read")
-    message = f"{name} is not a whole shared library for 64-bit Linux: cannot read {problem}"
+    message = f"{name} is not a complete shared library for 64-bit Linux: cannot read {problem}"
     return error(Code.FILE_KIND, message, help="name a shared library with its section headers, or a wheel")
 
 
 def _stated(metadata: bytes, wheel: bytes) -> Stated:
-    """What METADATA and WHEEL state."""
+    """The statements of METADATA and WHEEL."""
     own = [*fields(metadata)]
     return Stated(
         torch=next(_torch(field.value for field in own if field.name == "requires-dist"), None),

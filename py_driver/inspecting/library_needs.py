@@ -1,4 +1,4 @@
-"""What a shared library needs of whoever loads it: libraries, symbols and their versions, a Python. Pure.
+"""The needs of a shared library at load time: libraries, symbols and their versions, a Python. Pure.
 
 Layout: System V ABI, chapter 5; the LSB's chapter on symbol versions.
 """
@@ -30,12 +30,12 @@ _NEW: Final = ("7__cxx11", "B5cxx11")
 
 
 class Wanted(NamedTuple):
-    """A symbol that a library takes from others.
+    """A symbol that a library needs from others.
 
     Attributes:
-        name: of the symbol.
-        version: that it must have, as `GLIBC_2.17`; empty for any.
-        library: which library that version is asked of; empty without a version.
+        name: the symbol.
+        version: its required version, e.g. `GLIBC_2.17`; empty for any.
+        library: the library that must have the version; empty without a version.
         weak: whether the library loads without it.
     """
 
@@ -46,16 +46,16 @@ class Wanted(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """What a library needs.
+    """The needs of a library.
 
     Attributes:
-        name: its path, as users know it.
-        soname: the name by which others need it; the name of its file if it states none.
+        name: its path for messages.
+        soname: its SONAME; the name of its file without one.
         cpu: `x86_64` or `aarch64`; empty for others.
-        libraries: the names of the libraries that it needs, in its order.
-        symbols: what it takes from others.
-        defined: what it defines for others.
-        python: the one Python that finds it by its name: `3.12`; empty for every.
+        libraries: the names of its needed libraries, in order.
+        symbols: the symbols that it needs.
+        defined: the symbols that it exports.
+        python: the only Python that finds it by its name: `3.12`; empty for every Python.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Needs(NamedTuple):
     python: str
 
     def versions(self) -> Mapping[str, str]:
-        """The newest version of each family of the system's symbols that it asks for: `{"GLIBC": "2.17"}`."""
+        """The newest version that it needs of each family of the system's symbols: `{"GLIBC": "2.17"}`."""
         found: dict[str, str] = {}
         for wanted in self.symbols:
             if (match := _FAMILY.fullmatch(wanted.version)) and not wanted.weak:
@@ -77,19 +77,19 @@ class Needs(NamedTuple):
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
-    """A version as numbers, which compare as versions do."""
+    """A version as numbers, which compare like versions."""
     return (*map(int, version.split(".")),)
 
 
 def needs_of(elf: Elf, name: str) -> Needs:
-    """What a library needs.
+    """The needs of a library.
 
     Args:
         elf: the library.
-        name: its path, as users know it.
+        name: its path for messages.
 
     Raises:
-        MalformedError: it is truncated, is no shared library, or its table of sections is gone.
+        MalformedError: it is truncated, is not a shared library, or has no section headers.
     """
     dynamic = next((table for table in elf.sections if table.kind == Kind.DYNAMIC), None)
     if dynamic is None:
@@ -112,7 +112,7 @@ def needs_of(elf: Elf, name: str) -> Needs:
 
 
 def _symbols(elf: Elf) -> tuple[tuple[Wanted, ...], frozenset[str]]:
-    """What a library takes from others, and what it defines for them.
+    """The symbols that a library needs, and those that it exports.
 
     Raises:
         MalformedError: a table is truncated.
@@ -135,7 +135,7 @@ def _symbols(elf: Elf) -> tuple[tuple[Wanted, ...], frozenset[str]]:
 
 
 def _needed_versions(elf: Elf) -> Iterator[tuple[int, tuple[str, str]]]:
-    """The versions that symbols may ask for, by their numbers, each with the library that it is asked of.
+    """The needed versions of symbols, by number, each with its library.
 
     Raises:
         MalformedError: a table is truncated.
@@ -156,10 +156,10 @@ def _needed_versions(elf: Elf) -> Iterator[tuple[int, tuple[str, str]]]:
 
 
 def _linked(elf: Elf, section: Section) -> Section:
-    """The section with the names of another.
+    """The section with another section's names.
 
     Raises:
-        MalformedError: there is none.
+        MalformedError: there is no such section.
     """
     if section.link >= len(elf.sections):
         raise MalformedError("the section headers")
@@ -167,7 +167,7 @@ def _linked(elf: Elf, section: Section) -> Section:
 
 
 def is_python(symbol: str) -> bool:
-    """Whether a symbol is Python's, by its name."""
+    """Whether a symbol belongs to Python, by its name."""
     return symbol.startswith(("Py", "_Py"))
 
 
@@ -179,7 +179,7 @@ def is_torch(symbol: str) -> bool:
 def abi_of(symbol: str) -> str:
     """The C++ ABI that a mangled name depends on, `cxx11` or `cxx98`; empty for both.
 
-    Identifiers are skipped by their lengths, so that letters in them are not taken for `std::string`.
+    Identifiers are skipped by their lengths, so that their letters are not mistaken for `std::string`.
     """
     if any(mark in symbol for mark in _NEW):
         return "cxx11"

@@ -1,4 +1,4 @@
-"""With which releases of torch, CUDA, Python and glibc libraries load, and what is missing where."""
+"""The releases of torch, CUDA, Python and glibc with which libraries load, and the missing symbols with others."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Build(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """What a library does not find.
+    """Something that a library does not find.
 
     Attributes:
         name: the library, symbol, version or Python.
-        why: what is known of it, for people; empty if nothing is.
+        why: an explanation for messages; possibly empty.
     """
 
     name: str
@@ -45,18 +45,18 @@ class Missing(NamedTuple):
 
 
 class Loads(NamedTuple):
-    """Where a library loads.
+    """The releases with which a library loads.
 
     Attributes:
-        needs: what it needs.
-        uses: what it takes something from: `torch`, `cuda`, `rocm`, `python`.
-        builds: what is missing with each build of torch, by build; empty for a library that loads.
-        uncertain: the builds of torch of which not all is recorded.
-        toolkits: what is missing with each release of CUDA or ROCm, of a library that takes nothing from torch.
-        pythons: what is missing with each Python; None if that Python's symbols are not recorded.
-        systems: what is missing with each policy of manylinux.
-        others: needed libraries that are of nothing known; the user must have them.
-        unknown: symbols that nothing known defines; those of `others` may be among them.
+        needs: its needs.
+        uses: the providers of its symbols: `torch`, `cuda`, `rocm`, `python`.
+        builds: what is missing, by build of torch; empty if the library loads.
+        uncertain: the builds of torch whose record is incomplete.
+        toolkits: what is missing, by release of CUDA or ROCm, for a library that does not use torch.
+        pythons: what is missing, by Python; None if the Python's symbols are not recorded.
+        systems: what is missing, by manylinux policy.
+        others: unknown needed libraries, which the user must have.
+        unknown: symbols without a known definition, possibly in `others`.
     """
 
     needs: Needs
@@ -71,7 +71,7 @@ class Loads(NamedTuple):
 
 
 class _Taken(NamedTuple):
-    """The symbols that a library takes from others, by whose they are."""
+    """The symbols that a library needs, by provider."""
 
     torch: tuple[str, ...]
     toolkit: tuple[str, ...]
@@ -80,11 +80,11 @@ class _Taken(NamedTuple):
 
 
 def load_table(libraries: Sequence[Needs], recorded: Recorded) -> list[Loads]:
-    """Where each of some libraries loads, which lie beside each other: what one defines, another may take.
+    """The load tables of libraries that are installed together and may use each other's symbols.
 
     Args:
-        libraries: what they need.
-        recorded: what the releases define.
+        libraries: the needs of each library.
+        recorded: the recorded symbols of releases.
 
     Raises:
         DriverError: BAD_VALUE if a file of the lock is damaged.
@@ -95,13 +95,13 @@ def load_table(libraries: Sequence[Needs], recorded: Recorded) -> list[Loads]:
 
 
 def _loads(needs: Needs, bundled: set[str], defined: frozenset[str], recorded: Recorded) -> Loads:
-    """Where a library loads.
+    """The releases with which a library loads.
 
     Args:
-        needs: what it needs.
+        needs: its needs.
         bundled: the names of the libraries beside it.
-        defined: what these define.
-        recorded: what the releases define.
+        defined: the symbols that these libraries export.
+        recorded: the recorded symbols of releases.
     """
     needed = [name for name in needs.libraries if name not in bundled]
     taken = _taken(needs, defined, recorded)
@@ -157,7 +157,7 @@ def _builds(recorded: Recorded, cpu: str, *, with_rocm: bool) -> Iterator[tuple[
 
 
 def _taken(needs: Needs, defined: frozenset[str], recorded: Recorded) -> _Taken:
-    """What a library takes from others, by whose it is; what it loads without is left out."""
+    """The symbols that a library needs, by provider, without optional ones."""
     torch, toolkit, python, unknown = [], [], [], []
     known = frozenset().union(*recorded.toolkit_symbols.values())
     for wanted in needs.symbols:
@@ -175,7 +175,7 @@ def _taken(needs: Needs, defined: frozenset[str], recorded: Recorded) -> _Taken:
 
 
 def _is_of_system(wanted: Wanted, cpu: str, recorded: Recorded) -> bool:
-    """Whether a symbol is of a library of the system: it has a version, or glibc or gcc's libraries define its name."""
+    """Whether a system library defines a symbol: it has a version, or its name is in glibc or gcc's libraries."""
     if _is_of_toolkit(wanted, recorded):
         return False
     return bool(wanted.version) or recorded.is_of_system(wanted.name, cpu)
@@ -186,7 +186,7 @@ def _is_of_toolkit(wanted: Wanted, recorded: Recorded) -> bool:
 
 
 def family_of_library(name: str, recorded: Recorded) -> str:
-    """The backend that a library of a toolkit is of: `cuda` for `libcudart.so.13`."""
+    """The backend of a toolkit's library: `cuda` for `libcudart.so.13`."""
     base = name.partition(".so")[0]
     for toolkit, libraries in recorded.toolkits.items():
         if any(library.partition(".so")[0] == base for library in libraries):
@@ -197,7 +197,7 @@ def family_of_library(name: str, recorded: Recorded) -> str:
 def _without_library(
     of_torch: Iterable[str], of_toolkit: Iterable[str], backend: str, recorded: Recorded
 ) -> Iterator[Missing]:
-    """The needed libraries that a build for a backend has not."""
+    """The needed libraries that a build for a backend does not have."""
     family = family_of(backend)
     for name in of_torch:
         if recorded.torch_libraries[name] not in {CPU, family}:
@@ -220,11 +220,11 @@ def _without_symbol(
     """The symbols that a build of torch does not define.
 
     Args:
-        taken: by the library.
-        build: of torch.
-        cpu: of the library.
-        recorded: what the releases define.
-        is_recorded: whether the build's own C++ ABI is; else symbols that depend on it are passed over.
+        taken: the symbols that the library needs.
+        build: the build of torch.
+        cpu: the CPU of the library.
+        recorded: the recorded symbols of releases.
+        is_recorded: whether the build's own C++ ABI is recorded; otherwise symbols that depend on it are ignored.
     """
     family = family_of(build.backend)
     for symbol in taken.torch:
@@ -244,7 +244,7 @@ def _without_symbol(
 
 
 def _without_python(needs: Needs, taken: _Taken, version: str, recorded: Recorded) -> tuple[Missing, ...] | None:
-    """What a library does not find in a Python; None if what that defines is not recorded."""
+    """What a library does not find in a Python; None if the Python's symbols are not recorded."""
     if needs.python:
         return () if needs.python == version else (Missing(f"Python {needs.python}", "the name of its file"),)
     if needs.name.endswith(".abi3.so") and version.endswith("t"):
@@ -253,7 +253,7 @@ def _without_python(needs: Needs, taken: _Taken, version: str, recorded: Recorde
 
 
 def _without_python_symbol(symbols: Sequence[str], version: str, recorded: Recorded) -> tuple[Missing, ...] | None:
-    """The symbols that a Python does not define; None if what it defines is not recorded."""
+    """The symbols that a Python does not define; None if its symbols are not recorded."""
     stable = recorded.stable_python
     if version.endswith("t"):
         return None
@@ -266,7 +266,7 @@ def _without_python_symbol(symbols: Sequence[str], version: str, recorded: Recor
 
 
 def _without_version(needs: Needs, policy: Policy) -> Iterator[Missing]:
-    """The versions of symbols that the systems of a policy do not have."""
+    """The versions of symbols that the systems of a policy lack."""
     own = policy.versions.get(needs.cpu)
     if own is None:
         yield Missing(policy.name, f"it has no systems for {needs.cpu or 'this CPU'}")

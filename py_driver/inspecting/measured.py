@@ -1,6 +1,6 @@
-"""The libraries that paths mean, measured: of projects, directories, wheels, or files of their own.
+"""The sizes of libraries in projects, directories, wheels, or single files.
 
-The directory with what Triton has compiled counts as a library.
+The directory with Triton's compiled code counts as a library.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ Result = TypeVar("Result")
 
 _LIBRARY: Final = ".so"
 _MALFORMED: Final = (ValueError, LookupError, TypeError, RecursionError)
-"""What an index that is no index of Triton's code, or code that is cut off, makes of reading it."""
+"""The exceptions from reading a foreign index, or truncated code."""
 
-_HELP: Final = "name a whole shared library for 64-bit Linux"
+_HELP: Final = "name a complete shared library for 64-bit Linux"
 
 
 class Measured(NamedTuple):
-    """A library and where its bytes are.
+    """A library and the division of its bytes.
 
     Attributes:
-        name: its path; of a wheel's the path in the wheel after the wheel's own.
-        library: where its bytes are.
-        packed: its bytes in the wheel, which is compressed; None outside of one.
-        content: its bytes, of a wheel's; those of others stay in their files.
-        is_elf: whether it is one file; what Triton has compiled is a directory.
+        name: its path; in a wheel, the wheel's path followed by the path in it.
+        library: the division of its bytes.
+        packed: its compressed bytes in the wheel; None outside of a wheel.
+        content: its bytes, if it is in a wheel; other libraries' bytes stay in their files.
+        is_elf: whether it is a file; Triton's compiled code is a directory.
     """
 
     name: str
@@ -53,18 +53,18 @@ class Measured(NamedTuple):
 
     @property
     def cuda(self) -> str:
-        """The CUDA release that it is for, as the directory of its variant says; empty if there is none."""
+        """Its CUDA release, from the name of the variant's directory; empty without one."""
         variant = PurePath(self.name).parent.name
         return (version_of(parse(variant).backend) or "") if is_identifier(variant) else ""
 
     def opened(self, read: Callable[[Elf], Result]) -> Result:
-        """What a function makes of the library's bytes.
+        """Apply a function to the library's bytes.
 
         Args:
             read: the function.
 
         Raises:
-            DriverError: FILE_KIND or PERMISSION if the file is not there any more.
+            DriverError: FILE_KIND or PERMISSION if the file no longer exists.
         """
         if self.content is not None:
             return read(Elf(self.content))
@@ -76,11 +76,11 @@ class Measured(NamedTuple):
 
 
 def measured(paths: Sequence[Path], *, slices: bool = False) -> list[Measured]:
-    """The libraries that paths mean, measured.
+    """The measured libraries of paths.
 
     Args:
-        paths: of projects, whose built variants are meant; of libraries; of wheels; of directories of these.
-        slices: whether the slices of projects are meant, too.
+        paths: projects with built variants, libraries, wheels, or directories of these.
+        slices: whether to include the slices of projects.
 
     Raises:
         DriverError: FILE_MISSING for each path without a library; FILE_KIND for each file that cannot be read.
@@ -135,10 +135,10 @@ def measured(paths: Sequence[Path], *, slices: bool = False) -> list[Measured]:
 
 
 def _of_triton(path: Path) -> Iterator[Measured]:
-    """What Triton has compiled for the variants below a directory.
+    """Triton's compiled code of the variants below a directory.
 
     Raises:
-        DriverError: FILE_KIND if a file of it is malformed; PERMISSION.
+        DriverError: FILE_KIND if a file is malformed; PERMISSION.
     """
     own = [path / INDEX] if path.name == DIRECTORY and is_file(path / INDEX) else []
     for index in own or (sorted(path.rglob(f"{DIRECTORY}/{INDEX}")) if is_directory(path) else ()):
@@ -154,7 +154,8 @@ def _of_wheel(path: Path) -> Iterator[Measured]:
     """The libraries of a wheel.
 
     Raises:
-        DriverError: FILE_KIND if it is no wheel, or a library in it cannot be read; FILE_MISSING if it has none.
+        DriverError: FILE_KIND if it is not a wheel, or a library in it cannot be read; FILE_MISSING if it has no
+            library.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -192,8 +193,8 @@ def _of_wheel(path: Path) -> Iterator[Measured]:
         except _MALFORMED as problem:
             raise DriverError([_unreadable(name, problem)]) from None
     if not found and not triton:
-        advice = "a wheel of Python files alone has no library to measure"
-        raise DriverError([Diagnostic(Code.FILE_MISSING, f"{path} holds no shared library", help=advice)])
+        advice = "a wheel with only Python files has no library to measure"
+        raise DriverError([Diagnostic(Code.FILE_MISSING, f"{path} contains no shared library", help=advice)])
     for member, content, part in found:
         name = f"{path}/{member.filename}"
         try:
@@ -203,13 +204,13 @@ def _of_wheel(path: Path) -> Iterator[Measured]:
 
 
 def _slice(metadata: Mapping[str, Any] | None) -> str:
-    """The capability of the slice that a metadata.json is of; empty if of none."""
+    """The capability of a slice from its metadata.json; empty for a variant."""
     part = (metadata or {}).get(SLICE, "")
     return part if isinstance(part, str) else ""
 
 
 def _unreadable(name: str, problem: Exception) -> Diagnostic:
-    """The error that a library cannot be read."""
+    """The error for a library that cannot be read."""
     if isinstance(problem, OSError):
         return Diagnostic(Code.PERMISSION, f"cannot read {name}: {problem.strerror}")
     return Diagnostic(Code.FILE_KIND, f"{name} cannot be read: truncated or malformed: {problem}", help=_HELP)

@@ -19,7 +19,7 @@ ZSTANDARD_LIBRARY: Final = "libzstd.so.1"
 
 
 class PackedError(ValueError):
-    """What is packed is not of the format, or not of its size."""
+    """Packed content is malformed, or has another size."""
 
 
 class NoZstandardError(PackedError):
@@ -61,7 +61,7 @@ def unpack_lz4(packed: bytes, size: int) -> bytes:
 
 
 def _length(packed: bytes, at: int, first: int) -> tuple[int, int]:
-    """A length, which further bytes continue where its four bits are full, and where it ends."""
+    """A length, with further bytes if its four bits are full, and the end of its encoding."""
     if first < _LONGEST:
         return first, at
     while packed[at] == _MORE:
@@ -77,8 +77,8 @@ def unpack_zstandard(packed: bytes, size: int) -> bytes:
         size: of the content.
 
     Raises:
-        NoZstandardError: there is nothing here that unpacks it.
-        PackedError: it is no such frame.
+        NoZstandardError: this machine has no Zstandard.
+        PackedError: the frame is malformed.
     """
     if size > _MOST:
         raise PackedError("the frame is too large")
@@ -94,11 +94,11 @@ def pack_zstandard(content: bytes, level: int) -> bytes:
     """Content as a frame of Zstandard.
 
     Args:
-        content: of the frame.
-        level: of the compression.
+        content: the content of the frame.
+        level: the level of the compression.
 
     Raises:
-        NoZstandardError: there is nothing here that packs it.
+        NoZstandardError: this machine has no Zstandard.
     """
     library = _zstandard()
     most = library.ZSTD_compressBound(len(content))
@@ -114,7 +114,7 @@ def _zstandard() -> ctypes.CDLL:
     """The system's library.
 
     Raises:
-        NoZstandardError: there is none.
+        NoZstandardError: there is no such library.
     """
     try:
         library = ctypes.CDLL(ZSTANDARD_LIBRARY)

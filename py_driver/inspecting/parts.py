@@ -1,4 +1,4 @@
-"""Divides bytes without losing any: ranges of a file, and shares of what cannot be taken apart. Pure."""
+"""Divides bytes without losing any: ranges of a file, and shares of indivisible parts. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Label = TypeVar("Label")
 
 
 class Range(NamedTuple, Generic[Label]):
-    """Bytes of a file that belong to something: where they begin, how many they are, and what it is."""
+    """Bytes of a file that belong together: their start, their number and their label."""
 
     offset: int
     size: int
@@ -19,13 +19,13 @@ class Range(NamedTuple, Generic[Label]):
 
 
 def divided(size: int, ranges: Iterable[Range[Label]]) -> tuple[list[tuple[Label, int]], int]:
-    """How many bytes belong to each of some ranges, and how many to none: together those of the file.
+    """The bytes of each range, and the bytes outside of ranges: their sum is the size of the file.
 
-    Bytes that several ranges have belong to the one that begins first, or is longer.
+    Bytes in several ranges belong to the range that begins first, or is longer.
 
     Args:
-        size: of the file.
-        ranges: in any order; what lies outside of the file is not counted.
+        size: the size of the file.
+        ranges: the ranges, in any order; parts outside of the file are not counted.
     """
     end, found = 0, []
     for part in sorted(ranges, key=lambda part: (part.offset, -part.size)):
@@ -37,11 +37,11 @@ def divided(size: int, ranges: Iterable[Range[Label]]) -> tuple[list[tuple[Label
 
 
 def shares(total: int, weights: Sequence[int]) -> list[int]:
-    """A number divided in proportion to weights, into whole numbers whose sum it is (largest remainders).
+    """A number divided in proportion to weights into integers with the same sum (largest remainders).
 
     Args:
-        total: the number; nothing is left of it if there is a weight.
-        weights: at least 0; where all are 0, all count the same.
+        total: the number; it is divided completely if there is a weight.
+        weights: the weights, at least 0; if all are 0, the shares are equal.
     """
     if not weights:
         return []

@@ -1,4 +1,4 @@
-"""What Nsight Compute's report says of the kernels of a workload: the rows that matter, and its own advice. Pure."""
+"""Nsight Compute's report on the kernels of a workload: selected rows, and its advice. Pure."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ class Profiled:
 
     Attributes:
         kernel: its name.
-        values: of each row, by its name; numbers in the row's unit.
-        stall: what warps wait for most, and the share of the time between two instructions; empty if not measured.
-        advice: what Nsight Compute proposes, what gains most first.
+        values: the value of each row in the row's unit, by name.
+        stall: the main stall reason of warps, and its share of the time between two instructions; empty if not
+            measured.
+        advice: Nsight Compute's proposals, the largest gain first.
     """
 
     kernel: str
@@ -50,10 +51,10 @@ def _rows() -> list[dict[str, Any]]:
 
 
 def profiled(told: Mapping[str, Any]) -> Profiled:
-    """A launch, from what was read of a report.
+    """A launch from the data of a report.
 
     Args:
-        told: `name`, `metrics` by name, and `rules` as ncu_report gives them.
+        told: `name`, `metrics` by name, and `rules` as ncu_report returns them.
     """
     metrics = told["metrics"]
     values = {
@@ -65,7 +66,7 @@ def profiled(told: Mapping[str, Any]) -> Profiled:
 
 
 def _stall(metrics: Mapping[str, Any]) -> str:
-    """What warps wait for most."""
+    """The main stall reason of warps."""
     found = {match[1]: metrics[name] for name in metrics if (match := _STALL.fullmatch(name))}
     waits = {name: value for name, value in found.items() if name not in _NO_STALL and value}
     if not waits:
@@ -75,7 +76,7 @@ def _stall(metrics: Mapping[str, Any]) -> str:
 
 
 def _advice(rules: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """What Nsight Compute proposes."""
+    """Nsight Compute's proposals."""
     found = []
     for rule in rules:
         message = rule.get("rule_message", {})
@@ -89,11 +90,11 @@ def _advice(rules: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def table(launches: Sequence[Profiled], earlier: Sequence[Profiled] = ()) -> list[tuple[str, ...]]:
-    """The rows of launches, each in a column, and beside each what it was earlier, if that is known.
+    """The rows of a table with a column for each launch, and beside it the earlier value, if known.
 
     Args:
-        launches: to show.
-        earlier: others to compare with, in the same order.
+        launches: the launches to show.
+        earlier: earlier launches for comparison, in the same order.
     """
     columns = [*launches, *earlier]
     rows = [("kernel", *(launch.kernel for launch in launches), *(f"{launch.kernel}, earlier" for launch in earlier))]

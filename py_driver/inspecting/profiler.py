@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _WORKER: Final = "rules_torch_kernels.profiled"
 _RANGE: Final = "driver/"
-"""Nsight Compute's word for the range that `rules_torch_kernels.profiled` opens."""
+"""Nsight Compute's filter for the range that `rules_torch_kernels.profiled` opens."""
 
 _READ: Final = """
 import json, sys
@@ -44,10 +44,10 @@ print(json.dumps(found, default=str))
 """
 
 
-def profile(  # noqa: PLR0913  (what, how, with what, and where it is shown)
+def profile(  # noqa: PLR0913  (the workload, the metrics, the interpreter, and the output)
     build: DevBuild, scripts: Sequence[Path], workload: str, kind: str, python: str, output: Output
 ) -> Path:
-    """Profile one workload; the report.
+    """Profile a workload, and return the report.
 
     Args:
         build: the variant.
@@ -55,10 +55,10 @@ def profile(  # noqa: PLR0913  (what, how, with what, and where it is shown)
         workload: its title.
         kind: the set of metrics, `basic` or `full`.
         python: the interpreter, with torch and the `kernels` client.
-        output: where the command to repeat is said.
+        output: shows the command for repeating it.
 
     Raises:
-        DriverError: SET_UP if Nsight Compute is not there, or may not read the GPU's counters; LOAD_FAILED if it fails.
+        DriverError: SET_UP if Nsight Compute is missing, or must not read the GPU's counters; LOAD_FAILED if it fails.
     """
     ncu = on_path("ncu", "NVIDIA Nsight Compute (Debian: apt install nsight-compute)")
     if counters() and not may_count():
@@ -89,10 +89,10 @@ def read(report: Path, output: Output) -> list[Profiled]:
 
     Args:
         report: a file of Nsight Compute.
-        output: where progress is shown.
+        output: shows progress.
 
     Raises:
-        DriverError: WRONG_TYPE if it is none; see `ensure_venv`.
+        DriverError: WRONG_TYPE if it is not a report; see `ensure_venv`.
     """
     python = ensure_venv("ncu-report", tomli.loads(resource("profile.toml"))["tools"]["requirements"], output)
     done = subprocess.run(
@@ -100,8 +100,8 @@ def read(report: Path, output: Output) -> list[Profiled]:
     )
     if done.returncode:
         lines = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        raise error(Code.WRONG_TYPE, f"{report} is no report of Nsight Compute: {lines[0]}")
+        raise error(Code.WRONG_TYPE, f"{report} is not a report of Nsight Compute: {lines[0]}")
     found = [profiled(load) for load in json.loads(done.stdout)]
     if not found:
-        raise error(Code.WRONG_TYPE, f"{report} is no report of Nsight Compute, or has no kernel")
+        raise error(Code.WRONG_TYPE, f"{report} is not a report of Nsight Compute, or has no kernel")
     return found

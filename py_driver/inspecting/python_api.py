@@ -1,8 +1,8 @@
-"""What callers of a Python package can use, for the comparison of releases: read as text. Pure.
+"""The public API of a Python package, for the comparison of releases: read as text. Pure.
 
-Each name of a public module is a text of lines: a function its signature; a class its bases, and a line for each
-method, property and attribute, also those of its bases in the package and of the classes in it (`Inner.run(x)`);
-anything else the bare name.
+Each name of a public module has a text of lines: for a function its signature; for a class its bases, and a line for
+each method, property and attribute, including members of its bases in the package and of nested classes
+(`Inner.run(x)`); for anything else the name alone.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from py_driver.inspecting.python_modules import Modules
 
 ASYNC: Final = "async "
-"""What stands before the signature of a coroutine function."""
+"""The prefix of a coroutine function's signature."""
 
 STATIC: Final = "static "
-"""What stands before the signature of a method that is called on the class: a static or a class method."""
+"""The prefix of a static or class method's signature."""
 
 CLASS: Final = "class "
-"""What stands before the name and the bases of a class."""
+"""The prefix of a class's name and bases."""
 
 _INIT: Final = "__init__"
 _TESTS: Final = ("test", "tests", "conftest")
@@ -45,21 +45,21 @@ _PROPERTIES: Final = ("property", "cached_property")
 _ON_CLASS: Final = ("staticmethod", "classmethod")
 _OVERLOAD: Final = "overload"
 _DEEPEST: Final = 5
-"""How many classes lie in each other at most, of which the members are compared: names for classes may multiply."""
+"""The depth of nested classes whose members are compared: aliases of classes may multiply."""
 
 _REGISTER: Final = ("register_buffer", "register_parameter", "register_module", "add_module")
-"""Methods of torch.nn.Module whose first argument is an attribute from then on."""
+"""Methods of torch.nn.Module whose first argument becomes an attribute."""
 
 _PLAIN: Final = ("object", "ABC", "Module", "nn.Module", "torch.nn.Module")
-"""Bases whose `__init__` takes nothing."""
+"""Bases whose `__init__` has no parameters."""
 
 
 def public_names(files: Mapping[str, str], package: str) -> dict[str, str]:
-    """What callers can use, by its name in the package: `relu`, `layers.Relu`.
+    """The public API, by name in the package: `relu`, `layers.Relu`.
 
     Args:
-        files: the texts of its Python files by their paths within the package.
-        package: its name, which its own modules may import it by.
+        files: the texts of its Python files, by path in the package.
+        package: its name, which its own modules may import.
     """
     modules = read_modules(files, package)
     found = {}
@@ -67,7 +67,7 @@ def public_names(files: Mapping[str, str], package: str) -> dict[str, str]:
         if any(part.startswith(("_", "test_")) or part in _TESTS for part in module.split(".")):
             continue
         if module and not (modules[module].names or modules[module].stars):
-            found[module] = module  # which callers may import all the same
+            found[module] = module  # callers may still import it
         for name in offered_names(modules, module, frozenset()):
             shown = f"{module}.{name}" if module else name
             try:
@@ -80,7 +80,7 @@ def public_names(files: Mapping[str, str], package: str) -> dict[str, str]:
 
 
 def _text(modules: Modules, module: str, name: str) -> str | None:
-    """What callers can rely on of a name; None for a module, whose names stand for themselves."""
+    """The text of a name; None for a module, whose names have their own texts."""
     value = resolved(modules, module, name, frozenset())
     if isinstance(value, str):
         return None
@@ -106,14 +106,14 @@ def _class(
     seen: frozenset[int],
     around: Mapping[str, ast.ClassDef] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """The lines of a class by the names of its members, those of its bases in the package first.
+    """The lines of a class by member, members of its bases in the package first.
 
     Args:
-        modules: of the package.
-        module: the name of the one that has the class.
+        modules: the modules of the package.
+        module: the name of the class's module.
         node: the class.
-        seen: the classes whose lines are being made.
-        around: the classes beside it, if it is in a class.
+        seen: the classes that are being processed.
+        around: the classes beside it, if it is nested.
     """
     lines: dict[str, str] = {}
     if id(node) in seen:
@@ -141,7 +141,7 @@ def _class(
 
 
 def _class_of(modules: Modules, module: str, member: ast.stmt) -> tuple[str, ast.ClassDef] | None:
-    """The class that a statement in a class names, and its module: one defined there, or another one of the package."""
+    """The class that a statement in a class defines or names, if it is in the package, and its module."""
     if isinstance(member, ast.ClassDef):
         return module, member
     path = alias_of(member.value) if isinstance(member, ast.Assign | ast.AnnAssign) and member.value else None
@@ -149,7 +149,7 @@ def _class_of(modules: Modules, module: str, member: ast.stmt) -> tuple[str, ast
     return (home_of(modules, known), known) if isinstance(known, ast.ClassDef) else None
 
 
-def _inner(  # noqa: PLR0913  (where it is, its name, and what is around it)
+def _inner(  # noqa: PLR0913  (its position, its name, and its context)
     modules: Modules,
     module: str,
     node: ast.ClassDef,
@@ -157,7 +157,7 @@ def _inner(  # noqa: PLR0913  (where it is, its name, and what is around it)
     seen: frozenset[int],
     around: Mapping[str, ast.ClassDef],
 ) -> dict[str, str]:
-    """The lines of a class in a class: `class Inner`, `Inner.run(x)`; of one that lies very deep its head alone."""
+    """The lines of a nested class: `class Inner`, `Inner.run(x)`; only the first one if it is nested very deep."""
     if len(seen) > _DEEPEST:
         return {name: _head(node, name)}
     lines = _class(modules, module, node, seen, around)
@@ -167,7 +167,7 @@ def _inner(  # noqa: PLR0913  (where it is, its name, and what is around it)
 
 
 def _within(name: str, line: str) -> str:
-    """The line of a member as that of a class in a class, whose name stands behind `class`, `static` and `async`."""
+    """The line of a member of a nested class, whose name stands behind `class`, `static` and `async`."""
     words = ""
     for word in (CLASS, STATIC, ASYNC):
         if line.startswith(word):
@@ -176,7 +176,7 @@ def _within(name: str, line: str) -> str:
 
 
 def _is_plain(modules: Modules, module: str, node: ast.ClassDef, seen: frozenset[int]) -> bool:
-    """Whether a class without an `__init__` takes nothing: no base outside of the package and no metaclass may."""
+    """Whether a class without an `__init__` has no parameters: no foreign base, no metaclass."""
     if node.keywords or node.decorator_list or id(node) in seen:
         return False
     for base in node.bases:
@@ -210,7 +210,7 @@ def _attributes(node: ast.FunctionDef) -> Iterator[str]:
 
 
 def _fields(modules: Modules, module: str, node: ast.ClassDef, seen: frozenset[int]) -> dict[str, str]:
-    """The parameters that the fields of a dataclass or a named tuple are, those of bases in the package first."""
+    """The parameters from the fields of a dataclass or a named tuple, fields of bases in the package first."""
     found: dict[str, str] = {}
     for base in reversed(node.bases) if id(node) not in seen else ():
         known = followed(modules, module, path, frozenset()) if (path := alias_of(base)) else None
@@ -233,7 +233,7 @@ def _fields(modules: Modules, module: str, node: ast.ClassDef, seen: frozenset[i
 
 
 def _member(node: ast.stmt) -> Iterator[tuple[str, str]]:
-    """What callers can use of a statement in a class: names, each with its line."""
+    """The public names that a statement in a class binds, each with its line."""
     if isinstance(node, FUNCTIONS) and _is_public(node.name):
         decorators = [ast.unparse(part).rpartition(".")[2] for part in node.decorator_list]
         if any(word in decorators for word in _PROPERTIES):
@@ -252,12 +252,12 @@ def _is_public(name: str) -> bool:
 
 
 def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef, name: str, *, bound: bool = False) -> str:
-    """A function as callers see it.
+    """The signature of a function for its callers.
 
     Args:
-        node: of the function.
-        name: as callers call it.
-        bound: whether the first argument is none of the call.
+        node: the function.
+        name: its name for callers.
+        bound: whether callers do not pass the first argument.
     """
     arguments = node.args
     if bound:

@@ -1,4 +1,4 @@
-"""What modules of a Python package bind, and what names in them stand for: read as text. Pure."""
+"""The names that modules of a Python package bind, and their meaning: read as text. Pure."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _LAZY: Final = "__getattr__"
 
 
 class Reference(NamedTuple):
-    """What an import takes from a module of the package.
+    """The target of an import from a module of the package.
 
     Attributes:
-        module: that it imports from.
-        name: that it takes; empty for the module itself.
+        module: the module.
+        name: the name; empty for the module itself.
     """
 
     module: str
@@ -37,13 +37,13 @@ class Reference(NamedTuple):
 
 
 class Module(NamedTuple):
-    """What a module binds.
+    """The names that a module binds.
 
     Attributes:
-        names: each with its definition, what an import takes, the name that it is another one for (`f`, `module.f`), or
+        names: each with its definition, the target of an import, the name that it is an alias of (`f`, `module.f`), or
             None.
-        stars: the modules whose names it takes all.
-        offered: what its `__all__` says; None without one.
+        stars: the modules of its star imports.
+        offered: its `__all__`; None without one.
     """
 
     names: Mapping[str, Definition | Reference | str | None]
@@ -52,11 +52,11 @@ class Module(NamedTuple):
 
 
 def read_modules(files: Mapping[str, str], package: str) -> dict[str, Module]:
-    """The modules of a package by their dotted names, the package itself under an empty one.
+    """The modules of a package by dotted name; the package itself has an empty name.
 
     Args:
-        files: the texts of its Python files by their paths within the package.
-        package: its name, which its own modules may import it by.
+        files: the texts of its Python files, by path in the package.
+        package: its name, which its own modules may import.
     """
     trees = {_dotted(path): tree for path, text in files.items() if (tree := _parsed(text)) is not None}
     packages = {_dotted(path) for path in files if PurePosixPath(path).stem == _INIT}
@@ -79,7 +79,7 @@ def _dotted(path: str) -> str:
 
 
 def _parsed(text: str) -> ast.Module | None:
-    """A module; None where this Python cannot read it."""
+    """The syntax tree of a module; None if this Python cannot parse it."""
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -100,11 +100,11 @@ def statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
 def _read(  # noqa: C901, PLR0912  (a branch for each kind of statement)
     body: Sequence[ast.stmt], base: Callable[[ast.ImportFrom], str | None], package: str, known: set[str]
 ) -> Module:
-    """What a module binds.
+    """The names that a module binds.
 
     Args:
-        body: of the module.
-        base: the module of the package that an import is from.
+        body: the body of the module.
+        base: returns the module of the package that an import is from.
         package: the name of the package.
         known: the names of the modules of the package.
     """
@@ -138,7 +138,7 @@ def _read(  # noqa: C901, PLR0912  (a branch for each kind of statement)
             names |= dict.fromkeys(targets(node), alias_of(node.value))
     for name, value in _lazy(names.get(_LAZY), body, known):
         names.setdefault(name, value)
-    if is_open:  # what it is comes out when it runs
+    if is_open:  # known only at run time
         names = {**dict.fromkeys(name for name in offered or () if name.isidentifier()), **names}
     return Module(names, tuple(stars), None if offered is None or is_open else tuple(offered))
 
@@ -152,7 +152,7 @@ def _imports(node: ast.Import, package: str) -> Iterator[tuple[str, Reference]]:
 
 
 def alias_of(value: ast.expr) -> str | None:
-    """The name that a value is, `f` or `module.f`; None for any other value."""
+    """The name `f` or `module.f` that is the value; None for any other value."""
     parts = value
     while isinstance(parts, ast.Attribute):
         parts = parts.value
@@ -160,7 +160,7 @@ def alias_of(value: ast.expr) -> str | None:
 
 
 def _is_listing(value: ast.expr) -> bool:
-    """Whether all names in a value that `__all__` becomes, or takes, are written there."""
+    """Whether a value for `__all__`, or an addition to it, is literal."""
     if isinstance(value, ast.List | ast.Tuple | ast.Set):
         return all(map(_is_listing, value.elts))
     if isinstance(value, ast.BinOp):
@@ -175,12 +175,12 @@ def _is_listing(value: ast.expr) -> bool:
 def _lazy(
     getter: Definition | Reference | str | None, body: Iterable[ast.stmt], known: set[str]
 ) -> Iterator[tuple[str, Reference | None]]:
-    """The names that the `__getattr__` of a module gives: those that it compares with, or looks up in a table.
+    """The names that a module's `__getattr__` provides: names that it compares with, or looks up in a table.
 
     Args:
         getter: the function.
-        body: of the module.
-        known: the names of the modules of the package: one that a table has beside a name is where that is defined.
+        body: the body of the module.
+        known: the names of the package's modules: a module beside a name in a table defines the name.
     """
     if not isinstance(getter, FUNCTIONS):
         return
@@ -213,7 +213,7 @@ def _lazy(
 
 
 def is_name(text: str) -> bool:
-    """Whether a text is a name that callers may use."""
+    """Whether a text is a public name."""
     return text.isidentifier() and not text.startswith("_")
 
 
@@ -229,7 +229,7 @@ def targets(node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> list[str]:
 
 
 def _imported(node: ast.ImportFrom, *, module: str, is_package: bool, package: str) -> str | None:
-    """The module of the package that an import is from; None for one of another package."""
+    """The module of the package that an import is from; None for another package."""
     parts = module.split(".") if module else []
     words = node.module.split(".") if node.module else []
     if not node.level:
@@ -239,7 +239,7 @@ def _imported(node: ast.ImportFrom, *, module: str, is_package: bool, package: s
 
 
 def _texts(node: ast.expr | None) -> list[str]:
-    """The names in what `__all__` becomes; `*MODULE` for those of another `__all__`."""
+    """The names in a value for `__all__`; `*MODULE` for the names of another `__all__`."""
     found: list[str] = []
     for part in ast.walk(node) if node else ():
         if isinstance(part, ast.Constant) and isinstance(part.value, str):
@@ -250,12 +250,12 @@ def _texts(node: ast.expr | None) -> list[str]:
 
 
 def offered_names(modules: Modules, module: str, seen: frozenset[str]) -> list[str]:
-    """The names that a module offers: those of its `__all__`, or those without `_`."""
+    """The public names of a module: its `__all__`, or its names without `_`."""
     if module not in modules or module in seen:
         return []
     own, seen = modules[module], seen | {module}
     if own.offered is None:
-        # Without `__all__`, what a module takes from others is a name of its package alone.
+        # Without `__all__`, imported names count only if they come from the package.
         names = [name for star in own.stars for name in offered_names(modules, star, seen)]
         return [name for name in dict.fromkeys((*own.names, *names)) if not name.startswith("_")]
     found = []
@@ -269,7 +269,7 @@ def offered_names(modules: Modules, module: str, seen: frozenset[str]) -> list[s
 
 
 def resolved(modules: Modules, module: str, name: str, seen: frozenset[tuple[str, str]]) -> Definition | str | None:
-    """What a name in a module stands for: a definition, the name of a module, or None for anything else."""
+    """The meaning of a name in a module: a definition, the name of a module, or None for anything else."""
     if module not in modules or (module, name) in seen:
         return None
     own, seen = modules[module], seen | {(module, name)}
@@ -287,7 +287,7 @@ def resolved(modules: Modules, module: str, name: str, seen: frozenset[tuple[str
 
 
 def followed(modules: Modules, module: str, path: str, seen: frozenset[tuple[str, str]]) -> Definition | str | None:
-    """What `f` or `module.f` in a module stands for."""
+    """The meaning of `f` or `module.f` in a module."""
     found: Definition | str | None = module
     for name in path.split("."):
         found = resolved(modules, found, name, seen) if isinstance(found, str) else None
@@ -295,5 +295,5 @@ def followed(modules: Modules, module: str, path: str, seen: frozenset[tuple[str
 
 
 def home_of(modules: Modules, definition: Definition) -> str:
-    """The name of the module that has a definition."""
+    """The name of a definition's module."""
     return next(name for name, module in modules.items() if any(own is definition for own in module.names.values()))

@@ -1,4 +1,4 @@
-"""The ops that a Python file registers with torch, by calls whose arguments stand there: read as text. Pure."""
+"""The ops that a Python file registers with torch, by calls with literal arguments: read as text. Pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _LIBRARY: Final = "Library"
 
 
 def registered_ops(text: str) -> dict[str, str]:
-    """The ops of a file by `namespace::name`: a schema with that name, or the signature of a function, with its own.
+    """The ops of a file by `namespace::name`: a schema, or the signature of a function with its own name.
 
     Args:
-        text: of the file; nothing is read of one that this Python cannot parse.
+        text: the text of the file; without ops if this Python cannot parse it.
     """
     try:
         tree = ast.parse(text)
@@ -29,7 +29,7 @@ def registered_ops(text: str) -> dict[str, str]:
 
 
 def _decorated(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """`@torch.library.custom_op("ns::name", ...)` and its kin, by the function below."""
+    """`@torch.library.custom_op("ns::name", ...)` and similar decorators, with the decorated function."""
     for node in ast.walk(tree):
         for part in node.decorator_list if isinstance(node, FUNCTIONS) else ():
             if isinstance(part, ast.Call) and _last(part.func) in _DECORATORS and (words := _texts(part)):
@@ -60,12 +60,12 @@ def _defined(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _last(node: ast.expr) -> str:
-    """The last part of the name of what is called."""
+    """The last part of a called name."""
     return ast.unparse(node).rpartition(".")[2]
 
 
 def _texts(call: ast.Call) -> list[str]:
-    """The texts that a call begins with; a name that a variable has ends them."""
+    """The leading literal texts among a call's arguments."""
     found = []
     for argument in call.args:
         if not (isinstance(argument, ast.Constant) and isinstance(argument.value, str)):

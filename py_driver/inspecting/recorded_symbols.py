@@ -1,4 +1,4 @@
-"""Which symbols and libraries the releases of torch, CUDA and Python have: what toolchains/lock records."""
+"""The symbols and libraries of the releases of torch, CUDA and Python, as recorded in toolchains/lock."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class Policy(NamedTuple):
 
 
 class Recorded:
-    """What is recorded of the releases of a lock; each file is read when it is first needed, and once."""
+    """The records of a lock's releases; each file is read once, when it is first needed."""
 
     def __init__(self, releases: Releases) -> None:
-        """Nothing is read yet.
+        """Read nothing yet.
 
         Args:
             releases: the matrix and the lock.
@@ -70,7 +70,7 @@ class Recorded:
         return read_table(python_exports_file())
 
     def is_of_torch(self, symbol: str) -> bool:
-        """Whether a symbol is torch's: some release defines it, or its name lies in one of torch's namespaces."""
+        """Whether a symbol belongs to torch: a release defines it, or its name is in one of torch's namespaces."""
         key = hash_of(symbol)
         return is_torch(symbol) or key in self.torch[1] or key in self.torch_python[1]
 
@@ -79,9 +79,9 @@ class Recorded:
 
         Args:
             symbol: the symbol.
-            version: of torch, `2.13`.
-            cpu: of the build.
-            family: `cpu` or `cuda`. What a build for ROCm defines is not recorded: it counts as one for CUDA.
+            version: the release of torch, `2.13`.
+            cpu: the CPU of the build.
+            family: `cpu` or `cuda`. The symbols of builds for ROCm are not recorded: they count as builds for CUDA.
         """
         key, wheel = hash_of(symbol), self.releases.lock.torch_wheel(version, cpu)
         kinds = {_CPU, *PYTHON_LIBRARIES, *([] if family == _CPU else ["cuda"])}
@@ -98,13 +98,13 @@ class Recorded:
 
     @cached_property
     def toolkits(self) -> Mapping[str, Mapping[str, frozenset[str]]]:
-        """The libraries of each release of CUDA and ROCm, with what they define: `["cu130"]["libcudart.so.13"]`."""
+        """The libraries of each release of CUDA and ROCm, with their symbols: `["cu130"]["libcudart.so.13"]`."""
         files = self.releases.symbols_files()
         return {name: dict(_libraries(path.read_text(encoding="ascii"))) for name, path in files.items()}
 
     @cached_property
     def toolkit_symbols(self) -> Mapping[str, frozenset[str]]:
-        """What the libraries of each release of CUDA and ROCm define together."""
+        """The symbols of all libraries of each release of CUDA and ROCm."""
         return {name: frozenset().union(*libraries.values()) for name, libraries in self.toolkits.items()}
 
     @cached_property
@@ -114,18 +114,18 @@ class Recorded:
 
     @cached_property
     def system_libraries(self) -> frozenset[str]:
-        """The libraries that every Linux system has, or torch brings along."""
+        """The libraries that every Linux system has, or torch provides."""
         return frozenset(
             name for name, beginnings in self._library_names if not beginnings and name not in self.torch_libraries
         )
 
     def is_of_system(self, symbol: str, cpu: str) -> bool:
-        """Whether glibc or a library of gcc defines a symbol, in some version."""
+        """Whether glibc or a library of gcc defines a symbol, in any version."""
         return symbol in self._system.get(cpu, ())
 
     @cached_property
     def _system(self) -> Mapping[str, set[str]]:
-        """What the libraries of the system define, by CPU."""
+        """The symbols of the system's libraries, by CPU."""
         found: dict[str, set[str]] = {}
         own: set[str] = set()
         for line in _policy("system_symbols.txt"):
@@ -147,13 +147,13 @@ class Recorded:
 
     @cached_property
     def stable_python(self) -> Mapping[str, str]:
-        """The symbols of Python's stable ABI, each with the version that brought it."""
+        """The symbols of Python's stable ABI, each with the version that added it."""
         pairs = (line.split() for line in _policy("python_stable_abi.txt") if line)
         return {name: version for name, version in pairs if name != _OLDEST}
 
     @cached_property
     def pythons(self) -> Mapping[str, frozenset[str]]:
-        """What each locked Python defines for its modules."""
+        """The symbols that each locked Python exports."""
         versions = self.releases.matrix.cpython
         files = {version: self.releases.symbols_file(CPYTHON_PART, version) for version in versions}
         return {
@@ -163,7 +163,7 @@ class Recorded:
 
     @cached_property
     def known_pythons(self) -> tuple[str, ...]:
-        """The Pythons that some release of torch has wheels for, ascending."""
+        """The Pythons with wheels of any torch release, ascending."""
         every = {version for torch in self.releases.matrix.torch for version in torch.pythons}
         return tuple(sorted(every, key=lambda version: (int(version[2:].removesuffix("t")), version[-1] == "t")))
 
@@ -175,7 +175,7 @@ class Recorded:
 
     @cached_property
     def _library_names(self) -> tuple[tuple[str, str], ...]:
-        """The libraries that an extension may need, each with how its symbols begin; `#` stands for a number."""
+        """The libraries that an extension may need, each with the prefix of its symbols; `#` stands for a number."""
         lines = (line.partition(" ") for line in _policy("libraries.txt"))
         return tuple((name, beginnings) for name, _, beginnings in lines)
 

@@ -1,4 +1,4 @@
-"""What differs between two releases, and what of it breaks callers. Pure."""
+"""The differences between two releases, and the breaking ones among them. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REMOVED, _ADDED = "removed", "added"
 _METADATA: Final = "METADATA "
 _BREAKING_KEYS: Final = ("METADATA requires-python", "METADATA requires-dist", "METADATA name")
 _DEPENDS: Final = ("python-depends", "kernel-depends")
-"""Keys of metadata.json with what has to be there for a variant to be loaded."""
+"""Keys of metadata.json with requirements for loading a variant."""
 
 _NAMED: Final = "/metadata.json name"
 _OPS: Final = "torch.ops."
@@ -29,14 +29,14 @@ _TORCH: Final = "torch "
 
 
 class ReleaseChange(NamedTuple):
-    """Something that differs.
+    """A difference.
 
     Attributes:
         kind: `function`, `op`, `export`, `architecture`, `PTX`, `device function`, `needed library`, `needed symbol`,
             `loads with`, `library`, `size`, `metadata`.
-        subject: what it is, with its library where it is of one.
-        before: what it was; empty for something new.
-        after: what it is; empty for something removed.
+        subject: its subject, with its library if it has one.
+        before: the old state; empty for an addition.
+        after: the new state; empty for a removal.
         breaking: why callers or users of the old release fail; empty if they do not.
     """
 
@@ -52,11 +52,11 @@ class ReleaseChange(NamedTuple):
 
 
 def release_changes(old: ReleaseFacts, new: ReleaseFacts) -> list[ReleaseChange]:
-    """What differs between two releases, what breaks callers first.
+    """The differences between two releases, breaking ones first.
 
     Args:
-        old: the release that callers have.
-        new: the one that they are to have.
+        old: the old release.
+        new: the new release.
     """
     found = [*_functions(old.functions, new.functions), *_ops(old.libraries, new.libraries)]
     for name, before in _paired(old.libraries, new.libraries):
@@ -76,10 +76,10 @@ def release_changes(old: ReleaseFacts, new: ReleaseFacts) -> list[ReleaseChange]
 
 
 def _paired(old: Mapping[str, LibraryFacts], new: Mapping[str, LibraryFacts]) -> list[tuple[str, str]]:
-    """The old libraries, each with the new one that stands for it.
+    """The old libraries, each with the corresponding new one.
 
-    That is the one of its name, or both are the only one of all. A library that is gone may have another variant's in
-    its place, as with one for torch's stable ABI: of its file name, new, and loading wherever it loaded.
+    It has the same name, or both are the only library. A removed library may correspond to another variant's, such as
+    one for torch's stable ABI: an added library with the same file name that loads wherever the old one loaded.
     """
     if len(old) == len(new) == 1:
         return [(next(iter(old)), next(iter(new)))]
@@ -87,7 +87,7 @@ def _paired(old: Mapping[str, LibraryFacts], new: Mapping[str, LibraryFacts]) ->
 
 
 def _in_place(name: str, old: Mapping[str, LibraryFacts], new: Mapping[str, LibraryFacts]) -> str:
-    """The new library that has the place of one that is gone; its own name if there is none."""
+    """The new library that replaces a removed one; its own name if there is none."""
     file, loads = name.rpartition("/")[2], {release for release in old[name].loads if release.startswith(_TORCH)}
     found = (
         other
@@ -98,7 +98,7 @@ def _in_place(name: str, old: Mapping[str, LibraryFacts], new: Mapping[str, Libr
 
 
 def _functions(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[ReleaseChange]:
-    """What differs between Python functions and classes."""
+    """The differences between Python functions and classes."""
     for name in dict.fromkeys((*old, *new)):
         before, after = old.get(name, ""), new.get(name, "")
         if before != after:
@@ -109,7 +109,7 @@ def _functions(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Relea
 
 
 def _broken_op(before: str, after: str) -> Iterator[str]:
-    """Why calls of an op that Python registers fail, by its schema or the signature of its function."""
+    """The reasons why calls of an op that Python registers fail, from its schema or the signature of its function."""
     old, new = op_call(before), op_call(after)
     if old and new and "::" in before and "::" in after:
         yield from breaks(old[1], new[1])
@@ -120,7 +120,7 @@ def _broken_op(before: str, after: str) -> Iterator[str]:
 
 
 def _broken_lines(before: str, after: str) -> Iterator[str]:
-    """Why calls of a function, or of the methods of a class, fail."""
+    """The reasons why calls of a function, or of the methods of a class, fail."""
     old, new = ({_name(line): line.strip() for line in text.split("\n")} for text in (before, after))
     for name, line in old.items():
         if name not in new:
@@ -139,18 +139,18 @@ def _broken_lines(before: str, after: str) -> Iterator[str]:
 
 
 def _name(line: str) -> str:
-    """What a line of a signature is about; a function or a class of one name are the same."""
+    """The name in a line of a signature, with no distinction between function and class."""
     return line.strip().removeprefix(CLASS).removeprefix(STATIC).removeprefix(ASYNC).partition("(")[0]
 
 
 def _bases(line: str) -> set[str]:
-    """The bases of a class that callers may know."""
+    """The public bases of a class."""
     names = line.partition("(")[2].removesuffix(")").split(", ")
     return {name for name in names if name and not name.startswith("_")}
 
 
 def _ops(old: Mapping[str, LibraryFacts], new: Mapping[str, LibraryFacts]) -> Iterator[ReleaseChange]:
-    """What differs between the schemas of ops, in all libraries together."""
+    """The differences between the schemas of ops, in all libraries together."""
     before, after = _calls(old), _calls(new)
     # Inside of a TORCH_LIBRARY a schema may have no namespace.
     lost = {name for name in before if name not in after}
@@ -176,10 +176,10 @@ def _calls(libraries: Mapping[str, LibraryFacts]) -> dict[str, tuple[str, Call]]
 
 
 def _library(name: str, old: LibraryFacts, new: LibraryFacts) -> Iterator[ReleaseChange]:
-    """What differs between two libraries."""
+    """The differences between two libraries."""
     if old.size != new.size:
         yield ReleaseChange(_STORED, name, f"{old.size:,} bytes", f"{new.size:,} bytes")
-    yield from _sets("export", name, old.exports, new.exports, lost="who links with it does not find it")
+    yield from _sets("export", name, old.exports, new.exports, lost="users that link with it do not find it")
     yield from _sets("architecture", name, old.machine_code, new.machine_code, lost="its GPUs have no machine code")
     yield from _sets("PTX", name, old.ptx, new.ptx, lost="newer GPUs have nothing to compile")
     yield from _sets("loads with", name, old.loads, new.loads, lost="it does not load there any more")
@@ -195,14 +195,14 @@ def _library(name: str, old: LibraryFacts, new: LibraryFacts) -> Iterator[Releas
 
 
 def _sets(kind: str, name: str, old: frozenset[str], new: frozenset[str], *, lost: str = "") -> Iterator[ReleaseChange]:
-    """What only one of two libraries has.
+    """The entries that only one of two libraries has.
 
     Args:
-        kind: of the change.
-        name: of the library.
-        old: what the old one has.
-        new: what the new one has.
-        lost: why it breaks callers that something is gone; empty if it does not.
+        kind: the kind of the change.
+        name: the name of the library.
+        old: the old library's entries.
+        new: the new library's entries.
+        lost: why a removal breaks callers; empty if it does not.
     """
     for subject in sorted(old - new):
         yield ReleaseChange(kind, f"{name}: {subject}", _REMOVED, "", lost)
@@ -211,12 +211,12 @@ def _sets(kind: str, name: str, old: frozenset[str], new: frozenset[str], *, los
 
 
 def _metadata(old: Mapping[str, str], new: Mapping[str, str], compiled: Container[str]) -> Iterator[ReleaseChange]:
-    """What differs between metadata.
+    """The differences between metadata.
 
     Args:
-        old: of the old release.
-        new: of the new one.
-        compiled: the directories of the old one whose libraries show by themselves whether they are removed.
+        old: the metadata of the old release.
+        new: the metadata of the new one.
+        compiled: the directories of the old release with libraries, whose removal is reported separately.
     """
     is_wheel = any(key.startswith(_METADATA) for key in new)
     for key in dict.fromkeys((*old, *new)):
@@ -228,7 +228,7 @@ def _metadata(old: Mapping[str, str], new: Mapping[str, str], compiled: Containe
 
 
 def _stated_break(key: str, before: str, after: str) -> str:
-    """Why users of a release fail by what differs in its metadata; empty if they do not."""
+    """Why a difference in metadata breaks users; empty if it does not."""
     if key.startswith(ENTRY_POINT):
         return "" if after else "it is removed"
     if key.rpartition(" ")[2] in _DEPENDS:
@@ -239,18 +239,18 @@ def _stated_break(key: str, before: str, after: str) -> str:
 
 
 def _listed(text: str) -> Iterator[str]:
-    """What a value of metadata.json lists, each as JSON."""
+    """The elements of a value of metadata.json, each as JSON."""
     value = json.loads(text) if text else []
     parts = value.items() if isinstance(value, dict) else value if isinstance(value, list) else [value]
     return (json.dumps(part, sort_keys=True) for part in parts)
 
 
 def is_new_major(old: str, new: str) -> bool:
-    """Whether a version is a later major version: another first number, or of 0.x another second one (SemVer, 4 and 8).
+    """Whether a version is a later major version: another first number, or second one for 0.x (SemVer, 4 and 8).
 
     Args:
         old: the version of the old release.
-        new: the version of the new one; without numbers it is no later one.
+        new: the version of the new one; without numbers it does not count as later.
     """
     before, after = (_leading(version) for version in (old, new))
     if not before or not after:
@@ -259,7 +259,7 @@ def is_new_major(old: str, new: str) -> bool:
 
 
 def _leading(version: str) -> tuple[int, ...]:
-    """The numbers that a version begins with."""
+    """The leading numbers of a version."""
     numbers: list[int] = []
     for part in version.strip('"').split("."):
         if not part.isdecimal():

@@ -1,4 +1,4 @@
-"""What a release offers and needs: its Python functions, ops, exports, device code, needed symbols and metadata."""
+"""The facts about a release: its Python functions, ops, exports, device code, needed symbols and metadata."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from py_driver.inspecting.recorded_symbols import Recorded
 
 ENTRY_POINT: Final = "entry point"
-"""What stands before the group and the name of an entry point."""
+"""The prefix of an entry point's group and name."""
 
 _TEXT: Final = re.compile(rb"[\x20-\x7e\n\t]{8,}")
 _SCHEMA: Final = re.compile(r"[A-Za-z_][\w:.]*\s*\([^;]*\)\s*->\s*[^;]+", re.DOTALL)
@@ -47,18 +47,18 @@ _COMPARED: Final = frozenset({"name", "version", "license", "requires-python", "
 
 
 class LibraryFacts(NamedTuple):
-    """What a library offers and needs.
+    """The facts about a library.
 
     Attributes:
-        size: bytes.
-        schemas: the schemas of ops in its texts.
-        exports: what it defines for others.
-        libraries: those that it needs.
-        symbols: what it takes from others.
+        size: its bytes.
+        schemas: the op schemas in its strings.
+        exports: its exported symbols.
+        libraries: its needed libraries.
+        symbols: its needed symbols.
         machine_code: the GPU architectures of its machine code, `9.0a`, `gfx942`.
-        ptx: those of its PTX.
-        functions: the device functions by architecture and symbol, with what they use.
-        loads: where it loads: `torch 2.13 cxx11 cu130`, `cu130`, `Python 3.12`, `manylinux_2_28`.
+        ptx: the GPU architectures of its PTX.
+        functions: the resources of its device functions, by architecture and symbol.
+        loads: the releases with which it loads: `torch 2.13 cxx11 cu130`, `cu130`, `Python 3.12`, `manylinux_2_28`.
     """
 
     size: int
@@ -73,13 +73,13 @@ class LibraryFacts(NamedTuple):
 
 
 class ReleaseFacts(NamedTuple):
-    """What a release offers and needs.
+    """The facts about a release.
 
     Attributes:
-        version: of the release; empty if nothing states it.
+        version: its version; empty if unknown.
         functions: the signatures of the functions and classes of its Python packages, by package and name.
-        libraries: by their paths, without the id of a build.
-        metadata: what METADATA or metadata.json states, by file and key.
+        libraries: its libraries, by path without the id of the build.
+        metadata: the values of METADATA or metadata.json, by file and key.
     """
 
     version: str
@@ -89,15 +89,15 @@ class ReleaseFacts(NamedTuple):
 
 
 def release_facts(path: Path, recorded: Recorded) -> ReleaseFacts:
-    """What a release offers and needs.
+    """The facts about a release.
 
     Args:
-        path: of a project with built variants, a directory of variants or of an installed package, a wheel, a library.
-        recorded: what the releases of torch, CUDA and Python define.
+        path: a project with built variants, a directory of variants or an installed package, a wheel, or a library.
+        recorded: the recorded symbols of torch, CUDA and Python.
 
     Raises:
-        DriverError: FILE_MISSING if there is no such file, or neither a library nor a Python package in it; FILE_KIND
-            if it cannot be read.
+        DriverError: FILE_MISSING if the path does not exist, or contains neither a library nor a Python package;
+            FILE_KIND if it cannot be read.
     """
     files = _files(path)
     stated_files = {name: _stated(content) for name, content in files.items() if name.rpartition("/")[2] == METADATA}
@@ -106,17 +106,17 @@ def release_facts(path: Path, recorded: Recorded) -> ReleaseFacts:
         libraries = dict(_libraries(files, identities, recorded))
     except MalformedError as problem:
         message = f"a library of {path} is truncated or malformed: cannot read {problem}"
-        raise error(Code.FILE_KIND, message, help="name whole shared libraries for 64-bit Linux") from None
+        raise error(Code.FILE_KIND, message, help="name complete shared libraries for 64-bit Linux") from None
     metadata = dict(_metadata(files, stated_files))
     functions = {**dict(_functions(files, path.resolve().name)), **dict(_python_ops(files))}
     if not libraries and not functions:
-        raise error(Code.FILE_MISSING, f"{path} holds no library and no Python package", help="build it first")
+        raise error(Code.FILE_MISSING, f"{path} contains no library and no Python package", help="build it first")
     stated = {value for key, value in metadata.items() if key.rpartition(" ")[2] == "version"}
     return ReleaseFacts(min(stated, default=""), functions, libraries, metadata)
 
 
 def _files(path: Path) -> dict[str, bytes]:
-    """The files of a release by their paths in it.
+    """The files of a release, by path in it.
 
     Raises:
         DriverError: FILE_MISSING, FILE_KIND.
@@ -134,7 +134,9 @@ def _files(path: Path) -> dict[str, bytes]:
                 return {name: archive.read(name) for name in archive.namelist() if _is_read(name)}
         return {path.name: path.read_bytes()}
     except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as problem:
-        raise error(Code.FILE_KIND, f"{path} cannot be read: {problem}", help="name a whole wheel or library") from None
+        raise error(
+            Code.FILE_KIND, f"{path} cannot be read: {problem}", help="name a complete wheel or library"
+        ) from None
 
 
 def _is_read(name: str) -> bool:
@@ -147,10 +149,10 @@ def _is_read(name: str) -> bool:
 def _libraries(
     files: Mapping[str, bytes], identities: set[str], recorded: Recorded
 ) -> Iterator[tuple[str, LibraryFacts]]:
-    """The libraries of a release; those that auditwheel put beside its own count as part of the system.
+    """The libraries of a release; auditwheel's libraries beside them count as part of the system.
 
     Raises:
-        MalformedError: one is truncated.
+        MalformedError: a library is truncated.
     """
     found = {name: content for name, content in files.items() if content.startswith(MAGIC)}
     needs = {name: needs_of(Elf(content), name) for name, content in found.items()}
@@ -190,7 +192,7 @@ def _library(content: bytes, needs: Needs, loads: frozenset[str], identities: se
 
 
 def _schemas(texts: bytes) -> Iterator[str]:
-    """The schemas of ops among the texts of a library, as torch's parser takes them."""
+    """The op schemas among the strings of a library that torch's parser accepts."""
     for found in _TEXT.finditer(texts):
         text = " ".join(found[0].decode("ascii").split())
         if len(text) <= _LONGEST and _SCHEMA.fullmatch(text) and schema_problem(text) is None:
@@ -198,18 +200,18 @@ def _schemas(texts: bytes) -> Iterator[str]:
 
 
 def _without(name: str, identities: set[str]) -> str:
-    """A name without the id of a build, which is another in each."""
+    """A name without the id of the build, which differs between builds."""
     for identity in identities:
         name = name.replace(identity, "ID")
     return name
 
 
 def _functions(files: Mapping[str, bytes], name: str) -> Iterator[tuple[str, str]]:
-    """What callers can use of Python packages, by package and name; all variants of a kernel are one package.
+    """The public API of Python packages, by package and name; all variants of a kernel are one package.
 
     Args:
-        files: of the release.
-        name: of it; that of the package, if the release is the directory of one.
+        files: the files of the release.
+        name: the name of the release, which is the package's if the release is its directory.
     """
     roots = {PurePosixPath(path).parent for path in files if path.endswith(f"/{_INIT}") or path == _INIT}
     tops = [root for root in roots if not any(parent in roots for parent in root.parents)]
@@ -218,7 +220,7 @@ def _functions(files: Mapping[str, bytes], name: str) -> Iterator[tuple[str, str
         texts = {
             path.removeprefix(prefix): content.decode("utf-8", "replace")
             for path, content in files.items()
-            # The stub of a compiled module has its signatures.
+            # The stub file of a compiled module has its signatures.
             if path.startswith(prefix)
             and path.endswith((_PYTHON, _STUB))
             and not (path.endswith(_STUB) and path.removesuffix("i") in files)
@@ -236,7 +238,7 @@ def _functions(files: Mapping[str, bytes], name: str) -> Iterator[tuple[str, str
 
 
 def _python_ops(files: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
-    """The ops that Python files register by a name and a schema that stand there, as `torch.ops.NAMESPACE.NAME`."""
+    """The ops that Python files register with a literal name and schema, as `torch.ops.NAMESPACE.NAME`."""
     for path, content in files.items():
         if path.endswith(_PYTHON):
             for name, text in registered_ops(content.decode("utf-8", "replace")).items():
@@ -257,7 +259,7 @@ def _entry_points(content: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _stated(content: bytes) -> Mapping[str, Any]:
-    """What a metadata.json states; nothing if it is that of another program."""
+    """The values of a metadata.json; empty if it belongs to another program."""
     try:
         stated = json.loads(content)
     except (ValueError, RecursionError):
@@ -266,7 +268,7 @@ def _stated(content: bytes) -> Mapping[str, Any]:
 
 
 def _metadata(files: Mapping[str, bytes], stated: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """What the metadata of a release states."""
+    """The metadata of a release."""
     for name, content in files.items():
         if name.endswith(_ENTRY_POINTS):
             yield from _entry_points(content)

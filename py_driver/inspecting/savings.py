@@ -1,4 +1,4 @@
-"""What would make libraries smaller, and by how many bytes. Pure."""
+"""Ways to make libraries smaller, with the bytes that each saves. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _SUFFIXES: Final = "af"
 
 
 class Saving(NamedTuple):
-    """Something that would save bytes.
+    """A way to save bytes.
 
     Attributes:
         kind: `compression`, `symbols`, `ptx`, `arch`, `family` or `instances`.
         subject: the architecture, the family, the kernel, or the choice of compression; empty for symbols.
-        bytes: how many it would save.
-        exact: whether they are counted; else another build may have other code.
-        how: what to do, and how it was found out.
+        bytes: the number of saved bytes.
+        exact: whether the bytes are exact; otherwise another build may have different code.
+        how: what to do, and how the figure was obtained.
     """
 
     kind: str
@@ -44,12 +44,12 @@ class Saving(NamedTuple):
 def savings_of(
     libraries: Sequence[Library], packed: Sequence[Compressed], families: Mapping[str, Sequence[str]]
 ) -> list[Saving]:
-    """What would save bytes; each by itself, since together they save less.
+    """The possible savings, each on its own; together they save less.
 
     Args:
         libraries: the libraries.
-        packed: what compression would do to them, as far as that is known.
-        families: the architectures whose GPUs run the code for a family.
+        packed: the results of compressing them, as far as known.
+        families: the architectures whose GPUs run the code of a family, by family.
     """
     found = [
         Saving(
@@ -65,7 +65,7 @@ def savings_of(
     ]
     symbols = sum(piece.stored for library in libraries for piece in library.pieces if piece.kind in _FOR_DEBUGGERS)
     if symbols:
-        how = "remove what only debuggers and profilers read of the host code: strip --strip-all"
+        how = "remove symbols of the host code, which only debuggers and profilers read: strip --strip-all"
         found.append(Saving("symbols", "", symbols, exact=False, how=how))
     groups = by_arch(libraries)
     for group in groups:
@@ -86,14 +86,14 @@ def savings_of(
 
 
 def _left(arch: str, groups: Sequence[Group]) -> str:
-    """What the GPUs of an architecture do without code for it.
+    """The fallback of an architecture's GPUs without code for it.
 
     Machine code runs on GPUs with the same major and a higher minor number, PTX on all later ones ("Binary
-    Compatibility" and "PTX Compatibility" of the CUDA programming guide); that of a specific architecture does not.
+    Compatibility" and "PTX Compatibility" of the CUDA programming guide); architecture-specific code does not.
 
     Args:
         arch: the architecture.
-        groups: all of them.
+        groups: all architectures.
     """
     own = _version(arch)
     others = [group for group in groups if group.name[-1:] not in _SUFFIXES]
@@ -106,7 +106,7 @@ def _left(arch: str, groups: Sequence[Group]) -> str:
 
 
 def _version(arch: str) -> tuple[int, ...]:
-    """The numbers of an architecture of CUDA; none of others."""
+    """The numbers of a CUDA architecture; empty for others."""
     words = arch.rstrip(_SUFFIXES).split(".")
     return (*map(int, words),) if all(word.isdigit() for word in words) else ()
 
@@ -116,7 +116,7 @@ def _spelled(version: tuple[int, ...]) -> str:
 
 
 def _families(libraries: Sequence[Library], families: Mapping[str, Sequence[str]]) -> Iterator[Saving]:
-    """What code for a family would save in the place of code for its architectures: all but the largest image."""
+    """The savings from code for a family instead of its architectures: all images but the largest."""
     for family, members in families.items():
         saved, replaced = 0, set()
         for library in libraries:
@@ -130,5 +130,5 @@ def _families(libraries: Sequence[Library], families: Mapping[str, Sequence[str]
                     replaced |= {image.arch for image in images}
         if saved:
             words = " and ".join(sorted(replaced))
-            how = f"build for {family} in the place of {words}, if an image for it is as large as the larger one"
+            how = f"build for {family} instead of {words}, if an image for it is as large as the larger one"
             yield Saving("family", family, saved, exact=False, how=how)

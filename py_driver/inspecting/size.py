@@ -1,4 +1,4 @@
-"""Where the bytes of a library are: each belongs to exactly one piece, so that all sums are those of the file. Pure."""
+"""The division of a library's bytes: each belongs to exactly one piece, so that the sum is the file's size. Pure."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ class Piece(NamedTuple):
     """Bytes of a library.
 
     Attributes:
-        section: of the library; `headers and padding` for what lies between sections.
-        kind: what the section has: `device code`, `host code`, ...
-        form: of device code: `SASS`, `PTX`, `AMDGPU`.
-        arch: of device code.
-        image: the number of its image in the library; -1 for others.
-        symbol: the function or object that they belong to; empty if to none.
-        part: what they are of it, or of the image.
-        stored: how many they are in the file.
-        size: how many they are without compression.
-        exact: whether `stored` is counted; else it is a share of what is compressed as a whole.
+        section: their section; `headers and padding` for bytes between sections.
+        kind: the kind of the section's content: `device code`, `host code`, ...
+        form: the form of device code: `SASS`, `PTX`, `AMDGPU`.
+        arch: the architecture of device code.
+        image: the number of the image in the library; -1 outside of device code.
+        symbol: their function or object; empty without one.
+        part: the part of the function, object or image.
+        stored: their number in the file.
+        size: their number without compression.
+        exact: whether `stored` is exact; otherwise it is a share of bytes that are compressed together.
     """
 
     section: str
@@ -97,13 +97,13 @@ class ImageFacts(NamedTuple):
 
 
 class Library(NamedTuple):
-    """Where the bytes of a library are.
+    """The division of a library's bytes.
 
     Attributes:
-        size: of the file.
-        pieces: whose stored bytes are the file's.
+        size: the size of the file.
+        pieces: its pieces, whose stored bytes add up to the file.
         images: its device code.
-        slice: the capability, if it is that of a slice: `sm90`.
+        slice: the capability of a slice: `sm90`; else empty.
     """
 
     size: int
@@ -113,12 +113,12 @@ class Library(NamedTuple):
 
 
 def kind_of(section: Section, names: frozenset[int], number: int) -> str:
-    """What a section of a library has.
+    """The kind of a section's content.
 
     Args:
         section: the section.
-        names: the numbers of the sections that have the names of symbols.
-        number: of the section.
+        names: the numbers of the sections with names of symbols.
+        number: the number of the section.
     """
     flags = section.flags
     known = (
@@ -136,13 +136,13 @@ def kind_of(section: Section, names: frozenset[int], number: int) -> str:
 
 
 def library_of(elf: Elf) -> Library:
-    """Where the bytes of a library are.
+    """The division of a library's bytes.
 
     Args:
         elf: the library.
 
     Raises:
-        MalformedError: it is truncated, or its device code is.
+        MalformedError: the library or its device code is truncated.
     """
     size = len(elf.content)
     sections = elf.sections or _as_sections(elf)
@@ -170,13 +170,13 @@ def library_of(elf: Elf) -> Library:
 
 
 def _ranges(sections: Iterable[Section]) -> list[Range[int]]:
-    """Where sections are in a file, by number."""
+    """The ranges of sections in a file, by number."""
     found = enumerate(sections)
     return [Range(section.offset, section.stored, number) for number, section in found if section.stored]
 
 
 def _as_sections(elf: Elf) -> tuple[Section, ...]:
-    """What is loaded of a library without section headers."""
+    """The loaded segments of a library without section headers."""
     flags = {1: Flag.EXECUTE, 2: Flag.WRITE}
     return tuple(
         Section(
@@ -193,7 +193,7 @@ def _as_sections(elf: Elf) -> tuple[Section, ...]:
 
 
 def _symbols(elf: Elf) -> dict[int, list[Range[str]]]:
-    """Where the functions and objects of a library are in its file, by the numbers of their sections."""
+    """The ranges of a library's functions and objects in its file, by the number of their section."""
     tables = [Kind.SYMTAB] if any(section.kind == Kind.SYMTAB for section in elf.sections) else [Kind.DYNSYM]
     found: dict[int, list[Range[str]]] = {}
     for symbol in (symbol for kind in tables for symbol in elf.symbols(kind)):
@@ -205,7 +205,7 @@ def _symbols(elf: Elf) -> dict[int, list[Range[str]]]:
 
 
 def _host(base: Piece, section: Section, symbols: Iterable[Range[str]]) -> Iterator[Piece]:
-    """A section that has no device code, by the symbols in it."""
+    """The pieces of a section without device code, by symbol."""
     inside = [part for part in symbols if 0 <= part.offset < section.stored]
     counts, rest = divided(base.stored, inside)
     for name, count in counts:
@@ -216,13 +216,13 @@ def _host(base: Piece, section: Section, symbols: Iterable[Range[str]]) -> Itera
 
 
 def _device(elf: Elf, section: Section, count: int, images: list[ImageFacts]) -> tuple[list[Piece], int]:
-    """The device code of a section, and how many bytes are left of it.
+    """The pieces of a section's device code, and the number of remaining bytes.
 
     Args:
         elf: the library.
-        section: which may have device code.
+        section: a section that may contain device code.
         count: its bytes.
-        images: to which its images are added.
+        images: gets its images.
 
     Raises:
         MalformedError: the device code is truncated, or overlaps other sections.
@@ -241,11 +241,11 @@ def _device(elf: Elf, section: Section, count: int, images: list[ImageFacts]) ->
 
 
 def pieces_of(image: Image, head: Piece) -> Iterator[Piece]:
-    """An image by its functions.
+    """The pieces of an image, by function.
 
     Args:
-        image: with its code.
-        head: its header, without bytes.
+        image: the image with its code.
+        head: its header as a piece without bytes.
 
     Raises:
         MalformedError: the code is truncated.
@@ -254,7 +254,7 @@ def pieces_of(image: Image, head: Piece) -> Iterator[Piece]:
         yield head._replace(stored=image.head, size=image.head)
     parts = _parts(image)
     if not image.packing and (padding := image.stored - image.head - image.size):
-        yield head._replace(stored=padding)  # what is compressed has none, so `size` is the same for both
+        yield head._replace(stored=padding)  # compressed code has no padding, so `size` is the same for both
     sizes = list(parts.values())
     stored = shares(image.stored - image.head, sizes) if image.packing else sizes
     for ((symbol, part), size), share in zip(parts.items(), stored, strict=True):
@@ -281,7 +281,7 @@ def _parts(image: Image) -> Counter[tuple[str, str]]:
 
 
 def _parts_of_text(text: bytes) -> Counter[tuple[str, str]]:
-    """PTX, of which each function has all up to the next."""
+    """The parts of PTX: the text of a function extends to the next function."""
     heads = [*_PTX_FUNCTION.finditer(text)]
     ends = [*(head.start() for head in heads), len(text)]
     found = Counter({("", _TEXT): ends[0]})
@@ -291,7 +291,7 @@ def _parts_of_text(text: bytes) -> Counter[tuple[str, str]]:
 
 
 def _parts_of_cubin(elf: Elf) -> Counter[tuple[str, str]]:
-    """A cubin, whose sections have the names of the functions that they belong to."""
+    """The parts of a cubin, whose sections contain the names of their functions."""
     functions = {section.name.removeprefix(".text.") for section in elf.sections if section.name.startswith(".text.")}
     ranges = [
         Range(section.offset, section.stored, _place(section, functions)) for section in elf.sections if section.stored
@@ -304,7 +304,7 @@ def _parts_of_cubin(elf: Elf) -> Counter[tuple[str, str]]:
 
 
 def _place(section: Section, functions: set[str]) -> tuple[str, str]:
-    """The function of a section of a cubin, and what the section has of it."""
+    """The function of a cubin's section, and the part of it that the section contains."""
     if section.kind in {Kind.STRTAB, Kind.SYMTAB}:
         return "", _NAMES
     part = next((part for prefix, part in _CUBIN_PARTS if section.name.startswith(prefix)), _OTHER)
@@ -317,7 +317,7 @@ def _place(section: Section, functions: set[str]) -> tuple[str, str]:
 
 
 def _parts_of_object(elf: Elf) -> Counter[tuple[str, str]]:
-    """A code object of HIP, whose functions are symbols; `NAME.kd` is the descriptor of a kernel."""
+    """The parts of a HIP code object, whose functions are symbols; `NAME.kd` is the descriptor of a kernel."""
     symbols = _symbols(elf)
     counts, rest = divided(
         len(elf.content),

@@ -1,4 +1,4 @@
-"""What differs between the sizes of two builds. Pure."""
+"""The differences between the sizes of two builds. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class Change(NamedTuple):
-    """Bytes of two builds.
+    """The bytes of something in two builds.
 
     Attributes:
-        name: of a section, an architecture or a kernel.
-        kind: of the section, or of the architecture's code.
-        before: bytes in the old build; None if it does not have it.
-        after: likewise of the new one.
+        name: the name of a section, an architecture or a kernel.
+        kind: the kind of the section, or of the architecture's code.
+        before: the bytes in the old build; None if it is missing there.
+        after: the bytes in the new build; None if it is missing there.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Change(NamedTuple):
 
     @property
     def difference(self) -> int:
-        """How much it grew."""
+        """Its growth."""
         return (self.after or 0) - (self.before or 0)
 
     @property
@@ -48,14 +48,14 @@ class Change(NamedTuple):
 
 
 def changes_of(old: Sequence[Library], new: Sequence[Library]) -> dict[str, list[Change]]:
-    """The changes of sections and architectures, in bytes of the files, and of kernels, without compression.
+    """The changes of sections and architectures, in bytes of the files, and of kernels, in bytes without compression.
 
     Args:
         old: the libraries of the old build.
-        new: those of the new one.
+        new: the libraries of the new build.
 
     Returns:
-        The changes by `sections`, `archs` and `instances`: the largest first.
+        The changes by `sections`, `archs` and `instances`, the largest first.
     """
     return {
         "sections": _changes(
@@ -71,7 +71,7 @@ def changes_of(old: Sequence[Library], new: Sequence[Library]) -> dict[str, list
 
 
 def _unpacked(groups: Sequence[Group]) -> dict[tuple[str, str], int]:
-    """Bytes without compression: the share of a kernel in a compressed image depends on all others."""
+    """Bytes without compression: a kernel's share of a compressed image depends on the other kernels."""
     return {(group.name, ""): group.size for group in groups}
 
 

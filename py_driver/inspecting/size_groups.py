@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from py_driver.inspecting.size import Library, Piece
 
 SHARED: Final = "shared by kernels"
-"""Stands for the kernel of device bytes that belong to none: symbols, names, headers."""
+"""The name for device bytes without a kernel: symbols, names, headers."""
 
 
 WHOLE: Final = "whole"
-"""Stands for the slice of libraries that are of none."""
+"""The name for libraries that are not slices."""
 
 
 class Group(NamedTuple):
     """Bytes that belong together.
 
     Attributes:
-        name: of a slice, a section, an architecture, a kernel, ...
-        kind: what a section has; of an architecture `SASS` or `PTX`.
-        stored: in the files.
-        size: without compression.
-        exact: whether `stored` is counted; else there are shares of compressed images in it.
-        members: of an architecture the images, of a kernel the instances, of a section or a slice the libraries.
+        name: the name of a slice, a section, an architecture, a kernel, ...
+        kind: the kind of a section's content; `SASS` or `PTX` for an architecture.
+        stored: the bytes in the files.
+        size: the bytes without compression.
+        exact: whether `stored` is exact; otherwise it contains shares of compressed images.
+        members: the number of an architecture's images, a kernel's instances, or a section's or slice's libraries.
         archs: the architectures of a kernel or a slice.
     """
 
@@ -59,7 +59,7 @@ def by_section(libraries: Sequence[Library]) -> list[Group]:
 
 
 def by_slice(libraries: Sequence[Library]) -> list[Group]:
-    """The slices, and whole variants before them, by the size of their files."""
+    """The slices, preceded by variants that are not slices, by the size of their files."""
     own: dict[str, list[Library]] = {}
     for library in sorted(libraries, key=lambda library: (bool(library.slice), len(library.slice), library.slice)):
         own.setdefault(library.slice or WHOLE, []).append(library)
@@ -78,7 +78,7 @@ def by_slice(libraries: Sequence[Library]) -> list[Group]:
 
 
 def by_arch(libraries: Sequence[Library]) -> list[Group]:
-    """The architectures of device code, ascending, those of PTX after those of machine code."""
+    """The architectures of device code, ascending, PTX after machine code."""
     pieces = [
         (number, piece) for number, library in enumerate(libraries) for piece in library.pieces if piece.image >= 0
     ]
@@ -100,13 +100,13 @@ def by_instance(libraries: Sequence[Library]) -> list[Group]:
 
 
 def by_function(libraries: Sequence[Library]) -> list[Group]:
-    """Functions and objects of the CPU, the largest first."""
+    """Host functions and objects, the largest first."""
     pieces = [(0, piece) for library in libraries for piece in library.pieces if piece.symbol and piece.image < 0]
     return _groups(pieces, lambda piece: (plain(name_of(piece.symbol)), piece.kind), lambda _, piece: piece.symbol)
 
 
 def _of_device(libraries: Sequence[Library], name: Callable[[Piece], str]) -> list[Group]:
-    """Device code by names."""
+    """Device code, grouped by name."""
     pieces = [(0, piece) for library in libraries for piece in library.pieces if piece.kind == DEVICE]
     return _groups(
         pieces,
@@ -124,8 +124,8 @@ def _groups(
 
     Args:
         pieces: each with the number of its library.
-        key: name and kind of a piece.
-        counted: what is counted, of the number and the piece.
+        key: returns name and kind of a piece.
+        counted: returns what to count, from the number and the piece.
     """
     found: dict[tuple[str, str], list[tuple[int, Piece]]] = {}
     for number, piece in pieces:
@@ -146,13 +146,13 @@ def _groups(
 
 
 def _order(arch: str) -> tuple[int, Any, str]:
-    """The key that sorts architectures, also those that no backend knows."""
+    """The sort key of architectures, including unknown ones."""
     return (*arch_order(arch), arch) if re.fullmatch(ARCH, arch) else (1 << 10, (0, 0, ""), arch)
 
 
 @cache
 def name_of(symbol: str) -> str:
-    """A symbol as C++ has it, the same in each build of it."""
+    """The C++ name of a symbol, the same in each build."""
     return stable_name(demangled(symbol))
 
 
@@ -161,6 +161,6 @@ def kernel_of(name: str) -> str:
     """A function's name without parameters and template arguments.
 
     Args:
-        name: as C++ has it.
+        name: the C++ name.
     """
     return without_arguments(name)

@@ -1,4 +1,4 @@
-"""A picture of the bytes of libraries: a treemap, in which areas are in proportion to bytes. Pure."""
+"""A treemap of the bytes of libraries. Pure."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _STYLE: Final = (
 _DEVICE_COLOURS: Final = ("#2f6f9f", "#2a7f3f", "#b3541e", "#7a4f9a", "#8a6d1f", "#22797d", "#a03c5c", "#4d5f9e")
 _HOST_COLOUR, _OTHER_COLOUR = "#6b6b6b", "#8d8d8d"
 _SMALLEST: Final = 0.6
-"""Pixels of a rectangle's side below which it is not drawn."""
+"""The smallest side of a rectangle that is drawn, in pixels."""
 
 
 class Tile(NamedTuple):
-    """A rectangle of the picture, and the bytes that it stands for."""
+    """A rectangle of the picture, and its bytes."""
 
     name: str
     stored: int
@@ -47,11 +47,11 @@ class Tile(NamedTuple):
 
 
 def picture(libraries: Sequence[Library], name: str) -> str:
-    """The picture, as SVG: a rectangle for each architecture and kind of section, in it one for each kernel or section.
+    """The picture, as SVG: a rectangle for each architecture and kind of section, with one for each kernel or section.
 
     Args:
         libraries: the libraries.
-        name: what they are, for the title.
+        name: their name for the title.
     """
     groups = _groups(libraries)
     total = sum(library.size for library in libraries)
@@ -88,14 +88,14 @@ def _place(piece: Piece) -> tuple[str, str]:
 
 
 def _colours(groups: Iterable[str]) -> dict[str, str]:
-    """A colour for each group: those of device code differ."""
+    """A colour for each group, different ones for device code."""
     others = {HOST: _HOST_COLOUR, "everything else": _OTHER_COLOUR}
     device = [group for group in groups if group not in others]
     return others | {group: _DEVICE_COLOURS[at % len(_DEVICE_COLOURS)] for at, group in enumerate(sorted(device))}
 
 
 def _group(tile: Tile, names: dict[str, int], colour: str, total: int) -> Iterator[str]:
-    """A group: its rectangle, its title if there is room, and what it has."""
+    """A group: its rectangle, its title if it fits, and its content."""
     if min(tile.width, tile.height) < _SMALLEST:
         return
     words = f"{tile.name}: {tile.stored:,} bytes, {100 * tile.stored / total:.1f}%"
@@ -119,7 +119,7 @@ def _group(tile: Tile, names: dict[str, int], colour: str, total: int) -> Iterat
 
 
 def _rect(tile: Tile, colour: str, words: str, *, pale: bool = False) -> str:
-    """A rectangle that tells its name where a pointer rests on it."""
+    """A rectangle with its name as a tooltip."""
     look = f'fill="{_pale(colour) if pale else colour}"'
     return (
         f'<rect x="{tile.left:.2f}" y="{tile.top:.2f}" width="{tile.width:.2f}" height="{tile.height:.2f}" {look}>'
@@ -134,7 +134,7 @@ def _pale(colour: str) -> str:
 
 
 def _fitting(text: str, width: float, size: float, *, bold: bool = False) -> str:
-    """As much of a text as there is room for, with dots where it is cut; empty if there is room for next to nothing."""
+    """A text shortened to a width, with an ellipsis; empty if almost nothing fits."""
     if text_width(text, size, bold=bold) <= width:
         return text
     while text and text_width(text + _DOTS, size, bold=bold) > width:
@@ -143,13 +143,13 @@ def _fitting(text: str, width: float, size: float, *, bold: bool = False) -> str
 
 
 def squarified(sizes: Iterable[tuple[str, int]], area: Tile) -> list[Tile]:
-    """Rectangles that fill an area, each in proportion to its bytes, and as square as can be.
+    """Rectangles that fill an area, in proportion to their bytes, and as square as possible.
 
     Bruls, Huizing, van Wijk: Squarified Treemaps (2000).
 
     Args:
         sizes: names and bytes; those without bytes get no rectangle.
-        area: where they are put.
+        area: the area to fill.
     """
     left = sorted(((name, size) for name, size in sizes if size > 0), key=lambda pair: (-pair[1], pair[0]))
     total = sum(size for _, size in left)
@@ -175,7 +175,7 @@ def _worst(row: Sequence[tuple[str, int]], side: float, scale: float) -> float:
 
 
 def _row(row: Sequence[tuple[str, int]], area: Tile, scale: float, found: list[Tile], *, last: bool) -> Tile:
-    """Lay a row along the shorter side of an area; what is left of the area."""
+    """Lay a row along the shorter side of an area, and return the rest of the area."""
     total = sum(size for _, size in row)
     is_wide = area.width >= area.height
     side = area.height if is_wide else area.width

@@ -1,4 +1,4 @@
-"""What callers have of a project, built for this CPU before and after it was moved to torch's stable ABI."""
+"""A project's interface, built for this CPU before and after it is moved to torch's stable ABI."""
 
 from __future__ import annotations
 
@@ -34,19 +34,20 @@ _CPU: Final = "cpu"
 _ABI: Final = "cxx11"
 _COMPARED: Final = ("op", "function", "export")
 _OF_TORCH: Final = re.compile(r": _Z.*(?:2at|3c10|5torch|6caffe2)")
-"""Exports that are inline functions of torch's headers, or have a type of torch in their names."""
+"""Exports that are inline functions of torch's headers, or contain a type of torch in their names."""
 
 
 def cpu_releases(directory: Path, releases: Releases, since: str = "") -> tuple[str, ...]:
     """The torch releases that a project may be compiled against for this machine's CPU, `2.13`, in order.
 
     Args:
-        directory: of the project, with a build.toml or a setup.py.
-        releases: to build for.
-        since: the first release with what the sources use; that of `stable-abi` in build.toml, if that is later.
+        directory: the project's directory, with a build.toml or a setup.py.
+        releases: the releases to build for.
+        since: the first release with everything that the sources use; `stable-abi` of build.toml applies if it is
+            later.
 
     Raises:
-        DriverError: NO_SUCH_VARIANT if there is none; what is wrong with a build.toml.
+        DriverError: NO_SUCH_VARIANT if there is no such release; the errors of a build.toml.
     """
     configurations = [variant.configuration for variant in candidates(directory, releases.matrix).variants]
     low = numbers(since or "0")
@@ -69,13 +70,13 @@ def cpu_releases(directory: Path, releases: Releases, since: str = "") -> tuple[
 
 
 def cpu_facts(directory: Path, torch: str, releases: Releases, output: Output) -> ReleaseFacts:
-    """What a project offers to this machine's CPU, compiled now against the headers of one torch release.
+    """A project's interface on this machine's CPU, compiled now against the headers of a torch release.
 
     Args:
-        directory: of the project, with a build.toml or a setup.py.
+        directory: the project's directory, with a build.toml or a setup.py.
         torch: the release, `2.13`.
-        releases: to build for.
-        output: where progress is shown.
+        releases: the releases to build for.
+        output: shows progress.
 
     Raises:
         DriverError: see `dev_build` and `install_extension`.
@@ -97,11 +98,11 @@ def cpu_facts(directory: Path, torch: str, releases: Releases, output: Output) -
 
 
 def differences(before: ReleaseFacts, after: ReleaseFacts) -> Iterator[str]:
-    """What differs between the ops, Python functions and exports of two builds, in words.
+    """The differences between the ops, Python functions and exports of two builds, in words.
 
     Args:
-        before: the build of the sources as they were.
-        after: a build of the rewritten ones.
+        before: the build of the original sources.
+        after: the build of the rewritten sources.
     """
     for change in release_changes(before, after):
         if change.kind in _COMPARED and not (change.kind == "export" and _OF_TORCH.search(change.subject)):
@@ -109,7 +110,7 @@ def differences(before: ReleaseFacts, after: ReleaseFacts) -> Iterator[str]:
 
 
 def _became(change: ReleaseChange) -> str:
-    """What became of something that differs, in words."""
+    """A change in words."""
     if not change.before:
         return "is new"
     if not change.after:
@@ -121,7 +122,7 @@ def unloadable(facts: ReleaseFacts, every: Sequence[str]) -> Iterator[str]:
     """The torch releases that the libraries of a build do not load with, in words.
 
     Args:
-        facts: of a build against the first release.
+        facts: the facts about a build against the first release.
         every: the releases that it is for, in order.
     """
     for name, library in facts.libraries.items():

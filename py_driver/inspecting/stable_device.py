@@ -1,4 +1,4 @@
-"""Guards of devices and streams of CUDA, as torch's stable ABI has them."""
+"""CUDA's device guards and streams, rewritten for torch's stable ABI."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMED: Final = re.compile(r"\bauto\s*&?&?\s*(\w+)\s*=\s*\Z")
 
 
 def _index(argument: str) -> str | None:
-    """The index of a device that a guard is given."""
+    """The device index in a guard's argument."""
     found = re.fullmatch(r"(.+)(\.|->)device\(\)", argument, re.DOTALL)
     of_tensor = re.fullmatch(r"(?:at::)?device_of\((\w+)\)", argument)
     if found:
@@ -27,7 +27,7 @@ def _index(argument: str) -> str | None:
 
 
 def rewrite_guards(text: str) -> str:
-    """A text whose guards are those of the stable ABI, where the device is that of a tensor or an index."""
+    """A text with guards of the stable ABI, where the device is a tensor's or an index."""
     for found, close, parts in calls(text, _GUARD):
         index = _index(parts[0]) if len(parts) == 1 else None
         if index:
@@ -38,7 +38,7 @@ def rewrite_guards(text: str) -> str:
 
 
 def rewrite_streams(text: str) -> str:
-    """A text that asks the C function of the stable ABI for the current stream."""
+    """A text that gets the current stream from the C function of the stable ABI."""
     for found, close, parts in calls(text, _STREAM):
         if len(parts) <= 1:
             behind = re.compile(r"\s*\.\s*stream\(\)").match(text, close + 1)
@@ -55,7 +55,7 @@ def rewrite_streams(text: str) -> str:
 
 
 def _with_handle(rest: str, name: str) -> str:
-    """The rest of a block behind the declaration of a stream, which is the handle of CUDA's now."""
+    """The rest of a block behind the declaration of a stream, which is now CUDA's handle."""
     plain = masked(rest)
     depth, end = 0, len(plain)
     for index, letter in enumerate(plain):

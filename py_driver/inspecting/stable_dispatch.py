@@ -1,4 +1,4 @@
-"""Dispatch macros of torch, written as those of its stable ABI."""
+"""Dispatch macros of torch, rewritten for its stable ABI."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SETS: Final = {
     "ALL_TYPES_AND_COMPLEX": ("AT_ALL_TYPES_AND_COMPLEX",),
     "FLOATING_AND_COMPLEX_TYPES": ("AT_FLOATING_TYPES", "AT_COMPLEX_TYPES"),
 }
-"""Macros of ATen/Dispatch.h and those of torch/headeronly/core/Dispatch_v2.h in 2.10, by the middle of the name."""
+"""Macros of torch/headeronly/core/Dispatch_v2.h in 2.10, by the middle of the name of ATen/Dispatch.h's macro."""
 
 _MACRO: Final = re.compile(
     rf"(?<!\w)AT_DISPATCH_({'|'.join(sorted(_SETS, key=len, reverse=True))})(?:_AND(\d?|_HALF))?\s*\("
@@ -25,13 +25,13 @@ _LEAST: Final = 3
 
 
 def rewrite_dispatch(text: str) -> str:
-    """A text whose dispatch macros are `THO_DISPATCH_V2`, the inner ones before those around them."""
+    """A text with dispatch macros rewritten to `THO_DISPATCH_V2`, inner ones first."""
     plain = masked(text)
     for found in reversed([*_MACRO.finditer(plain)]):
         close = closing(plain, found.end() - 1)
         more = found[2] or ""
         count = int(more) if more.isdigit() else int(found[0].rstrip("( ").endswith("_AND"))
-        # The body is the rest: its commas are its own.
+        # The body is the rest, including its commas.
         ranges = _first(plain, found.end(), close, count + _LEAST) if close is not None else None
         if close is None or ranges is None:
             continue
@@ -39,7 +39,7 @@ def rewrite_dispatch(text: str) -> str:
         types = [*parts[:count], *(["torch::headeronly::ScalarType::Half"] if more == "_HALF" else [])]
         sets = [f"AT_EXPAND({name})" for name in _SETS[found[1]]]
         kind, name, body = parts[count:]
-        # The macros of 2.10 pass the body on without AT_WRAP: a comma in it would end it.
+        # The macros of 2.10 pass the body on without AT_WRAP: a comma would end it.
         body = body if body.startswith("(") else f"({body})"
         new = f"THO_DISPATCH_V2({kind}, {name}, AT_WRAP({body}), {', '.join([*sets, *types])})"
         return rewrite_dispatch(text[: found.start()] + new + text[close + 1 :])
@@ -47,7 +47,7 @@ def rewrite_dispatch(text: str) -> str:
 
 
 def _first(plain: str, start: int, end: int, count: int) -> list[tuple[int, int]] | None:
-    """The ranges of so many arguments, of which the last has all that is left; None if there are fewer."""
+    """The ranges of `count` arguments, the last of which has the rest; None if there are fewer."""
     found = []
     for _ in range(count - 1):
         depth, index = 0, start

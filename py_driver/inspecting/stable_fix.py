@@ -32,7 +32,7 @@ _SHOWN: Final = re.compile(r".*(?:\.|->)(?:sizes|strides|device)\(\)", re.DOTALL
 _USING: Final = re.compile(r"\busing\s+\Z")
 _NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d*)?f?")
 _COUNT: Final = re.compile(rf"{_NUMBER.pattern}|\w+(?:\.|->)(?:size\(-?\w+\)|numel\(\)|dim\(\))")
-"""A value that a double has exactly: a short number, or a number of elements."""
+"""A value that a double represents exactly: a short number, or a number of elements."""
 
 _ABS: Final = re.compile(r"(?<![\w:.>])(?<!std::)abs\s*\(")
 _OVERLOADS: Final = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<(?:math|stdlib)\.h>", re.MULTILINE)
@@ -45,13 +45,13 @@ _SLOT: Final = re.compile(r"\{(self|template|\d)\}")
 
 
 class LeftUse(NamedTuple):
-    """A use that stays as it is.
+    """A use that stays unchanged.
 
     Attributes:
-        name: of the use, as in the table.
-        span: where, in the rewritten source.
-        reason: why.
-        instead: what people do instead; empty if the table does not have it.
+        name: the name of the use, as in the table.
+        span: its position in the rewritten source.
+        reason: why it stays.
+        instead: the usual alternative; empty if the table has none.
     """
 
     name: str
@@ -61,15 +61,15 @@ class LeftUse(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """A source after the rewriting.
+    """A rewritten source.
 
     Attributes:
         text: the new text.
-        uses: how many uses the old one had.
-        left: what stays as it is, in the order of the text.
-        since: the releases that first have what the new text uses of the stable ABI; empty without any.
-        refused: why the text cannot be understood, or what ops it would no longer register; it is then unchanged. Else
-            empty.
+        uses: the number of uses in the old text.
+        left: the uses that stay unchanged, in the order of the text.
+        since: the releases that introduced the parts of the stable ABI in the new text; empty if it uses none.
+        refused: why the text cannot be understood, or which ops it would no longer register, if it is unchanged for
+            that reason; else empty.
     """
 
     text: str
@@ -83,8 +83,8 @@ def fix_source(text: str, file: str, own: frozenset[str] = frozenset()) -> Fixed
     """A source rewritten for the stable ABI; a source without uses and headers of torch is unchanged.
 
     Args:
-        text: of the source, with its own ends of lines.
-        file: its path, as users know it.
+        text: the source, with its own line endings.
+        file: its path for messages.
         own: macros that other sources of the project define.
     """
     uses = [*stable_uses(text, file, own=own)]
@@ -114,14 +114,14 @@ def fix_source(text: str, file: str, own: frozenset[str] = frozenset()) -> Fixed
 
 
 def _since(text: str) -> frozenset[str]:
-    """The releases that first have what a text uses of the stable ABI."""
+    """The releases that introduced the parts of the stable ABI in a text."""
     kept = (use for use in stable_uses(text, "", ported=True) if use.equivalent and use.equivalent.stable == use.name)
     methods = {use.equivalent.since for use in kept if use.equivalent}
     return frozenset(row.since for row in used_equivalents(text)) | methods
 
 
 def _left(new: str, file: str, own: frozenset[str]) -> list[LeftUse]:
-    """What is left in a rewritten text."""
+    """The remaining uses in a rewritten text."""
     left = [
         LeftUse(use.name, use.span, _reason(use.equivalent), use.instead)
         for use in stable_uses(new, file, ported=True, own=own)
@@ -139,14 +139,14 @@ def _position(use: LeftUse) -> tuple[int, int]:
 
 
 def _overloaded(new: str, file: str) -> list[LeftUse]:
-    """The calls of `abs` in host code that the headers of torch may have had an overload for.
+    """The calls of `abs` in host code for which torch's headers may have provided an overload.
 
-    Without <math.h> or <stdlib.h> the name is C's, which makes an int of a float; nvcc has overloads of its own.
+    Without <math.h> or <stdlib.h> the name is C's, which converts a float to int; nvcc has its own overloads.
     """
     plain = masked(new)
     if file.endswith(_DEVICE) or _OVERLOADS.search(new):
         return []
-    reason = "which function it is depends on the headers that are gone"
+    reason = "which function it calls depends on the removed headers"
     lines = new.split("\n")
     places = [line_of(new, found.start()) for found in _ABS.finditer(plain)]
     spans = [Span(file, line, column, len("abs"), lines[line - 1]) for line, column in places]
@@ -162,7 +162,7 @@ def _reason(row: Equivalent | None) -> str:
 
 
 def _replaced(text: str, pattern: re.Pattern[str], change: Callable[[list[str]], str | None]) -> str:
-    """A text whose calls are changed, the inner ones before those around them."""
+    """A text with changed calls, inner ones first."""
     for found, close, parts in calls(text, pattern):
         if (new := change(parts)) is not None:
             text = text[: found.start()] + new + text[close + 1 :]
@@ -171,7 +171,7 @@ def _replaced(text: str, pattern: re.Pattern[str], change: Callable[[list[str]],
 
 
 def _shown(text: str) -> str:
-    """Shapes and devices in messages, as texts: the stable ABI has no `<<` for them."""
+    """Convert shapes and devices in messages to text: the stable ABI has no `<<` for them."""
     plain = masked(text)
     arrays = re.findall(r"\b(?:at|c10)::IntArrayRef\s+(\w+)", plain)
     edits = []
@@ -188,7 +188,7 @@ def _shown(text: str) -> str:
 
 
 def _compared(text: str) -> str:
-    """Shapes compared by a method: the stable ABI has no `==` for them."""
+    """Compare shapes by a method: the stable ABI has no `==` for them."""
     while True:
         plain = masked(text)
         for found in _SIZES.finditer(plain):
@@ -204,7 +204,7 @@ def _compared(text: str) -> str:
 
 
 def _like(text: str) -> str:
-    """`empty_like` of a tensor alone, or for a dense result."""
+    """Rewrite `empty_like` with only a tensor, or for a dense result."""
 
     def change(parts: list[str]) -> str | None:
         if len(parts) == 1:
@@ -218,7 +218,7 @@ def _like(text: str) -> str:
 
 
 def _new(text: str) -> str:
-    """`empty`, `zeros`, `ones` and `full` with the options of a tensor."""
+    """Rewrite `empty`, `zeros`, `ones` and `full` with the options of a tensor."""
     for found, close, parts in calls(text, _NEW):
         sizes, *values = parts[:-1] or [""]
         options = _options(parts[-1]) if len(values) == (found[1] == "full") else None
@@ -237,7 +237,7 @@ def _new(text: str) -> str:
 def _options(argument: str) -> tuple[str, str] | None:
     """The tensor of `tensor.options()`, and the type of `tensor.options().dtype(type)`, or an empty text.
 
-    None for all else: what else is chained changes other options.
+    None for anything else: further chained calls change other options.
     """
     plain = masked(argument)
     for found in _OPTIONS.finditer(plain):
@@ -252,7 +252,7 @@ def _options(argument: str) -> tuple[str, str] | None:
 
 
 def _functions(text: str) -> str:
-    """Functions of torch whose row says how they are called with so many arguments."""
+    """Rewrite functions of torch whose row has a form for their number of arguments."""
     for name, row in equivalents().items():
         if row.calls and row.since and not name.startswith("."):
             pattern = re.compile(rf"(?<![\w:])(?:::)?{re.escape(name)}\s*\(")
@@ -261,7 +261,7 @@ def _functions(text: str) -> str:
 
 
 def _methods(text: str) -> str:
-    """Methods of tensors whose row says how they are called with so many arguments."""
+    """Rewrite methods of tensors whose row has a form for their number of arguments."""
     rows = {name[1:]: row for name, row in equivalents().items() if row.calls and row.since and name.startswith(".")}
     if not re.search(r"\b(?:at|torch|stable)::Tensor\b", masked(text)):
         return text
@@ -289,7 +289,7 @@ def _methods(text: str) -> str:
 
 
 def _called(row: Equivalent, receiver: str, template: str, parts: list[str]) -> str | None:
-    """A call of an equivalent; None if it is not called with so many arguments."""
+    """A call of an equivalent; None if it has no form for the number of arguments."""
     if len(parts) >= len(row.calls) or not row.calls[len(parts)]:
         return None
     call = row.calls[len(parts)]
@@ -309,17 +309,17 @@ def _called(row: Equivalent, receiver: str, template: str, parts: list[str]) -> 
 
 
 def _names(text: str) -> str:
-    """Names that stand for one another."""
+    """Rewrite names that only need replacing."""
     rows = sorted((row for row in equivalents().values() if row.fix and row.since), key=lambda row: -len(row.name))
     for row in rows:
         if row.name.startswith("TORCH_LIBRARY") or row.name.endswith("::CUDAGuard"):
-            continue  # they have arguments of their own
+            continue  # they have their own arguments
         plain = masked(text)
-        # What the other class has under its name is not what the stable one has.
+        # The members of the other class are not those of the stable one.
         end = r"(?!\w|\s*::)" if row.name.endswith("::Tensor") else r"(?!\w)"
         is_renamed = row.name.split("::")[-1] != row.stable.split("::")[-1]
         for found in reversed([*re.finditer(rf"(?<![\w:])(?:::)?{re.escape(row.name)}{end}", plain)]):
             if is_renamed and _USING.search(plain, 0, found.start()):
-                continue  # the short name would be gone
+                continue  # the short name would be missing
             text = text[: found.start()] + row.stable + text[found.end() :]
     return text

@@ -1,4 +1,4 @@
-"""Includes of torch, exchanged for those of its stable ABI."""
+"""Includes of torch, replaced by those of its stable ABI."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STANDARD: Final = {
     "tuple": r"std::(?:tuple|tie|make_tuple)\b",
     "vector": r"std::vector\b",
 }
-"""What torch's headers bring along."""
+"""The names that torch's headers provide indirectly, with their headers."""
 
 _SHAPE: Final = """\
 [[maybe_unused]] static std::string stable_text(torch::headeronly::IntHeaderOnlyArrayRef values) {
@@ -52,7 +52,7 @@ _DEVICE: Final = """\
 }
 """
 HELPER_LINES: Final = frozenset((_SHAPE + _DEVICE).split("\n"))
-"""Lines that are written and no author's."""
+"""Generated lines, which are not the author's."""
 
 
 def foreign_includes(text: str) -> list[re.Match[str]]:
@@ -66,14 +66,14 @@ def foreign_includes(text: str) -> list[re.Match[str]]:
 
 
 def rewrite_includes(old: str, new: str) -> str:
-    """A text with the headers of what it uses in the place of torch's others.
+    """A text with the headers that it needs instead of torch's others.
 
-    The headers stand where the first of the others stood, before the condition around that; headers of c10 and ATen for
-    CUDA under a condition leave the header of CUDA's runtime there, which they include.
+    The headers replace the first of the others, in front of the condition around it; headers of c10 and ATen for CUDA
+    under a condition are replaced by CUDA's runtime header, which they include.
 
     Args:
-        old: the source as it was.
-        new: the source with all else rewritten.
+        old: the original source.
+        new: the source with everything else rewritten.
     """
     found = foreign_includes(new)
     if not found and new == old:
@@ -114,7 +114,7 @@ def rewrite_includes(old: str, new: str) -> str:
 
 
 def _helper(text: str) -> str:
-    """The functions that messages need, if the text has none of its own."""
+    """The functions that messages need, if the text lacks them."""
     plain = masked(text)
     if not re.search(r"\bstable_text\(", plain) or re.search(r"std::string stable_text\(", plain):
         return ""
@@ -124,14 +124,14 @@ def _helper(text: str) -> str:
 
 
 def used_equivalents(text: str) -> list[Equivalent]:
-    """The equivalents, but for methods, that a text uses."""
+    """The equivalents except methods that a text uses."""
     plain = masked(text)
     rows = (row for row in equivalents().values() if row.since and not row.stable.startswith("."))
     return [row for row in rows if re.search(rf"(?<!\w){_stem(row.stable)}\b", plain)]
 
 
 def _wanted(text: str) -> list[str]:
-    """The headers of what a text uses, in their order."""
+    """The headers that a text needs, in order."""
     plain = masked(text)
     headers = {row.header for row in used_equivalents(text) if "/" in row.header}
     headers |= {"torch/csrc/stable/library.h"} if "STABLE_TORCH_LIBRARY" in plain else set()
@@ -156,7 +156,7 @@ def _first_include(text: str) -> int:
 def _outside(text: str, index: int) -> int:
     """The start of the outermost condition around an index; the index itself outside of conditions.
 
-    An include guard around a header counts as none.
+    An include guard does not count.
     """
     stack: list[int] = []
     for found in _CONDITION.finditer(masked(text), 0, index):

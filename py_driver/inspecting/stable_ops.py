@@ -1,4 +1,4 @@
-"""The ops that a source registers, compared before and after it was rewritten for torch's stable ABI. Pure."""
+"""The ops that a source registers, compared before and after it is rewritten for torch's stable ABI. Pure."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _UNREAD: Final = "?"
 
 
 class Ops(NamedTuple):
-    """What a source registers.
+    """The registrations of a source.
 
     Attributes:
-        schemas: how often each, with its namespace and what its `#if`s say.
-        kernels: how often each, by the name of its op and the dispatch key.
+        schemas: the count of each schema with its namespace and the conditions of its `#if`s.
+        kernels: the count of each kernel, by op and dispatch key.
     """
 
     schemas: Counter[str]
@@ -29,12 +29,12 @@ class Ops(NamedTuple):
 
 
 def ops_of(text: str) -> Ops:
-    """What a source registers, with torch's own macros or with those of its stable ABI.
+    """The registrations of a source, with torch's own macros or with those of its stable ABI.
 
-    A kernel beside a schema, or without a key, is what torch makes of it: one for `CompositeImplicitAutograd`.
+    A kernel beside a schema, or without a key, counts as one for `CompositeImplicitAutograd`, as in torch.
 
     Args:
-        text: of the source.
+        text: the source.
     """
     schemas, kernels = Counter[str](), Counter[str]()
     for call in registrations(text).found:
@@ -49,12 +49,12 @@ def ops_of(text: str) -> Ops:
 
 
 def difference(before: Ops, after: Ops) -> str:
-    """The first schema or kernel that only one of two has, in words; empty if both have the same."""
+    """The first schema or kernel that only one of them has, in words; empty if they are equal."""
     for old, new in zip(before, after, strict=True):
         for lost in old - new:
-            return f"`{lost}` would be registered no more"
+            return f"`{lost}` would no longer be registered"
         for fresh in new - old:
-            return f"`{fresh}` would be registered anew"
+            return f"`{fresh}` would be registered additionally"
     return ""
 
 

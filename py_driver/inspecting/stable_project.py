@@ -28,13 +28,13 @@ _EDITION: Final = 4
 
 
 class FixedProject(NamedTuple):
-    """What became of a project.
+    """The result of moving a project.
 
     Attributes:
         files: each source with uses.
-        written: the files that changed, with what they had before.
-        since: the first release that has all equivalents.
-        note: what is to be done about build.toml, if it was not written; else empty.
+        written: the old content of the changed files.
+        since: the first release with all equivalents.
+        note: what to do about build.toml, if it was not written; else empty.
     """
 
     files: Mapping[Path, Fixed]
@@ -48,7 +48,7 @@ class FixedProject(NamedTuple):
         return not self.note and not any(fixed.left or fixed.refused for fixed in self.files.values())
 
     def undo(self) -> None:
-        """Write what the files had before.
+        """Restore the files.
 
         Raises:
             DriverError: PERMISSION, NO_SPACE.
@@ -59,7 +59,7 @@ class FixedProject(NamedTuple):
 
     @contextmanager
     def undone(self) -> Iterator[None]:
-        """Let the files have what they had before for a while.
+        """Restore the files temporarily.
 
         Raises:
             DriverError: PERMISSION, NO_SPACE.
@@ -75,16 +75,16 @@ class FixedProject(NamedTuple):
 def fix_project(sources: Iterable[Path], manifest: Path | None, *, force: bool) -> FixedProject:
     """Rewrite sources in place, and set `stable-abi` if nothing is left to do by hand.
 
-    A source that cannot be understood stays as it is, and so do all others if a file with uncommitted changes would be
+    A source that cannot be understood stays unchanged, and so do all others if a file with uncommitted changes would be
     written.
 
     Args:
-        sources: to rewrite.
+        sources: the sources to rewrite.
         manifest: the build.toml of the project.
         force: whether files with uncommitted changes may be written.
 
     Raises:
-        DriverError: DIRTY_TREE if there are such files, or git does not say; PERMISSION, NO_SPACE.
+        DriverError: DIRTY_TREE if there are such files, or git fails; PERMISSION, NO_SPACE.
     """
     contents = {source: _read(source) for source in sources}
     own = frozenset[str]().union(*(macros_of(content.decode(errors="replace")) for content in contents.values()))
@@ -122,12 +122,12 @@ def fix_project(sources: Iterable[Path], manifest: Path | None, *, force: bool) 
 
 
 def with_release(text: str, since: str) -> tuple[str, str]:
-    """A build.toml with `stable-abi`, and what is to be done by hand, empty if nothing is.
+    """A build.toml with `stable-abi`, and what remains to be done by hand, possibly empty.
 
-    A later release that is there stays.
+    A later release in it stays.
 
     Args:
-        text: of the build.toml.
+        text: the build.toml.
         since: the release.
     """
     table = tomli.loads(text)
@@ -170,7 +170,7 @@ def _read(path: Path) -> bytes:
 
 
 def _refuse_changed(paths: Iterable[Path]) -> None:
-    """Raise if a file has changes that git does not have; a directory without a repository has none."""
+    """Raise if a file has uncommitted changes; without a repository there are none."""
     for directory, group in _by_directory(paths).items():
         try:
             changed = names(
@@ -185,7 +185,7 @@ def _refuse_changed(paths: Iterable[Path]) -> None:
             raise error(Code.DIRTY_TREE, message, help="see `git status`, or use --force") from None
         if changed:
             message = f"{directory / changed[0][3:].rsplit('/', 1)[-1]} has changes that are not committed"
-            raise error(Code.DIRTY_TREE, message, help="commit them, or use --force to write over them")
+            raise error(Code.DIRTY_TREE, message, help="commit them, or use --force to overwrite them")
 
 
 def _by_directory(paths: Iterable[Path]) -> dict[Path, list[str]]:

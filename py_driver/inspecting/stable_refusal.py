@@ -1,4 +1,4 @@
-"""Sources that are not rewritten for torch's stable ABI, since their text does not say what it means."""
+"""Sources that are not rewritten for torch's stable ABI, since their meaning does not follow from their text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GLUE: Final = r"(?:\s|\\\r?\n)*##(?:\s|\\\r?\n)*"
 _OF_TORCH: Final = re.compile(
     rf"\b(?:(?:at|c10|torch)(?:::\w+)*::\w*|(?:TORCH|AT|C10)_\w*){_GLUE}|{_GLUE}(?:at|c10|torch)::|{_GLUE}::|::{_GLUE}"
 )
-"""A name of torch that `##` is a part of."""
+"""A name of torch that `##` produces."""
 
 _REDEFINED: Final = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+(\w+)", re.MULTILINE)
 _IN_MACRO: Final = re.compile(
@@ -33,7 +33,7 @@ def refusal(text: str, own: frozenset[str]) -> str:
     """Why a text cannot be understood; empty if it can.
 
     Args:
-        text: of a source that uses torch.
+        text: a source that uses torch.
         own: macros that the project defines.
     """
     return next(_reasons(text, own), "")
@@ -48,19 +48,19 @@ def _reasons(text: str, own: frozenset[str]) -> Iterator[str]:
         yield f"line {line_of(text, found.start())[0]}: a comment goes on in the next line"
     for opening, close in (("(", ")"), ("[", "]")):
         if plain.count(opening) != plain.count(close):
-            yield f"`{opening}` and `{close}` are not of the same number"
+            yield f"`{opening}` and `{close}` are not balanced"
 
 
 def _of_macros(text: str, plain: str, own: frozenset[str]) -> Iterator[str]:
-    """Why the macros of a text hide what it means."""
+    """The reasons why macros hide the meaning of a text."""
     for pasting in _PASTING.finditer(text):
         if _OF_TORCH.search(masked(pasting[0])):
             yield f"line {line_of(text, pasting.start())[0]}: a macro pastes names of torch"
     for macro in _MACRO.finditer(plain):
         if macro[0] in own and macro[0] in equivalents():
-            yield f"line {line_of(text, macro.start())[0]}: the project defines `{macro[0]}` anew"
+            yield f"line {line_of(text, macro.start())[0]}: the project redefines `{macro[0]}`"
     for definition in _REDEFINED.finditer(plain):
         if definition[1] in equivalents():
-            yield f"line {line_of(text, definition.start(1))[0]}: `{definition[1]}` is defined anew"
+            yield f"line {line_of(text, definition.start(1))[0]}: `{definition[1]}` is redefined"
     if found := _IN_MACRO.search(plain):
         yield f"line {line_of(text, found.start(1))[0]}: a macro has a {found[1]}"

@@ -1,4 +1,4 @@
-"""Registrations with torch, rewritten for its stable ABI: what a library implements goes into blocks of their own."""
+"""Registrations with torch, rewritten for its stable ABI: implementations get their own blocks."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _OF_ARRAYS: Final = re.compile(r"\b(?:bool\s*\[\s*\d+\s*\]|complex\b)")
 _OF_LISTS: Final = re.compile(r"\b(?:int|SymInt|float)\s*\[\s*\d+\s*\]")
 _ARRAY: Final = re.compile(r"\bstd\s*::\s*array\s*<")
 _EVERY_KEY: Final = "CompositeImplicitAutograd"
-"""What torch makes of a kernel that is registered without a key."""
+"""The key of a kernel that is registered without one."""
 
 
 class Left(NamedTuple):
-    """What stays as it is.
+    """A registration that stays unchanged.
 
     Attributes:
-        at: where in the text.
-        name: what.
-        reason: why.
+        at: its position in the text.
+        name: its name.
+        reason: why it stays.
     """
 
     at: int
@@ -53,7 +53,7 @@ class _Statement(NamedTuple):
 
 
 def rewrite_registrations(text: str) -> str:
-    """A text with its registrations rewritten; a block that cannot be understood stays whole."""
+    """A text with rewritten registrations; a block that cannot be understood stays unchanged."""
     at = 0
     while found := _BLOCK.search(masked(text), at):
         at = found.end()
@@ -74,7 +74,7 @@ def rewrite_registrations(text: str) -> str:
 
 
 def left_registrations(text: str) -> list[Left]:
-    """The calls in registrations for the stable ABI that it does not have."""
+    """The calls in registrations for the stable ABI that it does not support."""
     plain = masked(text)
     has_arrays = _ARRAY.search(plain) is not None
     left = []
@@ -144,7 +144,7 @@ def _definitions(block: str, names: list[str], expand: str) -> tuple[str, str]:
 
 
 def _calls(block: str, module: str) -> list[tuple[int, int, str, list[tuple[int, int]]]]:
-    """The statements that call the module of a block: where, which method, and the ranges of the arguments.
+    """The statements that call the module of a block: the range, the method, and the ranges of the arguments.
 
     A call inside of another statement is not understood: it has no arguments here.
     """
@@ -170,10 +170,10 @@ def _boxed(text: str) -> str | None:
 
 
 def _unboxed(schema: str, *, has_arrays: bool) -> str:
-    """The type in a schema that the stable ABI passes as bytes and not as what it is; empty without one.
+    """The type in a schema that the stable ABI passes as raw bytes; empty without one.
 
-    `ToImpl` of torch/csrc/stable/stableivalue_conversions.h copies the bytes of any type that it does not know, a
-    `std::array` and a `c10::complex` among them.
+    `ToImpl` of torch/csrc/stable/stableivalue_conversions.h copies the bytes of any unknown type, including
+    `std::array` and `c10::complex`.
     """
     found = _OF_ARRAYS.search(schema) or (_OF_LISTS.search(schema) if has_arrays else None)
     return found[0] if found else ""
@@ -181,7 +181,7 @@ def _unboxed(schema: str, *, has_arrays: bool) -> str:
 
 def _why(method: str) -> str:
     if method == "impl":
-        return "its kernel or key is no plain function or name"
+        return "its kernel or key is not a plain function or name"
     return "its schema is not written in place" if method == "def" else "the stable ABI has `def` and `impl` alone"
 
 
@@ -202,7 +202,7 @@ def _edited(block: str, edits: list[_Edit]) -> str:
 
 
 def _pruned(text: str) -> str:
-    """A text without the conditions that hold nothing."""
+    """A text without empty conditions."""
     while (shorter := _EMPTY.sub("", text)) != text:
         text = shorter
     return text

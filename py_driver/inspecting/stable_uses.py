@@ -1,4 +1,4 @@
-"""Which uses of torch's C++ API in sources have an equivalent in its stable ABI, and since which torch."""
+"""Uses of torch's C++ API in sources, with their equivalents in its stable ABI and the first torch that has them."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ _STABLE: Final = ("torch::stable", "torch::headeronly")
 
 
 class Equivalent(NamedTuple):
-    """What stands for a use in the stable ABI.
+    """The equivalent of a use in the stable ABI.
 
     Attributes:
-        name: of the use: `at::Tensor`, `TORCH_CHECK`, `.numel` for a method of a tensor.
+        name: the name of the use: `at::Tensor`, `TORCH_CHECK`, `.numel` for a method of a tensor.
         stable: what to write instead.
-        header: that declares it.
+        header: the header that declares it.
         since: the first torch that has it, `2.10`; empty if no release has.
-        fix: whether one name for the other is enough.
-        arguments: `none` or `some` if it stands for calls of a method with no or with some arguments alone; or empty.
-        calls: how it is called with 0, 1, 2... arguments; an empty one is not called in the same way.
+        fix: whether replacing the name is enough.
+        arguments: `none` or `some` if it applies only to calls of a method without or with arguments; else empty.
+        calls: its form with 0, 1, 2... arguments; empty where it has none.
     """
 
     name: str
@@ -62,8 +62,8 @@ class Use(NamedTuple):
 
     Attributes:
         name: as in `Equivalent`.
-        span: where.
-        equivalent: what stands for it; None if no equivalent is known, or no release has it.
+        span: its position.
+        equivalent: its equivalent; None if none is known, or no release has it.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Use(NamedTuple):
 
     @property
     def instead(self) -> str:
-        """What people do without an equivalent; empty if that is not known."""
+        """The usual alternative without an equivalent; empty if unknown."""
         name = self.name
         beginnings = [
             start for start in alternatives() if name == start or (start[-1] in ".:_" and name.startswith(start))
@@ -84,14 +84,14 @@ class Use(NamedTuple):
 
 @cache
 def alternatives() -> Mapping[str, str]:
-    """What people do instead of names that have no equivalent, by the beginnings of the names."""
+    """The usual alternatives to names without an equivalent, by prefix of the names."""
     rows = tomli.loads(resource("stable_abi.toml"))["none"]
     return {name: row["instead"] for row in rows for name in row["names"]}
 
 
 @cache
 def equivalents() -> Mapping[str, Equivalent]:
-    """The equivalents that are known, by the names of the uses."""
+    """The known equivalents, by the names of the uses."""
     rows = tomli.loads(resource("stable_abi.toml"))["use"]
     return {
         row["name"]: Equivalent(
@@ -104,7 +104,7 @@ def equivalents() -> Mapping[str, Equivalent]:
 
 @cache
 def tensor_methods() -> frozenset[str]:
-    """The names of the methods of torch's tensors, without those that other classes often have."""
+    """The names of the methods of torch's tensors, except names that other classes often have."""
     lines = resource("tensor_methods.txt").splitlines()
     return frozenset(line for line in lines if line and not line.startswith("#"))
 
@@ -115,17 +115,17 @@ def macros_of(text: str) -> frozenset[str]:
 
 
 def stable_uses(text: str, file: str, *, ported: bool = False, own: frozenset[str] = frozenset()) -> Iterator[Use]:
-    """The uses of torch's C++ API in a source, in its order, those of the stable ABI left out.
+    """The uses of torch's C++ API in a source, in order, without the stable ABI.
 
-    Names count also where `using` or an alias of a namespace of this source shortens them. Of `using namespace` the
-    names with a known equivalent are found, and it counts itself, since it may hide others. A method counts by its name
-    if some tensor has one of that name, and only in a source that names torch or tensors.
+    Names also count if `using` or a namespace alias of this source shortens them. With `using namespace`, names with a
+    known equivalent are found, and the directive itself counts, since it may hide others. A method counts by its name
+    if tensors have a method of that name, and only in a source that names torch or tensors.
 
     Args:
-        text: of the source.
-        file: its path, as users know it.
-        ported: whether methods of the stable ABI's tensors count as well, those left out that these have.
-        own: macros that other sources of the project define; they are no uses, nor are those of this source.
+        text: the source.
+        file: its path for messages.
+        ported: whether methods on the stable ABI's tensors count as well, unless those have them.
+        own: macros that other sources of the project define, which are not uses, like this source's own.
     """
     plain = masked(text)
     own = own | macros_of(text)
@@ -138,7 +138,7 @@ def stable_uses(text: str, file: str, *, ported: bool = False, own: frozenset[st
 
 
 def _found(plain: str, own: frozenset[str], *, ported: bool) -> Iterator[tuple[int, int, str, Equivalent | None]]:
-    """The uses in a source without comments and texts: where, how long, the name, and what stands for it."""
+    """The uses in a source without comments and strings: position, length, name, and equivalent."""
     known = equivalents()
     for match in (*_NAME.finditer(plain), *_MACRO.finditer(plain)):
         name = _joined(match[1])
@@ -165,7 +165,7 @@ def _found(plain: str, own: frozenset[str], *, ported: bool) -> Iterator[tuple[i
 
 
 def _asked(plain: str, own: frozenset[str]) -> Iterator[tuple[int, int, str, None]]:
-    """The macros of torch's headers that conditions ask for: without the header they choose the other branch."""
+    """The macros of torch's headers that conditions test: without the header, the other branch would be chosen."""
     for condition in _CONDITION.finditer(plain):
         for match in _OF_HEADERS.finditer(plain, *condition.span("asked")):
             if match[0] not in own:
@@ -173,12 +173,12 @@ def _asked(plain: str, own: frozenset[str]) -> Iterator[tuple[int, int, str, Non
 
 
 def _row(name: str) -> tuple[str, Equivalent | None]:
-    """The use that a name is, and what stands for it: `at::ScalarType::Half` is a use of `at::ScalarType`."""
+    """The use of a name, and its equivalent: `at::ScalarType::Half` is a use of `at::ScalarType`."""
     known = equivalents()
     parts = name.split("::")
     prefixes = ["::".join(parts[:count]) for count in range(len(parts), 0, -1)]
     use = next((prefix for prefix in prefixes if prefix in known), name)
-    # What a class of the stable ABI has under its name is not what the other one has.
+    # The members of a class of the stable ABI are not those of the other class.
     return (name, None) if use != name and use.endswith(_OPAQUE) else (use, known.get(use))
 
 
@@ -210,7 +210,7 @@ def _shortened(plain: str) -> Iterator[tuple[int, int, str, Equivalent | None]]:
 
 
 def _stable_names(plain: str) -> list[str]:
-    """The short names that a source takes from the stable ABI."""
+    """The short names that a source imports from the stable ABI."""
     taken = [match[2] for match in _TAKEN.finditer(plain) if _joined(match[1]).startswith(_STABLE)]
     taken += [match[1] for match in _TYPE_ALIAS.finditer(plain) if _joined(match[2]).startswith(_STABLE)]
     has_all = any(_joined(match[1]).startswith(_STABLE) for match in _OPENED.finditer(plain))
@@ -218,15 +218,15 @@ def _stable_names(plain: str) -> list[str]:
 
 
 def _without(plain: str, names: list[str]) -> str:
-    """A source without some names."""
+    """A source without names."""
     return re.sub(rf"\b(?:{'|'.join(map(re.escape, names))})\b", " ", plain) if names else plain
 
 
 def _joined(name: str) -> str:
-    """A name without the blanks that may stand at its colons."""
+    """A name without blanks around its colons."""
     return re.sub(r"\s+", "", name)
 
 
 def _of_shape(plain: str, index: int) -> bool:
-    """Whether a method is called of the sizes, strides or device of a tensor."""
+    """Whether a method is called on the sizes, strides or device of a tensor."""
     return plain[:index].rstrip().endswith(("sizes()", "strides()", "device()"))

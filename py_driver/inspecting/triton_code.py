@@ -1,4 +1,4 @@
-"""What Triton has compiled for a variant: the files of its directory `_aot`. Pure."""
+"""Triton's compiled code of a variant: the files of its directory `_aot`. Pure."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Compiled(NamedTuple):
     Attributes:
         file: the file with its machine code.
         request: the name of the signature and configuration in the index.
-        symbol: what the function is called in that file.
-        name: the function with its signature and configuration, as C++ has the arguments of a template.
+        symbol: the function's name in that file.
+        name: the function with its signature and configuration, like C++ template arguments.
         arch: `9.0`, `gfx942`.
         form: `SASS` or `AMDGPU`.
     """
@@ -38,7 +38,7 @@ class Compiled(NamedTuple):
 
 
 def compiled_in(index: bytes, files: Iterable[str]) -> list[Compiled]:
-    """What the directory `_aot` of a variant has.
+    """The compiled functions in the directory `_aot` of a variant.
 
     Args:
         index: the content of its index.json.
@@ -67,10 +67,10 @@ def _names(table: Mapping[str, Mapping[str, Mapping[str, object]]], request: str
 
 
 def library_of_triton(files: Mapping[str, bytes]) -> Library:
-    """Where the bytes of the directory `_aot` are: machine code by its functions, and the launcher.
+    """The division of the bytes of the directory `_aot`: machine code by function, and the launcher.
 
     Args:
-        files: the content of all files by their names, index.json among them.
+        files: the content of all files, including index.json, by name.
 
     Raises:
         MalformedError: machine code is truncated.

@@ -1,1 +1,1 @@
-"""build.toml as one typed model, whatever its edition; `reader.read` is the way in."""
+"""build.toml as one typed model for all editions; `reader.read` is the entry point."""

@@ -1,7 +1,7 @@
-"""aot.toml, beside build.toml: the functions in Triton that are compiled ahead of time, and for which arguments.
+"""aot.toml, beside build.toml: the functions in Triton that are compiled ahead of time, and their argument types.
 
-A file of its own, since upstream's parser refuses every key and every language of build.toml that it does not know, and
-takes a project that has another file.
+It is a separate file, since upstream's parser rejects unknown keys and languages of build.toml, but accepts further
+files in a project.
 """
 
 from __future__ import annotations
@@ -33,24 +33,25 @@ FAMILIES = ("cuda", "rocm")
 """The backends that Triton compiles for."""
 
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
-"""The words of a configuration that are no constants of the function, as `triton.Config` has them."""
+"""The keys of a configuration that are not constants of the function, as in `triton.Config`."""
 
 TYPE = re.compile(
     r"\*(?:i1|[iu](?:8|16|32|64)|fp(?:16|32|64)|bf16|fp8(?:e4nv|e4b8|e4b15|e5|e5b16))(?::16)?"
     r"|[iu](?:8|16|32|64)(?::16)?|[iu]1|fp(?:32|64)|1|None",
     re.ASCII,
 )
-"""The type of an argument: a pointer or a number as Triton spells it, `:16` behind one divisible by 16; `1`; `None`."""
+"""The type of an argument: a pointer or a number as Triton spells it, followed by `:16` if it is divisible by 16; `1`;
+`None`."""
 
 _FUNCTION = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+"
 _TOP = Table(
     path="",
-    doc="Which functions in Triton are compiled ahead of time.",
+    doc="The functions in Triton that are compiled ahead of time.",
     keys=(
         Key(
             name="triton",
             kind=Kind.VERSION,
-            doc="The release of Triton that compiles; the newest that the toolchains have where absent.",
+            doc="The release of Triton that compiles; by default the newest one of the toolchains.",
             example='"3.9"',
         ),
         Key(
@@ -58,7 +59,7 @@ _TOP = Table(
             kind=Kind.TEXTS,
             pattern=CAPABILITY,
             noun="a CUDA capability",
-            doc="The CUDA capabilities to compile for. From 9.0 on code is for that capability alone.",
+            doc="The CUDA capabilities to compile for. From 9.0 on, code runs on that capability alone.",
             example='["8.0", "9.0"]',
         ),
         Key(
@@ -66,13 +67,13 @@ _TOP = Table(
             kind=Kind.TEXTS,
             pattern=GFX,
             noun="an AMD architecture",
-            doc="The AMD architectures to compile for; none where absent.",
+            doc="The AMD architectures to compile for; none by default.",
             example='["gfx942"]',
         ),
         Key(
             name="strict",
             kind=Kind.BOOLEAN,
-            doc="Whether a call that nothing was compiled for is an error; else Triton compiles it, with a warning.",
+            doc="Whether a call without a compiled function is an error; otherwise Triton compiles it, with a warning.",
             example="true",
         ),
         Key(name="kernel", kind=Kind.TABLE, doc="The functions, by a name for messages.", required=0),
@@ -95,7 +96,7 @@ _KERNEL = Table(
             name="signatures",
             kind=Kind.TABLES,
             required=0,
-            doc="The types of the arguments, by their names.",
+            doc="The types of the arguments, by name.",
             example='[{ out = "*fp16:16", x = "*fp16:16", count = "i32" }]',
         ),
         Key(
@@ -117,12 +118,12 @@ TABLES = (_TOP, _KERNEL)
 
 
 class Values(NamedTuple):
-    """Some names with values, and where they stand.
+    """Names with values and their positions.
 
     Attributes:
-        values: by name.
-        spans: of each value.
-        span: of all.
+        values: the values, by name.
+        spans: the position of each value.
+        span: the position of all.
     """
 
     values: Mapping[str, Any]
@@ -136,9 +137,9 @@ class Compiled(NamedTuple):
     Attributes:
         title: its header.
         function: the module and the function.
-        signatures: types by argument.
+        signatures: types, by argument.
         configs: constants and options.
-        tuned: a directory with further ones, relative to the project; it need not be there.
+        tuned: a directory with further configurations, relative to the project, which need not exist.
     """
 
     title: str
@@ -152,11 +153,11 @@ class Ahead(NamedTuple):
     """An aot.toml.
 
     Attributes:
-        release: of Triton, e.g. `3.9`; None for the newest.
-        capabilities: of CUDA; None for the default.
-        rocm_archs: of AMD; None for the default.
-        strict: whether a call that nothing was compiled for is an error.
-        kernels: what is compiled.
+        release: the release of Triton, e.g. `3.9`; None for the newest.
+        capabilities: the CUDA capabilities; None for the default.
+        rocm_archs: the AMD architectures; None for the default.
+        strict: whether a call without a compiled function is an error.
+        kernels: the functions to compile.
     """
 
     release: Text | None
@@ -174,7 +175,7 @@ def read_ahead(content: bytes, file: str) -> tuple[Ahead, Findings]:
         file: its path as the user knows it.
 
     Returns:
-        What it says, and what is wrong with it so far: UNKNOWN_KEY, MISSING_KEY, WRONG_TYPE, BAD_VALUE.
+        Its content, and its errors so far: UNKNOWN_KEY, MISSING_KEY, WRONG_TYPE, BAD_VALUE.
 
     Raises:
         DriverError: TOML_SYNTAX, TOML_LIMIT.
@@ -196,7 +197,7 @@ def read_ahead(content: bytes, file: str) -> tuple[Ahead, Findings]:
 
 
 def _kernels(top: Section, table: Mapping[str, Any], findings: Findings) -> Iterator[Compiled]:
-    """What `[kernel.NAME]` say."""
+    """The content of the `[kernel.NAME]` tables."""
     found = table.get("kernel")
     if not isinstance(found, dict) or not found:
         advice = "add [kernel.NAME] with `function` and `signatures`, or record them with `driver trace`"
@@ -247,13 +248,13 @@ def _tables(section: Section, key: str, values: Mapping[str, Any], findings: Fin
 
 
 def _check_types(signature: Values, section: Section, findings: Findings) -> None:
-    """Collect an error for each type that is none."""
+    """Collect an error for each invalid type."""
     for name, value in signature.values.items():
         if not isinstance(value, str):
             message = f"the type of `{name}` in {section.title} must be a string, not {kind(value)}"
             findings.add(Code.WRONG_TYPE, message, signature.spans[name])
         elif not TYPE.fullmatch(value):
-            message = f"`{value}` is no type of Triton's for the argument `{name}`"
+            message = f"`{value}` is not a type of Triton for the argument `{name}`"
             advice = (
                 'write a pointer like "*fp16", a number like "i32", "1" or "None"; behind one divisible by 16 ":16"'
             )
@@ -261,7 +262,7 @@ def _check_types(signature: Values, section: Section, findings: Findings) -> Non
 
 
 def _check_config(config: Values, section: Section, findings: Findings) -> None:
-    """Collect an error for each value of a configuration that no constant can have."""
+    """Collect an error for each invalid value of a configuration."""
     for name, value in config.values.items():
         wanted = int if name in OPTIONS else (bool, int, float, str)
         if not isinstance(value, wanted) or (name in OPTIONS and (isinstance(value, bool) or value < 1)):
@@ -278,8 +279,8 @@ def check_names(compiled: Compiled, parameters: Mapping[str, bool], findings: Fi
     """Collect an error for each argument that a function does not have, and for each that is missing.
 
     Args:
-        compiled: what aot.toml says of the function.
-        parameters: of it, with whether each has a default or may be left out.
+        compiled: the function's table in aot.toml.
+        parameters: the function's parameters, each with whether it has a default or may be omitted.
         findings: gets UNKNOWN_KEY and MISSING_KEY.
     """
     unknown = set()

@@ -1,4 +1,4 @@
-"""Reads editions 3 to 6 of build.toml, which list their backends; they differ in keys, and 3 in what may be absent."""
+"""Reads editions 3 to 6 of build.toml, which list their backends; they differ in keys, and 3 in optional keys."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read_current(root: Section, file: str) -> Manifest:
 
 
 def _with_general(manifest: Manifest, general: Section) -> Manifest:
-    """The manifest with what [general] says besides the name."""
+    """The manifest with the keys of [general] besides the name."""
     version, licence = general.integer("version"), general.text("license")
     if licence and not licence.value.strip():
         general.findings.add(Code.BAD_VALUE, "`license` in [general] is empty", licence.span)
@@ -67,7 +67,7 @@ def _with_general(manifest: Manifest, general: Section) -> Manifest:
 
 
 def _backends(general: Section) -> Texts:
-    """`backends`, each once."""
+    """The unique `backends`."""
     listed = general.texts("backends")
     found: list[str] = []
     for backend in listed or ():
@@ -82,7 +82,7 @@ def _backends(general: Section) -> Texts:
 
 
 def _framework(root: Section) -> Framework:
-    """The one framework table."""
+    """The framework table."""
     present = frameworks(root)
     for other in present[1:]:
         message = f"[{present[0]}] and [{other}] are both present; a project has one framework table"

@@ -1,4 +1,4 @@
-"""Reads editions 0 to 2 of build.toml, in which the sections decide which backends there are."""
+"""Reads editions 0 to 2 of build.toml, in which the sections determine the backends."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def read_edition1(root: Section, file: str) -> Manifest:
     names: set[str] = set()
     for kernel in kernels:
         if kernel.name.value in names:
-            message = f"the ROCm half of a `{_HIPIFY}` section is called `{kernel.name.value}`, as another section is"
+            message = f"the ROCm half of a `{_HIPIFY}` section is called `{kernel.name.value}`, like another section"
             root.findings.add(Code.BAD_NAME, message, kernel.name.span)
         names.add(kernel.name.value)
     return _manifest(root, file, name, framework, tuple(kernels))
 
 
 def read_edition2(root: Section, file: str) -> Manifest:
-    """The manifest of a file of summer and autumn 2025: kernel sections say their backend."""
+    """The manifest of a file of summer and autumn 2025: kernel sections have `backend`."""
     general = root.section("general", "general")
     name = project_name(general or root)
     universal = bool(general and general.boolean("universal"))
@@ -99,7 +99,7 @@ def read_hub(general: Section) -> Hub:
 
 
 def _torch(root: Section, torch: Section | None, *, universal: bool) -> Framework:
-    """[torch], which these editions must have but for universal projects."""
+    """[torch], which these editions require except for universal projects."""
     if torch is None and not (universal and not root.has(TORCH)):
         if not root.has(TORCH):
             advice = "add [torch] with the sources that register the operators"
@@ -143,7 +143,7 @@ def _cuda(section: Section) -> Text:
 
 
 def _by_language(section: Section) -> tuple[Kernel, ...]:
-    """A section of edition 1; one for CUDA and ROCm is two, as upstream's migration has it."""
+    """The sections from a section of edition 1: two for CUDA and ROCm, as in upstream's migration."""
     language = section.text("language")
     name = language.value if language else "cuda"
     backend = Located(value="metal" if name == "metal" else "cuda", span=language.span if language else section.span)

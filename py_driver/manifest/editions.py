@@ -1,4 +1,4 @@
-"""Which edition a build.toml is of: `edition` says it, or the keys that only some edition has."""
+"""The edition of a build.toml: from `edition`, or from keys that only some editions have."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ _MARKS: tuple[tuple[tuple[str, ...], type, int], ...] = (
     (("torch", "maxver"), object, 2),
     (("general", "version"), str, 0),
 )
-"""Keys that tell the edition of a file without `edition`, the strongest first: path, type of the value, edition.
+"""Keys that determine the edition of a file without `edition`, the strongest first: path, type of the value, edition.
 
-A string as `version` is the weakest: in a file with a mark of a later edition, the number lost its way into quotes.
+A string as `version` is the weakest: in a file with a key of a later edition, the number was quoted by mistake.
 """
 
 
 _SECTION_KEYS = ((CURRENT, "backend", "language"), (NEWEST, "language", "backend"))
-"""The key that each section has in an edition, and the one that it has in its place in the other."""
+"""The key that each section has in an edition, and its counterpart in the other."""
 
 
 def edition_of(values: dict[str, Any], findings: Findings) -> int | None:
     """The edition of a build.toml.
 
-    Upstream wrote `edition` from edition 5 on. A file without it is of the edition whose keys it has; an edition 4
-    that lacks `version` or `license`, which it must have, is an edition 3.
+    Upstream has `edition` from edition 5 on. A file without it has the edition of its keys; a file of edition 4 that
+    lacks the required `version` or `license` counts as edition 3.
 
     Args:
         values: the file.
-        findings: gets the reason, and EDITION or WRONG_TYPE where `edition` is not what it can be.
+        findings: gets the reason, and EDITION or WRONG_TYPE for an invalid `edition`.
 
     Returns:
         0 to NEWEST; None if an error was collected.
@@ -84,7 +84,7 @@ def edition_of(values: dict[str, Any], findings: Findings) -> int | None:
 
 
 def _stated(edition: object, findings: Findings) -> int | None:
-    """The edition that `edition` states, if there is such a one."""
+    """The edition that `edition` states, if it exists."""
     span = findings.value(("general", "edition"))
     if not isinstance(edition, int) or isinstance(edition, bool):
         findings.add(Code.WRONG_TYPE, f"`edition` in [general] must be an integer, not {kind(edition)}", span)
@@ -102,10 +102,10 @@ def _stated(edition: object, findings: Findings) -> int | None:
 
 
 def _is_of_another(edition: int, values: dict[str, Any], findings: Findings) -> bool:
-    """Whether all kernel sections are written for another edition than `edition` states; collects one error if so.
+    """Whether all kernel sections are written for another edition than the stated one; collects one error if so.
 
     Args:
-        edition: as stated.
+        edition: the stated edition.
         values: the file.
         findings: gets EDITION.
     """
@@ -120,7 +120,7 @@ def _is_of_another(edition: int, values: dict[str, Any], findings: Findings) -> 
 
 
 def _marks(values: dict[str, Any]) -> Iterator[tuple[int, KeyPath]]:
-    """The editions that marks tell, the strongest first, each with the path of its mark."""
+    """The editions that keys indicate, the strongest first, each with the path of its key."""
     for pattern, value_type, edition in _MARKS:
         for path, value in _matches(values, pattern):
             if isinstance(value, value_type):

@@ -1,8 +1,8 @@
-"""Which compiler flags a build.toml may give.
+"""The compiler flags that a build.toml may have.
 
-A flag is part of an action's key as a string, so it must not name a file, a program or the machine; and what the
-rules decide (archs, outputs, the host compiler, the ABI) is not a flag's business. What is admitted is a list. What
-upstream's builder takes, and what has no meaning here, is ignored with a note; the rest is refused.
+A flag is part of an action's key as a string, so it must not name a file, a program or the machine; and the rules
+decide archs, outputs, the host compiler and the ABI. The admitted flags are listed. Flags that upstream's builder
+accepts, but that have no meaning here, are ignored with a note; all others are refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _any_of(*groups: str) -> str:
-    """A pattern for one of the words of some texts, each of which may be a pattern itself."""
+    """A pattern for one of the words of texts, each of which may be a pattern."""
     return "|".join(word for group in groups for word in group.split())
 
 
@@ -32,7 +32,7 @@ _RELOCATABLE = _any_of(*_FLAGS["RELOCATABLE"])
 _LINKING = _any_of(*_FLAGS["RELOCATABLE_ALONE"], *_FLAGS["LINK_TIME_OPTIMIZATION"])
 _THREADS = _any_of(*_FLAGS["THREADS"])
 
-# -f<name> and -fno-<name>; both compilers and what only one of them has, as long as it changes nothing but the code.
+# -f<name> and -fno-<name> of either compiler that affect only the generated code.
 _CODE_SWITCHES = _any_of(
     "approx-func associative-math builtin(-[a-z]\\w*)? cx-fortran-rules cx-limited-range fast-math finite-loops",
     "finite-math-only fp-contract honor-infinities honor-nans math-errno protect-parens reciprocal-math rounding-math",
@@ -48,14 +48,14 @@ _CODE_SWITCHES = _any_of(
     "ms-extensions operator-names permissive rtti signed-char sized-deallocation threadsafe-statics unsigned-char",
     "assume-sane-operator-new caret-diagnostics color-diagnostics diagnostics-[a-z-]+ lax-vector-conversions",
 )
-# -f<name>=<value>, with what the value may be.
+# -f<name>=<value>, with the valid values.
 _CODE_VALUES = (
     r"(align-(functions|jumps|labels|loops)|inline-limit|strict-flex-arrays|macro-backtrace-limit|message-length)=\d+"
     r"|(template-(depth|backtrace-limit)|constexpr-(depth|steps|(backtrace|loop|ops)-limit)|bracket-depth)=\d+"
     r"|(excess-precision|fp-contract|fp-model|fp-exception-behavior|complex-arithmetic|diagnostics-[a-z-]+)=[a-z-]+"
     r"|denormal-fp-math(-f32)?=[a-z,-]+|lax-vector-conversions=[a-z]+|vect-cost-model=[a-z-]+|visibility=hidden"
 )
-# -m<name> and -mno-<name>: instruction sets of x86-64, and how they are used.
+# -m<name> and -mno-<name>: instruction sets of x86-64, and their use.
 _INSTRUCTIONS = _any_of(
     "3dnowa? abm adx aes amx-\\w+ apxf avx avx2 avx10\\.\\d(-\\d+)? avx512\\w* avxifma avxneconvert avxvnni\\w* bmi2?",
     "cldemote clflushopt clwb crc32 cx16 f16c fma fma4 fsgsbase fxsr gfni lzcnt mmx movbe movdir64b movdiri mwaitx",
@@ -64,7 +64,7 @@ _INSTRUCTIONS = _any_of(
     "omit-leaf-frame-pointer red-zone stackrealign",
 )
 
-# How the names begin of macros that the rules define, or that decide the ABI.
+# Prefixes of macros that the rules define, or that decide the ABI.
 _DECIDED = (
     "_GLIBCXX_USE_CXX11_ABI|__GLIBC_MINOR__|TORCH_TARGET_VERSION|TORCH_EXTENSION_NAME"
     "|RULES_TORCH_KERNELS|torch_kernels_extension_name"
@@ -81,14 +81,14 @@ _CXX = {
 }
 """g++'s and clang's flags that only change how a translation unit is compiled, by the first two characters.
 
-A pattern is compiled when a flag is compared with it: all of them together take some milliseconds.
+A pattern is compiled when a flag is compared with it: compiling all of them takes several milliseconds.
 """
 
 _CPP = {**_CXX, "-f": _CXX["-f"] + "|-f(no-)?openmp", "-l": "-lgomp"}
-"""Those of C++ files, which are compiled by a compiler that has torch's OpenMP runtime if they ask for it."""
+"""The flags of C++ files; if they ask for OpenMP, a compiler with torch's OpenMP runtime compiles them."""
 
 _HOST = {**_CXX, "-f": _CXX["-f"] + "|-f(no-)?openmp"}
-"""Those of host code in CUDA sources, whose OpenMP runs on torch's runtime too (rules/private/include/openmp.c)."""
+"""The flags of host code in CUDA sources, whose OpenMP runs on torch's runtime too (rules/private/include/openmp.c)."""
 
 _CUDA = {
     "": rf"-O[0-3]|--optimize=[0-3]|{_DEFINITION}[^$`\\]*|--?{_STANDARD}"
@@ -117,7 +117,7 @@ _HIP = {
 
 _MLLVM = "-mllvm"
 _LLVM = r"-amdgpu-[a-z0-9-]+=(true|false|\d+)|-enable-post-misched=[01]"
-"""What `-mllvm` may give to LLVM's AMDGPU backend."""
+"""The options of LLVM's AMDGPU backend that `-mllvm` may pass."""
 
 _TAKER = (
     rf"{_THREADS}|{_RELOCATABLE}|--?(std|default-stream|split-compile|maxrregcount|diag-(suppress|error|warn)|ftz|prec-(div|sqrt)|fmad"
@@ -152,7 +152,7 @@ _PASSED_ON = {
     "-Xnvlink": _NVLINK,
     "--nvlink-options": _NVLINK,
 }
-"""The options of nvcc that give flags, with commas between, to the program of a phase."""
+"""The options of nvcc that pass comma-separated flags to the program of a phase."""
 
 _ABI_FLAG = (r"-[DU](_GLIBCXX_USE_CXX11_ABI|TORCH_EXTENSION_NAME)\b.*", "the rules define it for each variant")
 _LTO_FLAG = (r"-f(no-)?(fat-)?lto(-[a-z-]+)?(=[\w-]+)?", "each file is compiled to machine code on its own")
@@ -183,9 +183,10 @@ _IGNORED_HIP = (
     *_IGNORED_CXX,
     (r"--(no-)?offload-compress|-parallel-jobs=\d+", "the rules decide how code is bundled"),
 )
-"""What is ignored, as upstream's builder takes it: a pattern of the whole flag, and why it has no meaning here."""
+"""The ignored flags, which upstream's builder accepts: a pattern of the complete flag, and why it has no meaning
+here."""
 
-# nvcc splits what it passes on at commas and writes it into its commands without quotes.
+# nvcc splits flags that it passes on at commas and writes them into its commands without quotes.
 _SPLIT = r"""[\s"'$`\\;&|<>()]"""
 
 _ADVICE = (
@@ -227,16 +228,16 @@ _NO_QUOTES = "nvcc passes it on without quotes: one flag in each string or betwe
 
 
 def read_cxx_flags(findings: Findings, flags: Texts) -> Texts:
-    """The flags for C++ that are passed on; collects notes for those that are ignored, BAD_FLAG for the others."""
+    """The flags for C++ that are passed on; collects notes for ignored flags, BAD_FLAG for the others."""
     return tuple(flag for flag in flags if _is_passed_on(findings, "cxx-flags", flag, _CPP, _IGNORED_CXX))
 
 
 def with_values(flags: Texts, takes: Callable[[str], bool]) -> Iterator[Texts]:
-    """Flags, each alone, or with the next one if it takes that as its value and there is one.
+    """Flags, each alone or together with the next one if that is its value.
 
     Args:
-        flags: of a compiler.
-        takes: whether a flag takes the next one as its value.
+        flags: the flags of a compiler.
+        takes: whether the next flag is the value of a flag.
     """
     left = iter(flags)
     for flag in left:
@@ -244,7 +245,7 @@ def with_values(flags: Texts, takes: Callable[[str], bool]) -> Iterator[Texts]:
 
 
 def read_cuda_flags(findings: Findings, flags: Texts) -> Texts:
-    """The same for nvcc, some of whose flags take the next one as their value."""
+    """The same for nvcc, some of whose flags have the next one as their value."""
     kept: list[Text] = []
     for words in with_values(flags, _takes_next):
         first, flag = words[0], words[-1]
@@ -270,12 +271,12 @@ def read_cuda_flags(findings: Findings, flags: Texts) -> Texts:
 
 
 def _takes_next(flag: str) -> bool:
-    """Whether an option of nvcc takes the next flag as its value."""
+    """Whether the next flag is the value of an option of nvcc."""
     return flag in _PASSED_ON or re.fullmatch(_TAKER, flag) is not None
 
 
 def _definitions(flag: str) -> list[str]:
-    """What nvcc makes of one -D or -U: it parts at each comma outside of double quotes, and of nothing else."""
+    """The definitions in a -D or -U of nvcc, which splits only at commas outside of double quotes."""
     if flag[:2] not in {"-D", "-U"}:
         return []
     parts = re.findall(r"""(?:"[^"]*"|[^,])+""", flag[2:])
@@ -283,7 +284,7 @@ def _definitions(flag: str) -> list[str]:
 
 
 def _kept_definitions(findings: Findings, flag: Text, definitions: Sequence[str]) -> Iterator[Text]:
-    """Those definitions of a flag that are passed on, each as a flag of its own; collects what is wrong with others."""
+    """The definitions of a flag that are passed on, each as a separate flag; collects errors about the others."""
     bad = []
     for definition in definitions:
         if _matches(_CUDA, definition):
@@ -297,7 +298,7 @@ def _kept_definitions(findings: Findings, flag: Text, definitions: Sequence[str]
 
 
 def _passed_on_parts(findings: Findings, name: str, flag: Text, value: str) -> str:
-    """What nvcc's option `name` passes on of its value, which is ignored where nothing is left of it."""
+    """The flag with the part of its value that nvcc's option `name` passes on; empty if nothing remains."""
     ignored = _IGNORED_CXX if _PASSED_ON[name] is _HOST else ()
     bad, left = [], []
     for part in value.split(","):
@@ -313,7 +314,7 @@ def _passed_on_parts(findings: Findings, name: str, flag: Text, value: str) -> s
 
 
 def read_hip_flags(findings: Findings, flags: Texts) -> Texts:
-    """The same for HIP; `-mllvm` takes the next flag as its value."""
+    """The same for HIP; the next flag is the value of `-mllvm`."""
     kept: list[Text] = []
     for words in with_values(flags, _MLLVM.__eq__):
         flag = words[-1]
@@ -328,7 +329,7 @@ def read_hip_flags(findings: Findings, flags: Texts) -> Texts:
     return tuple(kept)
 
 
-def _is_passed_on(  # noqa: PLR0913  (where it stands, and what it is compared with)
+def _is_passed_on(  # noqa: PLR0913  (its position, and the patterns)
     findings: Findings,
     key: str,
     flag: Text,
@@ -336,7 +337,7 @@ def _is_passed_on(  # noqa: PLR0913  (where it stands, and what it is compared w
     ignored: Sequence[tuple[str, str]],
     spelled: str = "",
 ) -> bool:
-    """Whether a flag, `spelled` otherwise perhaps, is passed on; collects a note if it is ignored, else BAD_FLAG."""
+    """Whether a flag, possibly `spelled` differently, is passed on; collects a note if it is ignored, else BAD_FLAG."""
     if _matches(admitted, flag.value):
         return True
     spelled = spelled or flag.value
@@ -361,7 +362,7 @@ def _matches(patterns: Mapping[str, str], flag: str) -> bool:
 
 
 def _refuse(findings: Findings, key: str, flag: Text, parts: Sequence[str]) -> None:
-    """Collect BAD_FLAG for a flag, with help for the first of its parts that there is some for."""
+    """Collect BAD_FLAG for a flag, with help for its first part that has a help."""
     advice = next((advice for part in parts for pattern, advice in _ADVICE if re.match(pattern, part)), "")
     if any(re.search(_SPLIT, part) for part in parts) and key == "cuda-flags" and not flag.value.startswith("-D"):
         advice = _NO_QUOTES

@@ -1,4 +1,4 @@
-"""The GPU architectures that `-gencode` among flags for nvcc names."""
+"""The GPU architectures of `-gencode` among flags for nvcc."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from py_driver.manifest.section import Findings
 
 OPTIMIZED: Final = "-dlto"
-"""The flag that says what `code=lto_90` does: the code is optimised when it is linked."""
+"""The flag with the meaning of `code=lto_90`: the code is optimised at link time."""
 
 _GENCODE = ("-gencode", "--generate-code")
 
@@ -22,7 +22,7 @@ _GENCODE = ("-gencode", "--generate-code")
 def take_gencode(findings: Findings, flags: Texts) -> tuple[Texts, Texts]:
     """The CUDA capabilities that `-gencode` adds to a section's, and the other flags; collects a note for each.
 
-    One that asks for code of another architecture than that of its PTX stays, and is refused with the others.
+    A `-gencode` whose code has another architecture than its PTX stays, and is refused with the other flags.
     """
     found: dict[str, Text] = {}
     left: list[Text] = []

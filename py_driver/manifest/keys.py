@@ -1,4 +1,4 @@
-"""What a key and a table of build.toml are, and what values look like."""
+"""Declarations of keys and tables of build.toml, and patterns of values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from py_driver.manifest.model import NEWEST
 
 
 class Kind(Enum):
-    """The type of a value, with the words that an error has for it."""
+    """The type of a value, with its description in errors."""
 
     TEXT = "a string"
     TEXTS = "a list of strings"
@@ -30,12 +30,12 @@ class Key(NamedTuple):
         doc: what it means, in Markdown; one paragraph.
         since: the first edition that has it.
         until: the last edition that has it.
-        required: the first edition in which it must be there; None for never.
+        required: the first edition that requires it; None for never.
         backends: in a kernel section: the backends whose sections have it; () for all.
         choices: the values that are allowed, for a TEXT, or for the elements of TEXTS; () for any.
-        pattern: what such a value must match from end to end, as a regular expression; "" for anything.
-        noun: what a value is called where it is none of `choices` ("backend") or does not match `pattern`, with the
-            article then ("a git URL"); "" where the reader checks it.
+        pattern: a regular expression for the complete value; "" for anything.
+        noun: the name of a value in errors if it is none of `choices` ("backend"), or, with the article, if it does not
+            match `pattern` ("a git URL"); "" if the reader checks it.
         example: a value, as TOML.
     """
 
@@ -56,7 +56,7 @@ class Key(NamedTuple):
         return self.since <= edition <= self.until
 
     def is_required(self, edition: int) -> bool:
-        """Whether an edition cannot do without the key."""
+        """Whether an edition requires the key."""
         return self.required is not None and self.required <= edition <= self.until
 
     @property
@@ -68,7 +68,7 @@ class Key(NamedTuple):
 
     @property
     def expected(self) -> str:
-        """What an error asks for, e.g. `a list of strings such as ["cpu", "cuda"]`."""
+        """The expected value in an error, e.g. `a list of strings such as ["cpu", "cuda"]`."""
         if self.kind in {Kind.VERSION, Kind.VERSIONS} or not self.example:
             return self.kind.value
         return f"{self.kind.value}{' such as' if self.kind is Kind.TEXTS else ', e.g.'} {self.example}"
@@ -79,8 +79,8 @@ class Table(NamedTuple):
 
     Attributes:
         path: its header; `*` stands for a name that the author chooses, "" for the file itself.
-        doc: what it is for, in Markdown; one paragraph.
-        keys: what it may hold.
+        doc: its purpose, in Markdown; one paragraph.
+        keys: its keys.
     """
 
     path: str
@@ -88,22 +88,22 @@ class Table(NamedTuple):
     keys: tuple[Key, ...]
 
     def key(self, name: str, edition: int) -> Key | None:
-        """The key of a name in an edition, or None."""
+        """The key with a name in an edition, or None."""
         return next((key for key in self.keys if key.name == name and key.is_in(edition)), None)
 
 
 _HOST = r"([^\s/@\[\]]*@)?(\[[0-9A-Fa-f:.]+\](:[0-9]+)?|[^\s/?#\[\]]+)"
 GIT_URL = rf"(https?|git|ssh|git\+(ssh|https?))://{_HOST}([/?#]\S*)?|[^@\s/:]+@[^:\s]+:\S+"
-"""What upstream takes as the address of a git repository; brackets in its host are those of an IPv6 address."""
+"""Upstream's pattern of a git repository's address; brackets in its host belong to an IPv6 address."""
 
 REPO_ID = "[A-Za-z0-9_][A-Za-z0-9._-]{0,95}/[A-Za-z0-9_][A-Za-z0-9._-]{0,95}"
-"""What the Hub takes as the name of a repository: its owner's and its own."""
+"""The Hub's pattern of a repository: owner and name."""
 
 GIT_REF = r"[^\s~^:?*\[\\]+"
-"""What git takes as the name of a branch, a tag or a commit, as far as its characters go."""
+"""The valid characters of a branch, a tag or a commit in git."""
 
 VERSION = r"[0-9]{1,6}(\.[0-9]{1,6}){0,7}"
-"""What a version looks like: at most eight integers with dots between."""
+"""The pattern of a version: at most eight integers separated by dots."""
 
 EXTENSION = r"[A-Za-z0-9_]{1,16}(\.[A-Za-z0-9_]{1,16})*"
-"""What an entry of `pyext` looks like."""
+"""The pattern of an entry of `pyext`."""

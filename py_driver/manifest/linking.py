@@ -1,4 +1,4 @@
-"""What flags of nvcc say of the linking of device code, as in rules/private/linking.bzl."""
+"""nvcc's flags for linking device code, as in rules/private/linking.bzl."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _FLAGS = facts("flags")
 
 
 class Linking(NamedTuple):
-    """What is asked of the linking of a source's device code.
+    """The linking of a source's device code.
 
     Attributes:
-        relocatable: whether it is linked with that of other sources.
-        optimized: whether it is optimised when that is done.
+        relocatable: whether it is linked with other sources' device code.
+        optimized: whether it is optimised at link time.
     """
 
     relocatable: bool
@@ -25,7 +25,7 @@ class Linking(NamedTuple):
 
 
 def linking_of(flags: Iterable[str]) -> Linking:
-    """What flags for nvcc ask for; of `-rdc=true` and `-rdc=false` the last counts."""
+    """The linking that flags for nvcc request; the last of `-rdc=true` and `-rdc=false` counts."""
     words = iter(flags)
     relocatable = optimized = False
     for flag in words:
@@ -38,7 +38,7 @@ def linking_of(flags: Iterable[str]) -> Linking:
 
 
 def link_flags(flags: Sequence[str]) -> tuple[str, ...]:
-    """Those of the flags of nvcc that change what the linking of device code makes, each in one word."""
+    """The flags of nvcc that change the result of linking device code, each as one word."""
     found = []
     words = iter(flags)
     for flag in words:

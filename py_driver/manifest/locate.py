@@ -1,6 +1,6 @@
-"""Where every key and value of a TOML text stands: the spans that tomli does not give.
+"""The positions of all keys and values of a TOML text, which tomli does not provide.
 
-The scanner reads text that tomli has accepted, so it checks nothing itself; it only has to find the same keys.
+The scanner reads text that tomli has accepted, so it checks nothing; it only needs to find the same keys.
 A path is a tuple of keys and array indices: `("kernel", "relu", "src", 0)`.
 """
 
@@ -29,11 +29,11 @@ _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
 class Source:
-    """A text file and the places in it.
+    """A text file and positions in it.
 
     Args:
-        file: path as the user knows it.
-        text: the whole text, with line feeds.
+        file: its path for messages.
+        text: the complete text, with line feeds.
     """
 
     def __init__(self, file: str, text: str) -> None:
@@ -58,7 +58,7 @@ class Source:
 
 
 class Location:
-    """Where a key and its value stand; the spans are made when they are asked for, which is seldom.
+    """The position of a key and its value; spans are computed on demand, which is rare.
 
     Args:
         source: the text.
@@ -85,7 +85,7 @@ class Location:
 
 
 def unquote(raw: str) -> str:
-    """A key as TOML means it: quotes and escapes taken away."""
+    """The meaning of a key in TOML: without quotes and escapes."""
     if raw[0] not in "\"'":
         return raw
     text = tomli.loads(f"k = {raw}")["k"]
@@ -94,7 +94,7 @@ def unquote(raw: str) -> str:
 
 
 def locate(source: Source) -> dict[KeyPath, Location]:
-    """Where every key and value of an accepted TOML text stands.
+    """The positions of all keys and values of an accepted TOML text.
 
     Args:
         source: a text that `tomli.loads` accepts.
@@ -106,7 +106,7 @@ def locate(source: Source) -> dict[KeyPath, Location]:
 
 
 class _Scanner:
-    """One pass over a text; see `locate`."""
+    """A pass over a text; see `locate`."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -195,7 +195,7 @@ class _Scanner:
         """A value of any kind; key is None for the element of an array, whose key is the value itself."""
         start = self._at
         opening = self._text[start]
-        # The place in the dictionary is taken first, so that a container stands before its members.
+        # The entry in the dictionary is made first, so that a container precedes its members.
         self._record(path, (start, start + 1), (start, start + 1))
         if opening == "[":
             self._array(path)

@@ -1,4 +1,4 @@
-"""The manifest: what a build.toml says, in one form for every edition, each value with its place."""
+"""The manifest: a build.toml in one form for all editions, each value with its position."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ DEPENDS = (
     "sycl_tla",
     "metal-cpp",
 )
-"""What kernel sections may depend on, after upstream's kernels-data/src/config/deps.rs of August 2026."""
+"""The dependencies of kernel sections, after upstream's kernels-data/src/config/deps.rs of August 2026."""
 
 Version = tuple[int, ...]
-"""A version as written: `"2.10"` is (2, 10). A bound says nothing of the components that it does not have."""
+"""A version as written: `"2.10"` is (2, 10). A bound does not restrict components that it does not have."""
 
 STABLE_SINCE = (2, 9)
 """The first torch release with headers for a stable ABI (torch/csrc/stable)."""
 
 
 class Located(NamedTuple, Generic[T_co]):
-    """A value and where it stands in build.toml."""
+    """A value and its position in build.toml."""
 
     value: T_co
     span: Span
@@ -62,30 +62,30 @@ Texts = tuple[Text, ...]
 
 
 def values(texts: Texts) -> tuple[str, ...]:
-    """What texts say, without their places."""
+    """The values of texts, without their positions."""
     return tuple(text.value for text in texts)
 
 
 class Bounds(NamedTuple):
-    """The versions that a project admits, both ends included; None where a side is open."""
+    """The versions that a project admits, inclusive; None for an open end."""
 
     minver: Located[Version] | None = None
     maxver: Located[Version] | None = None
 
     def admit(self, version: Version) -> bool:
-        """Whether a version lies within. Only the components that both have are compared: 2.12 admits 2.12.1."""
+        """Whether a version is within. Only the components that both have are compared: 2.12 admits 2.12.1."""
         low = self.minver.value if self.minver else ()
         high = self.maxver.value if self.maxver else ()
         return version[: len(low)] >= low[: len(version)] and version[: len(high)] <= high[: len(version)]
 
 
 class KernelDepend(NamedTuple):
-    """Another kernel that the project loads at run time.
+    """A kernel that the project loads at run time.
 
     Attributes:
         repo_id: its repository on the Hub.
-        version: its major version, or None where `revision` is given.
-        revision: its git revision, or None where `version` is given.
+        version: its major version, or None with `revision`.
+        revision: its git revision, or None with `version`.
     """
 
     repo_id: str
@@ -94,7 +94,7 @@ class KernelDepend(NamedTuple):
 
 
 class Depends(NamedTuple):
-    """What a project needs at run time, for all backends or for one."""
+    """The run-time dependencies of a project, for all backends or for one."""
 
     python: tuple[str, ...] = ()
     kernels: tuple[KernelDepend, ...] = ()
@@ -119,13 +119,13 @@ class Framework(NamedTuple):
         span: its header.
         table: TORCH, NOARCH or TVM_FFI. A universal project has NOARCH.
         src: the sources and headers of the binding.
-        include: directories that the binding includes from.
+        include: the include directories of the binding.
         pyext: extensions, without a dot, of the files that belong to the Python package; None for the default.
         cxx_flags: flags for the C++ sources of the binding.
-        bounds: the torch versions that are admitted.
-        stable_abi: by backend, the torch version whose stable ABI it is built against.
+        bounds: the admitted torch versions.
+        stable_abi: the torch version whose stable ABI it is built against, by backend.
         capabilities: for a noarch project: the CUDA capabilities of its metadata; never compiled for.
-        rocm_archs: likewise the AMD architectures.
+        rocm_archs: for a noarch project: the AMD architectures of its metadata.
     """
 
     span: Span
@@ -151,7 +151,7 @@ class Framework(NamedTuple):
 
     @property
     def noarch(self) -> bool:
-        """Whether nothing is compiled at all."""
+        """Whether nothing is compiled."""
         return self.table == NOARCH
 
 
@@ -168,18 +168,18 @@ class Kernel(NamedTuple):
     Attributes:
         name: its label.
         span: its header.
-        backend: one of KERNEL_BACKENDS, and where it is said.
-        gencode: the GPU architectures that `-gencode` in `cuda-flags` adds to those, spelled likewise.
-        language: what it is written in: `cpp`, or `rust`, which is read and not built.
-        depends: what its sources include besides their own headers.
+        backend: one of KERNEL_BACKENDS, with its position.
+        gencode: the GPU architectures that `-gencode` in `cuda-flags` adds to `capabilities`, in the same spelling.
+        language: its language: `cpp`, or `rust`, which is read and not built.
+        depends: the libraries that its sources include.
         src: sources and headers.
-        include: directories to include from.
+        include: include directories.
         cxx_flags: flags for C++ sources.
         cuda_flags: flags for nvcc.
         hip_flags: flags for the HIP compiler.
         sycl_flags: flags for the SYCL compiler.
-        capabilities: the GPU architectures asked for, e.g. `8.0`, `9.0a`, `12.0+PTX`; None for the default list.
-        rocm_archs: the AMD architectures asked for; None for the default list.
+        capabilities: the requested CUDA capabilities, e.g. `8.0`, `9.0a`, `12.0+PTX`; None for the default list.
+        rocm_archs: the requested AMD architectures; None for the default list.
         cuda_minver: the CUDA version below which the section is excluded.
     """
 
@@ -206,23 +206,23 @@ class Kernel(NamedTuple):
 
     @property
     def target(self) -> str:
-        """What Bazel calls it."""
+        """Its Bazel target."""
         return section_target(self.name.value)
 
     @property
     def requested(self) -> tuple[str, ...] | None:
-        """The GPU architectures asked for, without their places; None for the default list."""
+        """The requested GPU architectures, without their positions; None for the default list."""
         archs = self.architectures
         return values(archs.value) if archs else None
 
     @property
     def architectures(self) -> Located[Texts] | None:
-        """The CUDA capabilities or AMD architectures asked for; None for the default list."""
+        """The requested CUDA capabilities or AMD architectures; None for the default list."""
         return self.capabilities or self.rocm_archs
 
     @property
     def bounds(self) -> Bounds:
-        """The versions of its backend's toolkit that it is built with."""
+        """The versions of its backend's toolkit that it admits."""
         return Bounds(minver=self.cuda_minver)
 
 
@@ -230,21 +230,21 @@ class Manifest(NamedTuple):
     """A build.toml.
 
     Attributes:
-        file: its path as the user knows it.
+        file: its path for messages.
         edition: 0 to NEWEST.
         name: the project's name.
         framework: the framework table.
         python_root: the directory of the Python package, relative to the project.
-        version: major version of the kernel's interface; 1 where the file does not say, as in upstream's migration.
-        license: the Hub's identifier of the licence; `unknown`, which is one, where the file does not say, since
-            metadata.json must have the key.
-        upstream: where the kernel came from (git URL).
-        source: where this project lives (git URL).
-        backends: what the file asks for: some of BACKENDS, or UNIVERSAL alone.
+        version: the major version of the kernel's interface; 1 if absent, as in upstream's migration.
+        license: the Hub's identifier of the licence; `unknown`, which is a valid identifier, if absent, since
+            metadata.json requires the key.
+        upstream: the git URL of the kernel's origin.
+        source: the git URL of this project.
+        backends: the requested backends: a part of BACKENDS, or UNIVERSAL alone.
         kernels: the kernel sections, in the order of the file; also those that are not built.
         depends: run-time dependencies by backend; those of every backend under "".
-        cuda: the CUDA versions that are admitted.
-        hub: where it is published.
+        cuda: the admitted CUDA versions.
+        hub: the repository on the Hub.
     """
 
     file: str
@@ -273,7 +273,7 @@ class Manifest(NamedTuple):
         return self.name.value.replace("-", "_")
 
     def bounds(self, backend: str) -> Bounds:
-        """The versions of a backend's toolkit that are admitted."""
+        """The admitted versions of a backend's toolkit."""
         return self.cuda if backend == "cuda" else Bounds()
 
     def sections(self, backend: str) -> tuple[Kernel, ...]:

@@ -1,4 +1,4 @@
-"""What projects may be called."""
+"""The valid names of projects and sections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from py_driver.manifest.section import Findings, Section
 
 NAME_LIMIT = 100
-"""Most characters of a name. A variant's longest file name has about 40 more; file systems take 255."""
+"""The maximum length of a name. A variant's longest file name has about 40 characters more; file systems allow 255."""
 
 _PROJECT = re.compile(r"[a-z][a-z0-9_-]*[a-z0-9]")
 
@@ -23,11 +23,11 @@ _PROJECT = re.compile(r"[a-z][a-z0-9_-]*[a-z0-9]")
 def project_name(table: Section) -> Text:
     """`name` of [general], in edition 0 of [torch], checked.
 
-    The `kernels` client reads the name from metadata.json and takes only `[a-z][-a-z0-9]*[a-z0-9]`; `_` is
-    admitted besides because the early form uses it, and is written there as `-`.
+    The `kernels` client reads the name from metadata.json and accepts only `[a-z][-a-z0-9]*[a-z0-9]`; `_` is also
+    admitted because the early form uses it, and becomes `-` there.
 
     Returns:
-        The name; a stand-in where it is absent or wrong, which is collected as an error.
+        The name; a placeholder if it is absent or invalid, which is collected as an error.
     """
     stand_in = Located(value="name", span=table.span)
     name = table.text("name")
@@ -47,7 +47,7 @@ def project_name(table: Section) -> Text:
 
 
 def check_section_name(findings: Findings, name: str, span: Span) -> None:
-    """Collect an error if the name of a kernel section would not read as it is written."""
+    """Collect an error if the name of a kernel section contains characters that change how it reads."""
     if character := unsafe_character(name):
         message = f"a kernel section's name has {character}, which is a control or bidirectional character"
         findings.add(Code.BAD_NAME, message, span, advice="choose a name without it")

@@ -1,4 +1,4 @@
-"""OpenMP: which flags ask for it, as in rules/private/openmp.bzl."""
+"""The flags that ask for OpenMP, as in rules/private/openmp.bzl."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def gpu_asks_for_openmp(cuda_flags: Sequence[str], hip_flags: Sequence[str]) -> 
     """Whether flags of the compilers for GPU sources ask for OpenMP in host code.
 
     Args:
-        cuda_flags: for nvcc, which passes a list on with `-Xcompiler`.
-        hip_flags: for HIP's compiler.
+        cuda_flags: the flags for nvcc, which passes a list on with `-Xcompiler`.
+        hip_flags: the flags for HIP's compiler.
     """
     host: list[str] = []
     for flag, following in pairwise([*cuda_flags, ""]):

@@ -24,18 +24,18 @@ PYTHON_PACKAGES = {
     "tpu": (),
     "xpu": ("onednn",),
 }
-"""The Python packages that the `kernels` client lets a kernel need, by backend; "" is for all of them.
+"""The Python packages that the `kernels` client admits as dependencies, by backend; "" for all backends.
 
 Source: kernels-data/src/python_dependencies.json of upstream, August 2026.
 """
 
 
 _LANGUAGE = 6
-"""The first edition whose kernel sections have `language` in place of `backend`."""
+"""The first edition whose kernel sections have `language` instead of `backend`."""
 
 
 def read_bounds(table: Section, low: str = "minver", high: str = "maxver") -> Bounds:
-    """The versions that a table admits, by two of its keys."""
+    """The versions that two keys of a table admit."""
     bounds = Bounds(minver=table.version(low), maxver=table.version(high))
     if bounds.minver and bounds.maxver and bounds.minver.value > bounds.maxver.value:
         span = bounds.maxver.span
@@ -45,7 +45,7 @@ def read_bounds(table: Section, low: str = "minver", high: str = "maxver") -> Bo
 
 
 def read_framework(table: Section, kind: str) -> Framework:
-    """A framework table that is there.
+    """An existing framework table.
 
     Args:
         table: the table.
@@ -69,7 +69,7 @@ def read_framework(table: Section, kind: str) -> Framework:
 
 
 def _either(table: Section, name: str, other: str) -> Located[Texts] | None:
-    """A list that has two spellings."""
+    """A list whose key has two spellings."""
     if table.has(name) and table.has(other):
         message = f"`{name}` and `{other}` in {table.title} are the same key"
         table.findings.add(Code.BAD_VALUE, message, table.key_span(other), advice="remove one of them")
@@ -77,7 +77,7 @@ def _either(table: Section, name: str, other: str) -> Located[Texts] | None:
 
 
 def read_archs(table: Section, name: str) -> Located[Texts] | None:
-    """A list of GPU architectures, each once, in the order given; None if the key is absent."""
+    """A list of unique GPU architectures, in the order of the file; None if the key is absent."""
     found = table.texts(name)
     if found is None:
         return None
@@ -91,13 +91,13 @@ def read_archs(table: Section, name: str) -> Located[Texts] | None:
 def read_kernel(
     section: Section, backend: Text, capabilities: str = "cuda-capabilities", *, built: bool = True
 ) -> Kernel:
-    """A kernel section; `finish` is left to the caller.
+    """A kernel section; the caller calls `finish`.
 
     Args:
         section: the section.
-        backend: what it is for, and where that is said.
+        backend: its backend, with the position.
         capabilities: the key of its CUDA capabilities.
-        built: whether the project is built for that backend; nobody looks at the flags of other sections.
+        built: whether the project is built for the backend; the flags of other sections are not checked.
     """
     name = str(section.path[-1])
     key = section.findings.key(section.path)
@@ -130,11 +130,11 @@ def read_kernel(
 
 
 def read_tagged_kernels(root: Section, backends: Texts | None = None) -> tuple[Kernel, ...]:
-    """The kernel sections of editions 2 and later, which say their backend: since edition 6 by their language.
+    """The kernel sections of editions 2 and later, which name their backend, since edition 6 through their language.
 
     Args:
         root: the file.
-        backends: what the project is built for; None if its sections say that.
+        backends: the backends of the project; None if its sections determine them.
     """
     kernels = []
     for section in root.named_sections("kernel", "kernel.*"):
@@ -185,5 +185,5 @@ def _kernel_depend(table: Section) -> KernelDepend:
 
 
 def frameworks(root: Section) -> list[str]:
-    """The framework tables that a file has, in the order of the file."""
+    """The framework tables of a file, in order."""
     return [name for name in root.names() if name in {TORCH, NOARCH, TVM_FFI}]

@@ -1,4 +1,4 @@
-"""Paths as build.toml writes them: what they may look like, and what their suffixes mean."""
+"""Paths in build.toml: their valid forms, and the meaning of their suffixes."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ HEADERS = (".cuh", ".def", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl", ".ipp", 
 """Suffixes of files that are included."""
 
 PATH_LIMIT = 500
-"""Most characters of a path. File systems take more, but not once an output base stands before it."""
+"""The maximum length of a path. File systems allow more, but not together with an output base."""
 
 SIGNS = "_ . + , = @ ~ ^ ! -"
-"""What a plain name has besides ASCII letters and digits; `-` is not its first character."""
+"""The characters of a plain name besides ASCII letters and digits; `-` must not be the first one."""
 
 _PART = r"[A-Za-z0-9_.+,=@~^!][A-Za-z0-9_.+,=@~^!-]*"
 _RULES = (
@@ -46,12 +46,12 @@ _RULES = (
 
 
 def is_plain(part: str) -> bool:
-    """Whether the name of a file or directory is one that Bazel's labels, command lines and shells carry as it is."""
+    """Whether the name of a file or directory needs no quoting in Bazel's labels, command lines and shells."""
     return re.fullmatch(_PART, part) is not None and part not in {".", ".."}
 
 
 def path_problem(path: str) -> tuple[Code, str] | None:
-    """What is wrong with a path as it is written, without looking at a disk; None if nothing is.
+    """The error in the form of a path, without access to the file system; None if it is valid.
 
     Returns:
         PATH_ESCAPES for an absolute path or one with `..`, else BAD_VALUE; and the rest of a sentence about the path.

@@ -1,4 +1,4 @@
-"""From the bytes of build.toml to the manifest: which edition it is, and all its errors at once."""
+"""From the bytes of build.toml to the manifest: its edition, and all its errors at once."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def read(content: bytes, file: str, libraries: Sequence[str] = ()) -> tuple[Mani
 
     Args:
         content: the bytes of the file.
-        file: its path as the user knows it; it stands in every error.
-        libraries: what sections may depend on by a user's matrix.
+        file: its path for errors.
+        libraries: the libraries of a user's matrix that sections may depend on.
 
     Returns:
-        The manifest, and what is wrong with it so far: UNKNOWN_KEY, MISSING_KEY, WRONG_TYPE, BAD_VALUE, BAD_NAME,
-        BAD_FLAG. Where something is, a stand-in takes its place in the manifest.
+        The manifest, and its errors so far: UNKNOWN_KEY, MISSING_KEY, WRONG_TYPE, BAD_VALUE, BAD_NAME, BAD_FLAG. In the
+        manifest, placeholders replace invalid values.
 
     Raises:
-        DriverError: TOML_SYNTAX, TOML_LIMIT or EDITION: what keeps it from being read at all; more errors than are
+        DriverError: TOML_SYNTAX, TOML_LIMIT or EDITION if it cannot be read; the errors if there are more than are
             collected.
     """
     values, locations, source = parse(content, file)

@@ -1,15 +1,15 @@
-"""The JSON Schema of an edition of build.toml, made from `keys`. Pure.
+"""The JSON Schema of an edition of build.toml, generated from `keys`. Pure.
 
 It is draft-07, written with the keywords that draft-04 has as well: editors such as those built on Taplo read either.
-What a schema cannot say, only the reader checks:
+Only the reader checks what a schema cannot express:
 
-- compiler flags (BAD_FLAG), paths, and whether files are there;
+- compiler flags (BAD_FLAG), paths, and whether files exist;
 - names that are Python keywords or too long, and the names of kernel sections;
 - control and bidirectional characters in strings;
 - that `maxver` is not below `minver`, that a key is not written in two spellings, and integers from 2^63 on;
-- whether there is an nvcc for a CUDA capability (UNKNOWN_ARCH), and what is read and not built (UNSUPPORTED).
+- whether an nvcc supports a CUDA capability (UNKNOWN_ARCH), and features that are not built (UNSUPPORTED).
 
-A schema takes a number such as `1.0` for an integer; TOML and the reader do not.
+A schema accepts a number such as `1.0` as an integer; TOML and the reader do not.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from py_driver.manifest.tables import table
 from py_driver.matrix.backends import BACKENDS, BUILT, KERNEL_BACKENDS, LANGUAGES
 
 Schema = dict[str, Any]
-"""A JSON Schema, as JSON has it."""
+"""A JSON Schema as a JSON value."""
 
 _VERSION = f"^{VERSION}$"
-"""A version, as `Section.version` takes it."""
+"""A version, as `Section.version` accepts it."""
 
 PAGE = "docs/build-toml.md"
-"""What the links in the declarations' texts are relative to."""
+"""The page that links in the declarations' texts are relative to."""
 
 SCHEMA_ID = "https://github.com/owner/rules_torch_kernels/raw/main/docs/build-toml.schema.json"
-"""The name of the schema; `owner` stands for whoever publishes the project, as in `.bcr`."""
+"""The name of the schema; `owner` stands for the publisher of the project, as in `.bcr`."""
 
 _CUDA_VERSION = '"13.0"'
 _LINK = re.compile(r"\[([^\]]+)\]\(#[^)]*\)")
@@ -42,14 +42,14 @@ _NESTED = {
     "general": {name: f"general.{name}" for name in ("cuda", "neuron", "tpu", "xpu", "hub")},
     "": {name: name for name in ("general", TORCH, NOARCH, TVM_FFI)},
 }
-"""The tables inside a table whose names are fixed: key to path of the declaration, by path."""
+"""The tables with fixed names inside a table: key to path of the declaration, by path."""
 
 
 def make_schema(edition: int = CURRENT) -> Schema:
     """The schema of a build.toml.
 
     Args:
-        edition: which edition of it, CURRENT to NEWEST.
+        edition: the edition, CURRENT to NEWEST.
     """
     root = _table(table(""), edition)
     tag, tags = ("backend", {name: name for name in KERNEL_BACKENDS})
@@ -95,7 +95,7 @@ def example(path: str, key: Key) -> str:
 
 
 def _description(path: str, key: Key) -> str:
-    """What a key means, as plain text with an example."""
+    """The description of a key, as plain text with an example."""
     text = _LINK.sub(rf'"\1" in {PAGE}', key.doc)
     return f"{text} Example: {example(path, key)}" if key.example else text
 
@@ -105,8 +105,8 @@ def _table(declared: Table, edition: int, backend: str = "") -> Schema:
 
     Args:
         declared: its declaration.
-        edition: of the file.
-        backend: of a kernel section: the one that it is for.
+        edition: the edition of the file.
+        backend: the backend of a kernel section.
     """
     keys = [
         key
@@ -125,7 +125,7 @@ def _table(declared: Table, edition: int, backend: str = "") -> Schema:
 
 
 def _kernel(edition: int, tag: str, value: str, backend: str) -> Schema:
-    """The schema of a kernel section whose key `tag` says the value that is for a backend."""
+    """The schema of a kernel section whose key `tag` has the value for a backend."""
     schema = _table(table("kernel.*"), edition, backend)
     schema["title"] = f"[kernel.*] for {value}"
     # A list of one value: `const` is not in draft-04.
@@ -147,7 +147,7 @@ def _value(declared: Table, key: Key, edition: int) -> Schema:
 
 
 def _typed(declared: Table, key: Key, edition: int) -> Schema:
-    """What a key's value must be."""
+    """The schema of a key's type."""
     if key.kind is Kind.TEXTS:
         return _list(declared, key)
     if key.name == "edition":
@@ -167,12 +167,12 @@ def _typed(declared: Table, key: Key, edition: int) -> Schema:
 
 
 def _admitted(key: Key) -> Schema:
-    """Which strings a key admits."""
+    """The schema of the strings that a key admits."""
     if key.choices:
         return {"enum": list(key.choices)}
     if key.pattern:
         return {"pattern": f"^({key.pattern})$"}
-    # A licence of blanks only is none. It is the only text that must say something.
+    # A licence of only blanks is invalid. It is the only text that must not be blank.
     return {"pattern": r"\S"} if key.name == "license" else {}
 
 

@@ -1,4 +1,4 @@
-"""Typed access to a table of build.toml: each getter checks one key, and every error is collected with its place."""
+"""Typed access to a table of build.toml: each getter checks one key, and every error is collected with its position."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from py_driver.manifest.model import Text, Texts, Version
 
 ERROR_LIMIT = 100
-"""Most errors that are collected."""
+"""The maximum number of collected errors."""
 
 _MESSAGE_LIMIT = 1000
 _UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -29,26 +29,26 @@ _UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 def unsafe_character(text: str) -> str | None:
     """The first control or bidirectional character of a text as `U+202E`, or None.
 
-    Such characters make a file read differently from what it says, and no name, path or flag needs one.
+    Such characters make a file look different from its meaning, and no name, path or flag needs one.
     """
     found = next((c for c in text if unicodedata.category(c) in _UNSAFE), None)
     return None if found is None else f"U+{ord(found):04X}"
 
 
 def kind(value: object) -> str:
-    """What a TOML value is, with its article."""
+    """The type of a TOML value, with its article."""
     names = {bool: "a boolean", int: "an integer", float: "a float", str: "a string", list: "a list", dict: "a table"}
     return names.get(type(value), "a date or time")
 
 
 class Findings:
-    """What is wrong with a file, and what is worth a note.
+    """The errors and notes of a file.
 
     Args:
-        locations: where each path of the file stands.
-        start: the place for what is wrong with the file as a whole.
-        reason: why the file is read as the edition that it is read as, as the end of a sentence.
-        libraries: what a section may depend on besides what upstream knows.
+        locations: the position of each path of the file.
+        start: the position for errors of the file as a whole.
+        reason: why the file has its edition, as the end of a sentence.
+        libraries: the dependencies that a section may have besides upstream's.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Findings:
         self._notes.append(Note(message=message, span=span, code=code))
 
     def is_right(self, span: Span) -> bool:
-        """Whether no error was collected for the key or value at a place, nor for anything inside it."""
+        """Whether no error was collected for the key or value at a position, nor inside of it."""
         if not self._diagnostics:
             return True
         if not self._paths:
@@ -118,7 +118,7 @@ class Findings:
         return bool(self._diagnostics)
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """The errors: those of build.toml in its order, then those of other files."""
+        """The errors: those of build.toml in order, then those of other files."""
         return tuple(sorted(self._diagnostics, key=lambda diagnostic: self._order(diagnostic.span)))
 
     def notes(self) -> tuple[Note, ...]:
@@ -134,13 +134,13 @@ class Findings:
 class Section:
     """A table of build.toml, read by its declaration in `keys`.
 
-    A getter answers None, or nothing in it, where a key is absent, where its value is wrong, and where the edition
-    does not have the key at all. What is wrong is collected; a key that is required and absent is, too.
+    A getter returns None, or an empty value, if a key is absent, has an invalid value, or does not exist in the
+    edition. Errors are collected, also for a missing required key.
 
     Args:
-        findings: where errors go.
-        path: where the table stands in the file.
-        values: what it holds.
+        findings: gets the errors.
+        path: the path of the table in the file.
+        values: its content.
         table: its declaration.
         edition: the edition that the file is read as.
     """
@@ -169,7 +169,7 @@ class Section:
         return key in self._values
 
     def has_near(self, *names: str) -> bool:
-        """Whether the file has an unknown key that may be meant for one of these, and is complained of as that."""
+        """Whether the file has an unknown key that may be meant as one of these, and leads to such an error."""
         unknown = [key for key in self._values if self._table.key(key, self.edition) is None]
         return any(nearest(key, names) for key in unknown)
 
@@ -190,7 +190,7 @@ class Section:
         return f"`{key}` in {self.title}" if self.path else f"`{key}`"
 
     def _get(self, name: str, *types: type) -> tuple[Key, Any] | None:
-        """A key's declaration and its value, if the value has one of the types."""
+        """A key's declaration and value, if the value has one of the types."""
         if (key := self._table.key(name, self.edition)) is None:
             return None
         if name not in self._values:
@@ -206,7 +206,7 @@ class Section:
         return key, value
 
     def integer(self, name: str) -> int | None:
-        """A non-negative integer, as TOML has them: below 2^63."""
+        """A non-negative integer below 2^63, as in TOML."""
         if (found := self._get(name, int)) is None:
             return None
         value: int = found[1]
@@ -246,7 +246,7 @@ class Section:
         return tuple(texts)
 
     def _admitted(self, key: Key, value: str, span: Span) -> Text | None:
-        """A string if it is clean, and one of the choices or of the right shape."""
+        """A string if it has no unsafe characters, and is one of the choices or matches the pattern."""
         if character := unsafe_character(value):
             message = (
                 f"{self.where(key.name)} has the character {character}, which is invisible or changes how text reads"
@@ -270,7 +270,7 @@ class Section:
         return Located(value=value, span=span)
 
     def version(self, name: str) -> Located[Version] | None:
-        """A version: a string of integers with dots between, at most eight of them."""
+        """A version: a string of at most eight integers separated by dots."""
         text = self.text(name)
         if text is None:
             return None
@@ -348,7 +348,7 @@ class Section:
         """Report every key that the table does not have in this edition.
 
         Args:
-            backend: of a kernel section: the backend that it is for, whose keys alone are right.
+            backend: the backend of a kernel section, which limits the valid keys.
         """
         known = [
             key.name
@@ -368,7 +368,7 @@ class Section:
                 self.findings.add(Code.UNKNOWN_KEY, message, self.key_span(name), label=label, advice=advice)
 
     def _elsewhere(self, name: str, backend: str) -> tuple[str, str]:
-        """Where an unknown key would be right: a label and help; empty where nowhere."""
+        """Where an unknown key would be valid: a label and help; empty if nowhere."""
         same = [key for key in self._table.keys if key.name == name]
         if any(key.is_in(self.edition) for key in same):
             owners = ", ".join(same[0].backends)

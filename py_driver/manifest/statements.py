@@ -1,7 +1,7 @@
 """The text of a build.toml as statements that can be moved: what `upgrade` edits.
 
-tomlkit reads the text, and its tree is made flat at once: in a list of statements, tables out of order, dotted keys and
-inline tables need no care when the text is put together again.
+tomlkit reads the text, and its tree is flattened at once: in a list of statements, out-of-order tables, dotted keys and
+inline tables need no special care when the text is joined again.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ def comments(text: str) -> list[str]:
 
 @dataclass(kw_only=True, slots=True)
 class Statement:
-    """A header, a key with its value, a comment that has its line for itself, or a blank line.
+    """A header, a key with its value, a comment on a line of its own, or a blank line.
 
     Attributes:
-        path: the table of a header, the whole path of a key; () for comments and blank lines.
+        path: the table of a header, the full path of a key; () for comments and blank lines.
         table: the table of the last header at or above it.
         indent: the space before it.
         name: the header with its brackets, the key as written, or the comment.
         sep: the equals sign with the space around it.
-        value: the value as written; "" where there is none.
+        value: the value as written; "" without one.
         right: the rest: a comment on the same line, and the line break.
     """
 
@@ -64,7 +64,7 @@ class Statement:
 
     @property
     def is_comment(self) -> bool:
-        """Whether it is a comment only."""
+        """Whether it is only a comment."""
         return self.name.startswith("#")
 
     @property
@@ -78,18 +78,18 @@ class Statement:
         return not self.name
 
     def spell(self, path: Path, table: Path) -> None:
-        """Give a key another path, as it is written below the header of a table."""
+        """Give a key another path, spelled for its place below the header of a table."""
         self.path, self.table, self.name = path, table, ".".join(path[len(table) :])
 
 
 class Statements:
-    """The statements of a file, in its order.
+    """The statements of a file, in order.
 
     Args:
         text: the file; with LF or CRLF, with or without a line break at its end.
 
     Attributes:
-        exact: whether they give the text again; where they do not, tomlkit has misread it.
+        exact: whether they reproduce the text; if not, tomlkit has misread it.
     """
 
     def __init__(self, text: str) -> None:
@@ -101,16 +101,16 @@ class Statements:
 
     @property
     def text(self) -> str:
-        """The file as it is now."""
+        """The current text of the file."""
         text = "".join(statement.text for statement in self._all)
         return text.removesuffix(self._newline) if self._open else text
 
     def has(self, table: Path) -> bool:
-        """Whether there is anything of a table."""
+        """Whether any statement belongs to a table."""
         return any(statement.path[: len(table)] == table for statement in self._all)
 
     def find(self, *path: str) -> Statement | None:
-        """The key of a path; an inline table that holds it is unfolded."""
+        """The key of a path; an inline table that contains it is unfolded."""
         index = self._index(path)
         return None if index is None else self._all[index]
 
@@ -123,7 +123,7 @@ class Statements:
         return [Statement(name=name, right=self._newline) for name in names]
 
     def take(self, *path: str) -> list[Statement]:
-        """Take a key away, with the comments directly above it, and hand all of them back; [] if it is absent."""
+        """Remove a key and the comments directly above it, and return all of them; [] if it is absent."""
         if (index := self._index(path)) is None:
             return []
         start = self._start(index)
@@ -132,7 +132,7 @@ class Statements:
         return taken
 
     def drop(self, *path: str) -> None:
-        """Take a key away, but leave its comments, each in a line of its own."""
+        """Remove a key, but keep its comments, each on a line of its own."""
         if (index := self._index(path)) is None:
             return
         statement = self._all[index]
@@ -142,13 +142,13 @@ class Statements:
             self._cut(index, index + 1)
 
     def insert(self, table: Path, key: str, moved: list[Statement], after: Sequence[str] = ()) -> None:
-        """Put a key into a table, which is made if there is none.
+        """Put a key into a table, which is created if missing.
 
         Args:
             table: the table.
             key: the name of the key there.
-            moved: the key's comments and the key, as `take` and `pair` give them.
-            after: the keys behind which it goes; where none of them is there, it becomes the first.
+            moved: the key's comments and the key, as `take` and `pair` return them.
+            after: the keys behind which it goes; it becomes the first key if none of them exists.
         """
         header, members = self._home(table)
         if header is None and not members:
@@ -158,7 +158,7 @@ class Statements:
         if before:
             at = before[-1] + 1
         elif members:
-            at = self._start(members[0]) or members[0]  # what the file begins with stays there
+            at = self._start(members[0]) or members[0]  # comments at the top of the file stay there
         else:
             at = (header or 0) + 1
         moved[-1].spell((*table, key), near.table if near else table)
@@ -166,12 +166,12 @@ class Statements:
         self._all[at:at] = moved
 
     def add_after(self, home: Path, table: Path, keys: Iterable[tuple[str, list[Statement]]]) -> None:
-        """Put a new table directly after another one, with a header if that has one, else with dotted keys.
+        """Put a new table directly after another one, with a header if the other has one, else with dotted keys.
 
         Args:
             home: the other table.
             table: the new table.
-            keys: what it holds: names, and what `take` and `pair` give.
+            keys: its keys: names, and results of `take` and `pair`.
         """
         header, members = self._home(home)
         at = self._end(home)
@@ -193,7 +193,7 @@ class Statements:
         self._all.append(self._header(table))
 
     def copies(self, table: Path, keys: Sequence[str]) -> list[tuple[str, list[Statement]]]:
-        """Copies of some keys of a table, in the order of the file; without their comments."""
+        """Copies of keys of a table, in the order of the file, without their comments."""
         found = [self._all[index] for index in self._home(table)[1]]
         return [
             (statement.path[-1], [replace(statement, right=self._newline)])
@@ -215,7 +215,7 @@ class Statements:
                     statement.spell(statement.path, ())
 
     def sort(self, table: Path, order: Sequence[str]) -> None:
-        """Put some keys of a table, all of which it has, before its other keys, in an order."""
+        """Put existing keys of a table before its other keys, in an order."""
         for position, key in enumerate(order):
             self.find(*table, key)
             members = self._home(table)[1]
@@ -223,7 +223,7 @@ class Statements:
                 self.insert(table, key, self.take(*table, key), order[:position])
 
     def _lines(self, near: Statement, names: Iterable[str]) -> list[Statement]:
-        """Comments that have a line each, where another statement is."""
+        """Comments, each on a line of its own, with the table and indentation of another statement."""
         return [Statement(table=near.table, indent=near.indent, name=name, right=self._newline) for name in names]
 
     def _index(self, path: Path) -> int | None:
@@ -243,7 +243,7 @@ class Statements:
         )
 
     def _unfold(self, index: int, path: Path) -> bool:
-        """Write an inline table with dotted keys, if a path leads through it; whether it does."""
+        """Write an inline table with dotted keys, if a path leads through it; returns whether it does."""
         statement = self._all[index]
         inner = tomlkit.parse(f"x = {statement.value}")["x"]
         if not isinstance(inner, AbstractTable) or path[len(statement.path)] not in inner:
@@ -262,7 +262,7 @@ class Statements:
         return True
 
     def _home(self, table: Path) -> tuple[int | None, list[int]]:
-        """Where a table is written: its header, if it has one, and its keys, but not those below other headers."""
+        """The statements of a table: its header, if it has one, and its keys, except those below other headers."""
         for index, statement in enumerate(self._all):
             if statement.path == table and statement.value.startswith("{"):
                 inner = tomlkit.parse(f"x = {statement.value}").unwrap()["x"]
@@ -294,7 +294,7 @@ class Statements:
         return index
 
     def _end(self, table: Path) -> int:
-        """Where a table's first run of keys ends, with the comments directly below that are about nothing else."""
+        """The end of a table's first run of keys, with the comments directly below that belong to nothing else."""
         header, members = self._home(table)
         last = members[0] if header is None else header
         for index in range(last + 1, len(self._all)):
@@ -308,7 +308,7 @@ class Statements:
         return end if end == len(self._all) or self._all[end].is_blank else at
 
     def _cut(self, start: int, end: int) -> None:
-        """Take statements away, and a blank line that has nothing to part any more."""
+        """Remove statements, and a blank line that no longer separates anything."""
         del self._all[start:end]
         above = self._all[start - 1] if start else None
         below = self._all[start] if start < len(self._all) else None
@@ -318,12 +318,12 @@ class Statements:
             del self._all[-1]
 
     def _add_header(self, table: Path) -> int:
-        """Put a header before the first one, or at the end where there is none; its index."""
+        """Put a header before the first one, or at the end without one; returns its index."""
         first = next((i for i, statement in enumerate(self._all) if statement.is_header), None)
         if first is None:
             self.append_table(table)
             return len(self._all) - 1
-        at = self._start(first) or first  # what the file begins with stays there
+        at = self._start(first) or first  # comments at the top of the file stay there
         self._all[at:at] = [self._header(table), Statement(right=self._newline)]
         return at
 

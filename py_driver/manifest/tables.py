@@ -1,4 +1,4 @@
-"""Every key of build.toml, by table and edition: what readers accept, what the schema and the reference page say.
+"""Every key of build.toml, by table and edition: the source of the readers, the schema and the reference page.
 
 The editions and their keys follow upstream's kernel-builder: 0 its README of January 2025 (toml2cmake), 1 its
 documentation of April 2025 (build2cmake), 2 to 5 its sources (kernels-data/src/config/v2.rs to v5.rs, 2026) and what
@@ -54,14 +54,14 @@ _MINVER = Key(
     name="minver",
     kind=Kind.VERSION,
     since=2,
-    doc="The lowest version that is built for, itself included.",
+    doc="The lowest version to build for, inclusive.",
     example='"2.11"',
 )
 _MAXVER = Key(
     name="maxver",
     kind=Kind.VERSION,
     since=2,
-    doc='The highest version that is built for, itself included; `"2.12"` admits 2.12.1.',
+    doc='The highest version to build for, inclusive; `"2.12"` admits 2.12.1.',
     example='"2.13"',
 )
 
@@ -162,7 +162,7 @@ TABLES = (
                 kind=Kind.VERSION,
                 since=2,
                 until=2,
-                doc="The lowest CUDA version that is built for.",
+                doc="The lowest CUDA version to build for.",
                 example='"12.8"',
             ),
             Key(
@@ -170,7 +170,7 @@ TABLES = (
                 kind=Kind.VERSION,
                 since=2,
                 until=2,
-                doc="The highest CUDA version that is built for.",
+                doc="The highest CUDA version to build for.",
                 example='"13.0"',
             ),
             Key(

@@ -1,4 +1,4 @@
-"""What the generated BUILD.bazel calls its targets."""
+"""The names of targets in the generated BUILD.bazel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from py_driver.matrix.configurations import ALL, is_identifier
 from py_driver.system.files import sha256
 
 DEVICE_LINK = "device_link"
-"""How the target begins that links the device code of sections."""
+"""The prefix of the target that links the device code of sections."""
 
 _TAKEN = (
     ALL,
@@ -31,7 +31,7 @@ def binding_target(family: str) -> str:
 
 @cache
 def section_target(name: str) -> str:
-    """The target of a kernel section: its name, or what a label carries of it if that is none, or taken."""
+    """The target of a kernel section: its name, or a derived name if it is no valid label, or taken."""
     plain = _PLAIN.fullmatch(name) and len(name) <= _LONGEST
     return name if plain and name not in _TAKEN and not is_identifier(name) else _other(name, name)
 
@@ -40,13 +40,13 @@ def common_target(names: tuple[str, ...], by: tuple[str, ...]) -> str:
     """The target of sources that several sections list.
 
     Args:
-        names: of the targets of those that are built.
-        by: of the targets of all that list them.
+        names: the targets of the built sections.
+        by: the targets of all sections that list them.
     """
     return _other("-and-".join(names), "\n".join((*names, "", *by)))
 
 
 def _other(shown: str, text: str) -> str:
-    """A name that no section has as its own, since that has no dot."""
+    """A name that no section can have, since a section's name has no dot."""
     words = "-".join(re.findall(r"[A-Za-z0-9_]+", shown))[:_SHOWN]
     return f"{words or 'section'}.{sha256(text.encode())[:_DIGITS]}"

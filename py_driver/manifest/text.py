@@ -11,16 +11,18 @@ from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.manifest.locate import KeyPath, Location, Source, locate
 
 SIZE_LIMIT = 4 * 1024 * 1024
-"""Most bytes of a build.toml. Real files have a few kilobytes; one that lists thousands of instantiations has 550."""
+"""The maximum size of a build.toml. Real files have a few kilobytes; a file with thousands of instantiations has
+550."""
 
 NESTING_LIMIT = 16
-"""Most brackets inside one another, and most parts of a dotted key. Edition 5 needs four."""
+"""The maximum nesting of brackets, and the maximum number of parts of a dotted key. Edition 5 needs four."""
 
 PART_LIMIT = 16_000
-"""Most keys, values, tables and parts of dotted keys, so that no file takes seconds. Real files have up to 10,000."""
+"""The maximum number of keys, values, tables and parts of dotted keys, so that no file takes seconds. Real files have
+up to 10,000."""
 
 _BOM = b"\xef\xbb\xbf"
-# A string that does not end is one token, too: that takes no time to find out, and tomli stops there.
+# An unterminated string is also one token, which is found quickly, and tomli stops there.
 _TOKEN = re.compile(
     r'"""(?:[^"\\]|\\(?:.|\n)|"(?!""))*+(?:"{3,5})?'
     r"|'''(?:[^']|'(?!''))*+(?:'{3,5})?"
@@ -32,11 +34,11 @@ _TOKEN = re.compile(
 
 
 def parse(content: bytes, file: str) -> tuple[dict[str, Any], dict[KeyPath, Location], Source]:
-    """Read TOML and find where everything stands.
+    """Read TOML and find the positions of everything in it.
 
     Args:
         content: the bytes of the file.
-        file: its path as the user knows it.
+        file: its path for messages.
 
     Returns:
         The table, the location of every path in it, and the text.
@@ -64,7 +66,7 @@ def parse(content: bytes, file: str) -> tuple[dict[str, Any], dict[KeyPath, Loca
             raise _syntax(source, start, end, f"{shown} is written twice", "keep one of them") from None
         raise _syntax(source, at, at + 1, _sentence(problem.msg)) from None
     except ValueError:
-        # tomli passes on what Python says of an integer of more than 4300 digits, without a place.
+        # tomli passes on Python's error about an integer of more than 4300 digits, without a position.
         start, end = _huge_number(source.text)
         message = f"an integer of {end - start} characters is larger than TOML allows"
         raise _syntax(source, start, end, message) from None
@@ -76,7 +78,7 @@ def check_size(size: int, file: str) -> None:
 
     Args:
         size: its bytes.
-        file: its path as the user knows it.
+        file: its path for messages.
 
     Raises:
         DriverError: TOML_LIMIT.
@@ -87,17 +89,17 @@ def check_size(size: int, file: str) -> None:
 
 
 def _huge_number(text: str) -> tuple[int, int]:
-    """Where the longest number outside of strings and comments stands."""
+    """The position of the longest number outside of strings and comments."""
     parts = re.finditer(rf"{_TOKEN.pattern}|(?P<number>[0-9][0-9_]+)", text)
     numbers = [part.span("number") for part in parts if part["number"]]
     return max(numbers, key=lambda number: number[1] - number[0], default=(0, 1))
 
 
 def _open_string(text: str, at: int) -> tuple[int, str] | None:
-    """Where the string begins that is still open where a parser stopped, and its quotes; None if there is none.
+    """The start of a string that is unterminated where a parser stopped, and its quotes; None without one.
 
     Args:
-        text: of the file.
+        text: the text of the file.
         at: where the parser stopped.
     """
     for token in _TOKEN.finditer(text):
@@ -111,12 +113,12 @@ def _open_string(text: str, at: int) -> tuple[int, str] | None:
 
 
 def _written_twice(text: str, at: int, message: str) -> tuple[int, int, str] | None:
-    """The place of a key or a header that is there already, and how messages show it; None if that is not the problem.
+    """The position of a duplicate key or header, and its form in messages; None if that is not the problem.
 
     Args:
-        text: of the file.
+        text: the text of the file.
         at: where the parser stopped: after a value, or within the header.
-        message: of tomli.
+        message: the message of tomli.
     """
     if not re.match(r"Cannot (?:overwrite|declare|mutate)", message):
         return None
@@ -130,7 +132,7 @@ def _written_twice(text: str, at: int, message: str) -> tuple[int, int, str] | N
 
 
 def _sentence(message: str) -> str:
-    """A message of tomli in the style of this driver: on one line, first letter small."""
+    """A message of tomli in the style of this driver: on one line, in lower case."""
     line = message.splitlines()[0] if message else "not TOML"
     return line[:1].lower() + line[1:]
 
@@ -156,10 +158,10 @@ def _decode(content: bytes, file: str) -> str:
 
 
 def _check_limits(source: Source) -> None:
-    """Refuse what would make a parser recurse deeply or take quadratic time.
+    """Refuse a text that would make a parser recurse deeply or take quadratic time.
 
     Raises:
-        DriverError: TOML_LIMIT, with the place of the bracket or dot that is one too many.
+        DriverError: TOML_LIMIT, with the position of the first bracket or dot beyond the limit.
     """
     depth = dots = parts = 0
     for token in _TOKEN.finditer(source.text):

@@ -1,4 +1,4 @@
-"""Rewrites a build.toml of any edition as edition 5; comments and the order of things stay."""
+"""Rewrites a build.toml of any edition as edition 5, with its comments and its order."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ if TYPE_CHECKING:
 _GENERAL: Path = ("general",)
 _CUDA: Path = ("general", "cuda")
 _ORDER = ("name", "version", "edition", "license", "backends")
-"""How [general] begins."""
+"""The first keys of [general]."""
 
 _SHARED = ("src", "include", "depends")
-"""What the two halves of a `cuda-hipify` section have in common."""
+"""The keys that both halves of a `cuda-hipify` section share."""
 
 
 def upgrade(content: bytes, manifest: Manifest, libraries: Sequence[str] = ()) -> bytes:
     """Rewrite a build.toml as edition 5.
 
     Args:
-        content: the file as it is; with its own line breaks.
-        manifest: what it says, without errors.
-        libraries: what sections may depend on by a user's matrix.
+        content: the current file, with its own line breaks.
+        manifest: its manifest, without errors.
+        libraries: the libraries of a user's matrix that sections may depend on.
 
     Returns:
-        The new file; the very same bytes for a file of edition 5 or later.
+        The new file; the same bytes for a file of edition 5 or later.
 
     Raises:
-        DriverError: UNSUPPORTED if the new text does not say what the old one says, or tomlkit cannot read it.
+        DriverError: UNSUPPORTED if the new text would change the meaning, or tomlkit cannot read the file.
     """
     if manifest.edition >= CURRENT:
         return content
     try:
         file = Statements(content.decode())
-    except Exception as problem:  # tomlkit fails in many ways where it has bugs
+    except Exception as problem:  # tomlkit's bugs raise many kinds of exceptions
         raise _unsupported(manifest, f"tomlkit says: {problem}") from problem
     if not file.exact:
         raise _unsupported(manifest, "tomlkit reads it differently")
@@ -78,7 +78,7 @@ def _to_1(file: Statements, manifest: Manifest) -> None:
 
 
 def _to_2(file: Statements, manifest: Manifest) -> None:
-    """`universal` goes to [general]; kernel sections say their backend, and each has one."""
+    """`universal` goes to [general]; each kernel section has a single `backend`."""
     if universal := file.take(TORCH, "universal"):
         file.insert(_GENERAL, "universal", universal, _ORDER)
         _keep(file, TORCH)
@@ -101,7 +101,7 @@ def _to_2(file: Statements, manifest: Manifest) -> None:
 
 
 def _to_3(file: Statements, manifest: Manifest) -> None:
-    """`backends` says what the sections or `universal` said; what is for CUDA goes to [general.cuda]."""
+    """`backends` replaces the sections' backends or `universal`; settings for CUDA go to [general.cuda]."""
     listed = [backend.value for backend in manifest.backends]
     backends = file.take(*_GENERAL, "universal") or file.pair("")
     backends[-1].value = _array(BACKENDS if listed == [UNIVERSAL] else listed)
@@ -120,7 +120,7 @@ def _to_3(file: Statements, manifest: Manifest) -> None:
 
 
 def _python_depends(file: Statements) -> list[Statement]:
-    """Take from [general] the Python packages that only CUDA needs; the comments beside them come with them."""
+    """Take from [general] the Python packages that only CUDA needs, with their comments."""
     if (statement := file.find(*_GENERAL, "python-depends")) is None:
         return []
     array = tomlkit.parse(f"x = {statement.value}")["x"]
@@ -139,7 +139,7 @@ def _python_depends(file: Statements) -> list[Statement]:
 
 
 def _to_4(file: Statements, manifest: Manifest) -> None:
-    """`version`, `license` and the framework table must be there."""
+    """`version`, `license` and the framework table are required."""
     if version := file.find(*_GENERAL, "version"):
         version.value = str(manifest.version)
     else:
@@ -151,18 +151,18 @@ def _to_4(file: Statements, manifest: Manifest) -> None:
 
 
 def _to_5(file: Statements, manifest: Manifest) -> None:
-    """The file says its edition."""
+    """The file has `edition`."""
     del manifest
     file.insert(_GENERAL, "edition", file.pair(str(CURRENT)), _ORDER[:2])
     file.sort(_GENERAL, _ORDER)
 
 
 _STEPS: tuple[Callable[[Statements, Manifest], None], ...] = (_to_1, _to_2, _to_3, _to_4, _to_5)
-"""From each edition to the next."""
+"""The steps from each edition to the next."""
 
 
 def _keep(file: Statements, table: str) -> None:
-    """Write a table's header if the last of its keys has gone."""
+    """Write a table's header if its last key was removed."""
     if not file.has((table,)):
         file.append_table((table,))
 
@@ -176,7 +176,7 @@ def _array(values: tuple[str, ...] | list[str]) -> str:
 
 
 def _compare(content: bytes, manifest: Manifest, libraries: Sequence[str]) -> None:
-    """Make sure that a new text says what the old one says.
+    """Check that a new text has the meaning of the old one.
 
     Raises:
         DriverError: UNSUPPORTED.
@@ -192,13 +192,13 @@ def _compare(content: bytes, manifest: Manifest, libraries: Sequence[str]) -> No
 
 
 def meaning(manifest: Manifest) -> object:
-    """What a manifest says, in a form that is the same for the same project in every edition.
+    """The meaning of a manifest, equal for the same project in all editions.
 
-    That of edition 0 has its Python package where later editions want it, and a universal project has all backends.
+    For edition 0 the Python package is where later editions expect it, and a universal project has all backends.
     """
     framework = manifest.framework
     if framework.noarch:
-        framework = framework._replace(include=())  # there is nothing that could include
+        framework = framework._replace(include=())  # no source could include anything
     fields = _plain(manifest._replace(framework=framework))
     assert isinstance(fields, dict)  # noqa: S101  (a manifest has fields)
     if fields["backends"] == [UNIVERSAL]:
@@ -212,7 +212,7 @@ def meaning(manifest: Manifest) -> object:
 
 
 def _plain(value: object) -> object:
-    """A value of a manifest as dicts and lists, without places, the file and its edition."""
+    """A value of a manifest as dicts and lists, without positions, the file and its edition."""
     if isinstance(value, Located):
         return _plain(value.value)
     if isinstance(value, tuple) and hasattr(value, "_asdict"):  # a type of the model
@@ -225,7 +225,7 @@ def _plain(value: object) -> object:
 
 
 def _difference(old: object, new: object) -> str:
-    """Where two values of `_plain` differ first, e.g. `kernels.0.src`; "" if they do not."""
+    """The first difference between two values of `_plain`, e.g. `kernels.0.src`; "" if they are equal."""
     if old == new:
         return ""
     if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():

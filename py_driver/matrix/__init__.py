@@ -1,1 +1,1 @@
-"""What can be built and from what: releases, variants, architectures, the lock."""
+"""The matrix: releases, variants, architectures, the lock."""

@@ -1,4 +1,4 @@
-"""A release that is added to a matrix: its table, where its facts come from, and what a person has to look at."""
+"""A release that is added to a matrix: its table, the sources of its facts, and what a person must check."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Addition(NamedTuple):
     """A release that is added to a matrix.
 
     Attributes:
-        kind: of its table: `torch`, `cuda`.
+        kind: the kind of its table: `torch`, `cuda`.
         version: major and minor, e.g. `13.4`.
         table: its keys, in the order of the file.
-        checked: what was read, and where.
-        open: what nothing says, and a person has to look at.
-        pairs: `[[torch]]` tables of a user's own matrix that name a backend more, by version.
+        checked: the facts that were read, with their sources.
+        open: the facts without a source, which a person must check.
+        pairs: the further backends of `[[torch]]` tables in a user's own matrix, by version.
     """
 
     kind: str
@@ -47,7 +47,7 @@ def _pair(version: str, backends: Sequence[str]) -> str:
 
 
 def _value(value: object) -> str:
-    """A value as TOML. A list that does not fit into a line has one for each table in it, or as many words as fit."""
+    """A value as TOML. A list that is too long for a line has a line for each table in it, or is wrapped."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
@@ -75,8 +75,8 @@ def inserted(text: str, addition: Addition) -> str:
     """The text of a matrix with an addition: before the first table of its kind with a higher version, else at its end.
 
     Args:
-        text: of a matrix, in which each table of the kind begins with its version.
-        addition: whose version no table of it has.
+        text: the text of a matrix, in which each table of the kind begins with its version.
+        addition: the addition, with a version that no table has.
     """
     lines = text.splitlines(keepends=True)
     starts = [
@@ -99,7 +99,7 @@ def inserted(text: str, addition: Addition) -> str:
 
 
 def _gap(lines: Sequence[str]) -> str:
-    """What parts a table from the text before it, which may lack its last line's end."""
+    """The separator between a table and the text before it, which may lack its last line break."""
     text = "".join(lines)
     return "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
 
@@ -118,7 +118,7 @@ def request(addition: Addition, archives: Sequence[Mapping[str, Any]]) -> str:
     """The text of a pull request for an addition, as Markdown.
 
     Args:
-        addition: what is added.
+        addition: the addition.
         archives: the entries of the lock for it.
     """
     rows = [f"| {entry['name']} | {entry['version']} | `{entry['sha256']}` |" for entry in archives]
@@ -138,7 +138,7 @@ def request(addition: Addition, archives: Sequence[Mapping[str, Any]]) -> str:
             "|---|---|---|",
             *rows,
             "",
-            "To be looked at by a person:",
+            "For a person to check:",
             "",
             *(f"- [ ] {line}" for line in addition.open),
         ]

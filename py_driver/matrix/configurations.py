@@ -8,7 +8,7 @@ from typing import NamedTuple
 from py_driver.errors import Code, error
 from py_driver.matrix.backends import BACKENDS, BUILT, UNIVERSAL, backend_of
 
-# Compiled when they are first used, which `driver check` never does.
+# Compiled at the first use, which `driver check` does not need.
 _BACKEND = "|".join(family.spelling for family in BUILT.values())
 _TORCH = (
     rf"torch(?P<major>[1-9])(?P<minor>0|[1-9]\d*)-(?P<abi>cxx11|cxx98)-(?P<backend>{_BACKEND})"
@@ -23,10 +23,10 @@ _NOARCH = rf"torch-(?P<backend>{'|'.join((*BACKENDS, UNIVERSAL))})"
 
 
 CPUS = ("x86_64", "aarch64")
-"""The CPUs that variants may be for, and that machines may have which build."""
+"""The CPUs of variants and of build machines."""
 
 USUAL_CPU = CPUS[0]
-"""The CPU of variants where nobody names one."""
+"""The default CPU of variants."""
 
 ALL = "all_variants"
 """The name of the target that bundles every default variant."""
@@ -35,16 +35,16 @@ ALL = "all_variants"
 class Configuration(NamedTuple):
     """One variant of the matrix.
 
-    A noarch variant, which has Python files only, has a backend and nothing else.
+    A noarch variant, with only Python files, has a backend and nothing else.
 
     Attributes:
         backend: `cpu`, `cu130`, `rocm72`, ...; in a noarch variant `cpu`, `cuda`, ... or `universal`.
-        torch: the torch release as `2.13`, or None; in a stable variant the first one that it fits.
+        torch: the torch release as `2.13`, or None; in a stable variant the first release that it fits.
         stable: whether the variant is for torch's stable ABI, and so for all later releases as well.
         abi: the C++ ABI, `cxx11` or `cxx98`, or None; a stable variant has none.
         cpu: the processor architecture, or None.
         os: the operating system, or None.
-        tvm_ffi: the release of tvm-ffi as `0.1`, for what is bound with that and not with torch; else None.
+        tvm_ffi: the release of tvm-ffi as `0.1`, for variants that are bound with it instead of torch; else None.
     """
 
     backend: str
@@ -57,7 +57,7 @@ class Configuration(NamedTuple):
 
     @property
     def is_noarch(self) -> bool:
-        """Whether the variant has Python files only."""
+        """Whether the variant has only Python files."""
         return self.torch is None and self.tvm_ffi is None
 
     @property
@@ -80,7 +80,7 @@ def spell(configuration: Configuration) -> str:
 
 
 def is_identifier(text: str) -> bool:
-    """Whether a text is the identifier of some variant."""
+    """Whether a text is the identifier of a variant."""
     return any(re.fullmatch(pattern, text) for pattern in (_TORCH, _STABLE, _TVM_FFI, _NOARCH))
 
 
@@ -88,7 +88,7 @@ def parse(identifier: str) -> Configuration:
     """The variant that an identifier spells.
 
     Raises:
-        DriverError: NO_SUCH_VARIANT if it spells none.
+        DriverError: NO_SUCH_VARIANT if it is not the identifier of a variant.
     """
     if found := re.fullmatch(_NOARCH, identifier):
         return Configuration(backend=found["backend"])

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @cache
 def facts(file: str) -> Mapping[str, Any]:
-    """The constants of a file, by their names.
+    """The constants of a file, by name.
 
     Args:
-        file: of rules/facts, without its suffix.
+        file: a file of rules/facts, without its suffix.
 
     Raises:
         DriverError: SET_UP if it is missing or damaged, so the installation is broken; see `module_root`.

@@ -1,4 +1,4 @@
-"""Where the driver's own files lie: the Bazel module of rules and toolchains that it belongs to."""
+"""The location of the driver's own files: the Bazel module of rules and toolchains that it belongs to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def module_root() -> Path:
     """The root of the Bazel module: the repository, or its copy inside an installed wheel.
 
     Raises:
-        DriverError: SET_UP if neither is there, so the installation is broken.
+        DriverError: SET_UP if neither exists, so the installation is broken.
     """
     package = Path(__file__).resolve().parents[1]
     for root in (package / "module", package.parent):
@@ -31,14 +31,14 @@ def module_root() -> Path:
 
 @cache
 def rules_digest() -> str:
-    """SHA-256, in hex, of the rules, by which an action is called; read once for all projects of a run."""
+    """SHA-256, in hex, of the rules that register actions; computed once for all projects of a run."""
     rules = module_root() / "rules"
     paths = sorted([*(rules / "facts").rglob("*"), *(rules / "private").rglob("*")])
     return sha256(b"".join(path.read_bytes() for path in paths if path.is_file()))
 
 
 def label_prefix(project: Path) -> str:
-    """What a label of the rules starts with, seen from a project: nothing inside the module itself.
+    """The prefix of the rules' labels in a project: empty inside the module itself.
 
     Args:
         project: the directory of the project.

@@ -1,4 +1,4 @@
-"""Headers and symbols of an installed Python, copied into the cache by their contents."""
+"""Headers and symbols of an installed Python, copied into the cache under a digest of their content."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     from py_driver.matrix.matrix import Matrix
 
 PYTHON_SYMBOLS: Final = "python.symbols"
-"""The file, in the directory of an installed Python, with what it defines."""
+"""The file in the directory of an installed Python with its symbols."""
 
 _PROGRAM: Final = "python_facts.py"
 _SECONDS: Final = 60
 _DIGITS: Final = 12
 _HEADERS: Final = (".h", ".hpp", ".inc")
 _UV: Final = ".local/share/uv/python"
-"""Where uv puts the Pythons that it installs, below the home directory: "Storage" of its reference."""
+"""The directory of uv's Pythons below the home directory: "Storage" of its reference."""
 
 
 def directory_of_pythons() -> Path:
-    """Where the headers of installed Pythons are kept, each in a directory named by its `Python.key`."""
+    """The directory for the headers of installed Pythons, each in a directory named by its `Python.key`."""
     return cache_root() / "pythons"
 
 
 def kept_pythons() -> dict[str, str]:
-    """The directories of all installed Pythons whose headers are kept, by what variants call them."""
+    """The directories of all installed Pythons whose headers are kept, by their names in variants."""
     root = directory_of_pythons()
     return {path.name: str(path) for path in sorted(root.iterdir()) if path.is_dir()} if root.is_dir() else {}
 
 
 def find_interpreter(version: str) -> Path | None:
-    """An installed interpreter of a version: on PATH, or one of uv's; None if there is none.
+    """An installed interpreter of a version: on PATH, or one of uv's; or None.
 
     Args:
         version: e.g. `3.12`.
@@ -69,11 +69,11 @@ def version_of(interpreter: Path) -> str:
 
 
 def python_at(interpreter: Path, matrix: Matrix) -> Python:
-    """The Python of an interpreter: out of the lock if that has its version, else as it is installed.
+    """The Python of an interpreter: the lock's if it has the version, else the installed one.
 
     Args:
         interpreter: a program.
-        matrix: with the lock's versions.
+        matrix: the matrix, which has the lock's versions.
 
     Raises:
         DriverError: see `installed_python`.
@@ -82,13 +82,13 @@ def python_at(interpreter: Path, matrix: Matrix) -> Python:
 
 
 def installed_python(interpreter: Path) -> Python:
-    """An installed Python, its headers and symbols kept in the cache.
+    """An installed Python, with its headers and symbols kept in the cache.
 
     Args:
         interpreter: a program.
 
     Raises:
-        DriverError: SET_UP if it does not run, or has no headers; UNSUPPORTED if it is no CPython, or for another
+        DriverError: SET_UP if it does not run, or has no headers; UNSUPPORTED if it is not CPython, or for another
             machine; NO_SPACE or PERMISSION.
     """
     facts = _facts(interpreter)
@@ -108,14 +108,14 @@ def installed_python(interpreter: Path) -> Python:
 
 
 def _facts(interpreter: Path) -> dict[str, Any]:
-    """What an interpreter says of itself."""
+    """The facts that an interpreter reports about itself."""
     command = [str(interpreter), "-I", "-S", "-c", resource(_PROGRAM)]
     try:
         ran = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=True, env=curated())
         facts: dict[str, Any] = json.loads(ran.stdout)
     except (OSError, ValueError, subprocess.SubprocessError) as problem:
         advice = "name an interpreter of Python: `--python /usr/bin/python3.13`"
-        raise error(Code.SET_UP, f"{interpreter} is no Python that runs: {_why(problem)}", help=advice) from None
+        raise error(Code.SET_UP, f"{interpreter} does not run as Python: {_why(problem)}", help=advice) from None
     here = (platform.system(), platform.machine())
     if facts["implementation"] != "CPython" or (facts["system"], facts["machine"]) != here:
         kind = f"{facts['implementation']} for {facts['system']} on {facts['machine']}"
@@ -123,18 +123,18 @@ def _facts(interpreter: Path) -> dict[str, Any]:
         raise error(Code.UNSUPPORTED, message, help="name another interpreter")
     if "d" in facts["abiflags"] or not VERSION.fullmatch(_version(facts)):
         message = f"{interpreter} is Python {_version(facts)} with the ABI flags `{facts['abiflags']}`"
-        raise error(Code.UNSUPPORTED, message, help="name one of Python 3 that is no debug build")
+        raise error(Code.UNSUPPORTED, message, help="name a Python 3 that is not a debug build")
     return facts
 
 
 def _why(problem: Exception) -> str:
-    """Why a program did not say what was asked, in one line."""
+    """The reason why a program did not answer, in one line."""
     if isinstance(problem, subprocess.CalledProcessError):
         lines = problem.stderr.decode(errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), f"exit code {problem.returncode}")
     if isinstance(problem, subprocess.TimeoutExpired):
         return f"no answer in {_SECONDS} seconds"
-    return problem.strerror or str(problem) if isinstance(problem, OSError) else "it does not print what it should"
+    return problem.strerror or str(problem) if isinstance(problem, OSError) else "its output is not as expected"
 
 
 def _version(facts: dict[str, Any]) -> str:
@@ -143,12 +143,12 @@ def _version(facts: dict[str, Any]) -> str:
 
 
 def _headers(facts: dict[str, Any]) -> dict[str, bytes]:
-    """The headers of an interpreter, by their paths as the rules want them: `include/python/Python.h`."""
+    """The headers of an interpreter, by their paths in the rules: `include/python/Python.h`."""
     files: dict[str, bytes] = {}
     for directory in dict.fromkeys(facts["include"]):
         files |= _below(Path(directory), "include/python")
     triplet, include = facts["multiarch"], Path(facts["include"][0])
-    # Debian's pyconfig.h includes the one of the CPU, by the name of its directory.
+    # Debian's pyconfig.h includes the CPU's, by the name of its directory.
     other = include.parent / triplet / include.name
     if triplet and (other / "pyconfig.h").is_file():
         files |= _below(other, f"include/{triplet}/{include.name}")
@@ -156,7 +156,7 @@ def _headers(facts: dict[str, Any]) -> dict[str, bytes]:
 
 
 def _below(directory: Path, to: str) -> dict[str, bytes]:
-    """The headers below a directory, by their paths in another."""
+    """The headers below a directory, by their paths in another directory."""
     return {
         f"{to}/{path.relative_to(directory).as_posix()}": path.read_bytes()
         for path in sorted(directory.rglob("*"))
@@ -165,7 +165,7 @@ def _below(directory: Path, to: str) -> dict[str, bytes]:
 
 
 def _symbols(facts: dict[str, Any], interpreter: Path) -> bytes:
-    """What an interpreter defines for its modules, as `library_symbols` writes it."""
+    """The symbols that an interpreter exports, as `library_symbols` writes them."""
     shared, program = Path(*facts["library"]), Path(facts["executable"]).resolve()
     library = shared if facts["shared"] and shared.is_file() else program
     names = sorted(name for name in defined(library) if name.startswith(("Py", "_Py")))
@@ -179,7 +179,7 @@ def _symbols(facts: dict[str, Any], interpreter: Path) -> bytes:
 
 
 def _keep(directory: Path, files: dict[str, bytes]) -> None:
-    """Write files into a directory of the cache that has them all, or is not there."""
+    """Write files into a directory of the cache, which either has all of them or does not exist."""
     if directory.is_dir():
         return
     with storage_errors(directory):

@@ -1,13 +1,13 @@
-"""Which symbols the libraries of CUDA, ROCm, tvm-ffi or Python define: toolchains/lock/cuda_13.0.symbols and its like.
+"""The symbols of the libraries of CUDA, ROCm, tvm-ffi or Python: toolchains/lock/cuda_13.0.symbols and similar files.
 
 The file is text. The first line is the name of the release. A line `[SONAME] PACKAGE VERSION SHA256` begins a library
-and names the archive that it was read from; its symbols follow, one a line, ascending. The ABI check,
-rules/private/tools/abi_check/libraries.zig, reads it; the repository rules make of it the stubs that extensions are
+and names its archive; its symbols follow, one on each line, ascending. The ABI check,
+rules/private/tools/abi_check/libraries.zig, reads it; the repository rules make the stubs from it that extensions are
 linked with.
 
-Libraries are those of rules/private/policy/libraries.txt that have a beginning of names there, and Python's: it stands
-for what an interpreter defines for its extension modules, which need no library for that. The driver's library is part
-of no package: what it defines is what the headers declare.
+The libraries are those of rules/private/policy/libraries.txt with a prefix of symbols there, and Python's: it stands
+for the symbols that an interpreter exports to its extension modules, which need no library for them. The CUDA driver's
+library is in no package: its symbols are read from declarations in headers.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ NAMES: Final = {
     TVM_FFI_PART: "tvm-ffi",
     CPYTHON_PART: "Python",
 }
-"""What the parts of the lock with libraries are called."""
+"""The parts of the lock with libraries, and their titles."""
 
 DRIVER: Final = "libcuda.so.1"
-"""The library of NVIDIA's driver, which is there with a GPU."""
+"""The library of NVIDIA's driver, which exists on machines with a GPU."""
 
 _DRIVER_HEADER: Final = "cuda.h"
 _DECLARED = re.compile(r"\bCUDAAPI\s+(cu[A-Z]\w*)\s*\(")
 _RENAMED = re.compile(r"^\s*#\s*define\s+cu[A-Z]\w*\s+(?:__CUDA_API_(PTDS|PTSZ)\()?\s*(cu[A-Z]\w*)", re.MULTILINE)
 _PYTHON = re.compile(r"libpython3\.\d+\.so\.1\.0")
 _NOISE = re.compile(r".*\.|_Z(T\w)?N?K?St")
-"""Names of versions, which count as symbols and have a dot, and parts of libstdc++ that AMD's libraries show."""
+"""Names of versions, which count as symbols and contain a dot, and parts of libstdc++ that AMD's libraries export."""
 
 _HEAD = re.compile(r"^\[\S+\] \S+ \S+ ([0-9a-f]{64})$", re.MULTILINE)
 
 
 def is_current(path: Path, release: Mapping[str, Any]) -> bool:
-    """Whether a symbols file was recorded from the archives locked for a release; without archives there is no file.
+    """Whether a symbols file was recorded from the locked archives of a release; without archives there is no file.
 
     Args:
-        path: of the file, which need not be there.
-        release: one of the lock's part `cuda` or `rocm`.
+        path: the path of the file, which need not exist.
+        release: a release of the lock's part `cuda` or `rocm`.
     """
     wanted = {library.get("sha256") for library in release.get("libraries", ())}
     found = set(_HEAD.findall(path.read_text(encoding="ascii", errors="replace"))) if path.is_file() else set()
@@ -66,16 +66,16 @@ def is_current(path: Path, release: Mapping[str, Any]) -> bool:
 
 
 def read(kind: str, version: str, release: Mapping[str, Any], report: Callable[[str], None]) -> bytes:
-    """The file for a release, whose libraries are fetched, read and not kept.
+    """The content of the file for a release, whose libraries are fetched, read and not kept.
 
     Args:
         kind: `cuda` or `rocm`.
         version: e.g. `13.0`.
-        release: one of the lock's part of that kind.
-        report: called with what is being done.
+        release: a release of the lock's part of that kind.
+        report: gets progress messages.
 
     Raises:
-        DriverError: see `Fetcher.fetch` and `unpack`; BAD_DIGEST if an archive has no library that is to be recorded.
+        DriverError: see `Fetcher.fetch` and `unpack`; BAD_DIGEST if an archive has no library to record.
     """
     title = f"{NAMES[kind]} {version}"
     parts: dict[str, list[str]] = {}
@@ -93,7 +93,7 @@ def read(kind: str, version: str, release: Mapping[str, Any], report: Callable[[
 
 
 def _libraries(entry: Entry) -> Iterator[tuple[str, set[str]]]:
-    """The names of the libraries of an archive, and what each defines."""
+    """The names and symbols of an archive's libraries."""
     patterns = list(_patterns())
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ def _libraries(entry: Entry) -> Iterator[tuple[str, set[str]]]:
 
 
 def _patterns() -> Iterator[re.Pattern[str]]:
-    """What the names of the libraries look like that are recorded."""
+    """The patterns of recorded libraries."""
     yield _PYTHON
     policy = module_root() / "rules" / "private" / "policy" / "libraries.txt"
     for line in policy.read_text(encoding="utf-8").splitlines():
@@ -122,7 +122,7 @@ def _declared(headers: Iterable[Path]) -> Iterator[str]:
     """The driver's functions that headers declare.
 
     A macro may call a function by another name: `cuMemAlloc` is `cuMemAlloc_v2`, and `cuMemcpy` is `cuMemcpy_ptds`
-    where the default stream is one of the thread.
+    where the default stream is per thread.
     """
     for header in headers:
         text = header.read_text(encoding="utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""GPU architectures as torch's build tools take them from the environment: `8.0;9.0+PTX`, `Hopper`, `gfx90a;gfx942`."""
+"""GPU architectures as torch's build tools read them from the environment: `8.0;9.0+PTX`, `Hopper`, `gfx90a;gfx942`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _SEPARATORS: Final = re.compile(r"[;,\s]+")
 
 
 def listed_archs(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The architectures of a list, each once, as build.toml spells them, and the words that are none.
+    """The unique architectures of a list, as build.toml spells them, and the unknown words.
 
-    A GPU of an architecture runs the code for it, with PTX beside that or without: `+PTX` makes no difference here.
+    A GPU runs the code for its architecture with or without PTX beside it: `+PTX` makes no difference here.
     """
     named = tomli.loads(resource("torch_archs.toml"))["archs"]
     known: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""The lock of the toolchains: which pinned archives the variants of a build need."""
+"""The lock of the toolchains: the pinned archives that the variants of a build need."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ PARTS = tuple(
 
 
 def for_machine(kind: str, part: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """A part of the lock for a machine whose CPU is not the usual one; toolchains/machines.bzl does the same for Bazel.
+    """A part of the lock for a machine with another CPU than the default; toolchains/machines.bzl does the same.
 
     Args:
         kind: one of PARTS.
-        part: as it is locked.
-        own: what is locked for the machine.
+        part: the locked part.
+        own: the archives that are locked for the machine.
 
     Returns:
-        The part with archives of programs that run there; of CUDA without the releases of which some are not locked.
+        The part with archives of programs that run there, without incomplete releases of CUDA.
     """
     if kind == "cc":
         return {**part, "zig": own["zig"]}
@@ -70,14 +70,14 @@ def for_machine(kind: str, part: Mapping[str, Any], own: Mapping[str, Any]) -> d
 
 
 _WITH_PROGRAMS = ("cuda",)
-"""The families of backends whose toolkits have programs of their own."""
+"""The families of backends whose toolkits have their own programs."""
 
 
 class Lock(NamedTuple):
-    """What is pinned for a machine.
+    """The lock for a machine.
 
     Attributes:
-        parts: as JSON has them, by PARTS, with the user's own releases and the programs for the machine in them.
+        parts: the parts as JSON, by PARTS, with the user's own releases and the programs for the machine.
         machine: its CPU.
     """
 
@@ -86,7 +86,7 @@ class Lock(NamedTuple):
 
     @property
     def entries(self) -> list[Entry]:
-        """All archives, each once."""
+        """All unique archives."""
         found: dict[str, Entry] = {}
         waiting: list[Any] = [self.parts[kind] for kind in PARTS]
         while waiting:
@@ -100,7 +100,7 @@ class Lock(NamedTuple):
 
     @property
     def libraries(self) -> Mapping[str, Any]:
-        """What kernel sections may depend on besides torch, by the value of `depends`: `cutlass_3_6`."""
+        """The libraries that kernel sections may depend on besides torch, by the value of `depends`: `cutlass_3_6`."""
         cutlass = {
             f"cutlass_{version.replace('.', '_')}": release for version, release in self.parts["cutlass"].items()
         }
@@ -108,25 +108,26 @@ class Lock(NamedTuple):
 
     @property
     def implied(self) -> Mapping[str, Any]:
-        """What sources may depend on by including it, and no `depends` of build.toml names."""
+        """The libraries that sources depend on by including them, which `depends` of build.toml cannot name."""
         python, [tvm_ffi] = self.parts["python"], self.parts[TVM_FFI_PART].values()
         return {"python": {"archive": python["headers"][0], **python}, TVM_FFI_PART: {"archive": tvm_ffi["archive"]}}
 
     @property
     def depends(self) -> Mapping[str, Any]:
-        """All that sources may depend on besides torch: `libraries` and `implied`."""
+        """All libraries that sources may depend on besides torch: `libraries` and `implied`."""
         return {**self.libraries, **self.implied}
 
     def entries_for(self, configurations: Iterable[Configuration], *, read: bool = False) -> list[Entry]:
-        """The archives that building some variants needs, in a fixed order, each once.
+        """The unique archives that a build of variants needs, in a fixed order.
 
         Args:
-            configurations: what is built; those without an extension need only the compiler.
-            read: whether only those count that the variants are made from. The compiler comes with the C++ library of
-                the machine that builds, and nvcc with that of the usual CPU; variants for another CPU read neither.
+            configurations: the variants; those without an extension need only the compiler.
+            read: whether to return only archives that the variants are built from. The compiler comes with the C++
+                library of the build machine, and nvcc with that of the default CPU; variants for another CPU read
+                neither.
 
         Returns:
-            The entries; versions that are not locked are left to Bazel, which names them.
+            The entries; unlocked versions are omitted, and Bazel reports them.
         """
         chosen = list(configurations)
         cc, torch = self.parts["cc"], self.parts["torch"]
@@ -152,7 +153,7 @@ class Lock(NamedTuple):
         return list({entry.key: entry for entry in map(parse_entry, found)}.values())
 
     def _toolkit(self, name: str) -> tuple[tuple[str, ...], Mapping[str, Any]] | None:
-        """The shared parts and the release that a variant's backend needs; None if it has none, or none is locked."""
+        """The shared parts and the release that a variant's backend needs; None without a locked toolkit."""
         backend = backend_of(name)
         version = backend.version_of(name) if backend else None
         if backend is None or version is None or version not in self.parts[backend.family]:
@@ -160,30 +161,30 @@ class Lock(NamedTuple):
         return backend.shared, self.parts[backend.family][version]
 
     def without_programs(self, configurations: Iterable[Configuration]) -> list[str]:
-        """The backends of some variants whose toolkit is locked, but not for machines like this one."""
+        """The backends of variants whose toolkit is locked, but not for machines like this one."""
         if self.machine == USUAL_CPU:
             return []
         asked = {configuration.backend for configuration in configurations if configuration.family in _WITH_PROGRAMS}
         return sorted(backend for backend in asked if self._toolkit(backend) is None)
 
     def library_entries(self, depends: Iterable[str]) -> list[Entry]:
-        """The archives of some values of `depends`, in a fixed order, each once; torch has none here."""
+        """The unique archives of values of `depends`, in a fixed order, without torch's."""
         known = self.depends
         parts = [known[name] for name in sorted(set(depends) & set(known))]
         return [parse_entry(header) for part in parts for header in part.get("headers", [part["archive"]])]
 
     def cpython_entries(self, versions: Iterable[str]) -> list[Entry]:
-        """The archives with the headers of Pythons, each once; an installed one has none.
+        """The unique archives with the headers of Pythons; an installed Python has none.
 
         Args:
-            versions: what variants call the Pythons.
+            versions: the names of the Pythons in variants.
         """
         part = self.parts[CPYTHON_PART]
         found = [header for version in sorted(set(versions)) for header in part.get(version, {}).get("headers", [])]
         return [parse_entry(header) for header in found]
 
     def triton_entries(self, releases: Iterable[str]) -> list[Entry]:
-        """The archives of some releases of Triton and of the Python that runs them, each once."""
+        """The unique archives of releases of Triton and of the Python that runs them."""
         chosen = sorted(set(releases))
         part = self.parts[TRITON_PART]
         found = [entry for release in chosen for entry in (part[release]["archive"], *part[release]["packages"])]
@@ -191,15 +192,15 @@ class Lock(NamedTuple):
         return list({entry.key: entry for entry in map(parse_entry, found)}.values())
 
     def gcc_entries(self, cpus: Iterable[str]) -> list[Entry]:
-        """The archives of gcc for some CPUs: it compiles what asks for OpenMP, or all C++ if that is chosen."""
+        """The archives of gcc for CPUs: it compiles sources that ask for OpenMP, or all C++ on request."""
         part = self.parts["gcc"]
         found = [package for cpu in sorted(set(cpus)) for package in part["cross"].get(cpu, part["packages"])]
         return list({entry.key: entry for entry in map(parse_entry, found)}.values())
 
     def toolchain_digests(self) -> dict[str, str]:
-        """Digests of what is pinned of `cc`, `gcc`, each backend (`cu130`), torch release (`2.13`), `library X`.
+        """Digests of the locked archives of `cc`, `gcc`, each backend (`cu130`), torch release (`2.13`), `library X`.
 
-        The libraries of a release are left out: no compile action reads what they define.
+        The libraries of a release are excluded: no compile action reads their symbols.
         """
         libraries = {f"library {name}": depend for name, depend in self.depends.items()}
         libraries[f"library {CPYTHON_PART}"] = self.parts[CPYTHON_PART]
@@ -234,7 +235,7 @@ class Lock(NamedTuple):
         return release
 
     def tvm_ffi_requirement(self, version: str) -> str:
-        """The package that a version of tvm-ffi is locked to, as pip understands it.
+        """The package that a version of tvm-ffi is locked to, as a requirement for pip.
 
         Raises:
             KeyError: it is not locked.

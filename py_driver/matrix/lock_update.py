@@ -1,4 +1,4 @@
-"""`driver lock`: the matrix's requirements, looked up on the user's own origins and pinned in the lock."""
+"""`driver lock`: the matrix's requirements, looked up on the user's origins and pinned in the lock."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _JOBS: Final = 8
 
 
 class Texts(NamedTuple):
-    """A file of the lock as it is, empty if there is none, and as it should be."""
+    """The current text of a lock file, empty if it does not exist, and its new text."""
 
     old: str
     new: str
 
 
 def read(releases: Releases) -> Lock:
-    """The lock that there is: the driver's own, or that of the user's matrix.
+    """The existing lock: the driver's own, or the one of the user's matrix.
 
     Raises:
         DriverError: BAD_VALUE if it is not JSON.
@@ -50,12 +50,12 @@ def read(releases: Releases) -> Lock:
 
 
 def check_user_lock(releases: Releases) -> None:
-    """See that the lock of the user's matrix, if there is one, is what the matrix says.
+    """Check that the lock of the user's matrix, if there is one, matches the matrix.
 
     Raises:
-        DriverError: STALE_LOCK if it is not, or cannot be read.
+        DriverError: STALE_LOCK if it does not match, or cannot be read.
     """
-    if releases.user_lock_file is None:  # what is wrong with the matrix comes first
+    if releases.user_lock_file is None:  # errors of the matrix come first
         return
     old = releases.user_lock
     try:
@@ -68,7 +68,7 @@ def check_user_lock(releases: Releases) -> None:
 
 
 def texts_of(lock: Lock, releases: Releases) -> dict[Path, Texts]:
-    """The files of a lock: those of the driver's own, or one of the user's."""
+    """The files of a lock: several for the driver's own, a single one for the user's."""
     own = releases.user_lock_file
     parts = {own: lock} if own else {lock_file(kind): lock[kind] for kind in PARTS}
     return {path: Texts(_text(path), json.dumps(part, indent=2) + "\n") for path, part in parts.items()}
@@ -79,15 +79,15 @@ def _text(path: Path) -> str:
 
 
 def complete(want: Lock, old: Lock, found: Mapping[Requirement, Entry]) -> tuple[Lock, list[Requirement]]:
-    """Fill a lock in with the entries that there are already.
+    """Fill in a lock with existing entries.
 
     Args:
-        want: what `wanted` returned.
-        old: a lock whose entries are kept where they are what is asked for.
-        found: entries that were looked up; they come first.
+        want: the result of `wanted`.
+        old: a lock whose entries are kept if they meet the requirements.
+        found: entries that were looked up; they take precedence.
 
     Returns:
-        The lock, and what it lacks: name and version stand there in place of an entry.
+        The lock, and the missing requirements, of which it has name and version instead of an entry.
     """
     missing: list[Requirement] = []
 
@@ -104,14 +104,14 @@ def complete(want: Lock, old: Lock, found: Mapping[Requirement, Entry]) -> tuple
 
 
 def look_up(needs: Sequence[Requirement], report: Callable[[str], None]) -> dict[Requirement, Entry]:
-    """Look archives up on the user's own origins, many at a time.
+    """Look up archives on the user's origins, many at a time.
 
     Args:
-        needs: what is wanted; the same one twice is looked up once.
-        report: called with how far the work is.
+        needs: the requirements; duplicates are looked up once.
+        report: gets progress messages.
 
     Raises:
-        DriverError: the diagnostics of everything that could not be looked up; see `resolve` and `resolve_debian`.
+        DriverError: the diagnostics of all failed look-ups; see `resolve` and `resolve_debian`.
     """
     fetcher = Fetcher()
     groups: dict[object, list[Requirement]] = {}
@@ -133,7 +133,7 @@ def look_up(needs: Sequence[Requirement], report: Callable[[str], None]) -> dict
 
 
 def _resolved(fetcher: Fetcher, needs: Sequence[Requirement]) -> dict[Requirement, Entry]:
-    """The entries of one wheel, or of packages of one suite and component for one CPU."""
+    """The entries of a single wheel, or of packages of one suite and component for one CPU."""
     first = needs[0]
     if first.origin is Origin.DEBIAN:
         suite, component = first.archive
@@ -148,7 +148,7 @@ def _resolved(fetcher: Fetcher, needs: Sequence[Requirement]) -> dict[Requiremen
 
 
 def _part(lock: Mapping[str, Any], path: Sequence[str]) -> Any:  # noqa: ANN401  (JSON)
-    """What stands at a path, or nothing."""
+    """The value at a path, or None."""
     part: Any = lock
     for key in path:
         part = part.get(key, {})
@@ -165,7 +165,7 @@ def _entries(value: Any) -> Iterator[Entry]:  # noqa: ANN401  (JSON)
 
 
 def _replaced(value: Any, fill: Callable[[Place], dict[str, Any]]) -> Any:  # noqa: ANN401  (JSON with places)
-    """A copy with every place filled in."""
+    """A copy with every place filled."""
     if isinstance(value, Place):
         return fill(value)
     if isinstance(value, dict):

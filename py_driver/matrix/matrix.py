@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 _CPU = "cpu"
 
 TVM_FFI_PART = "tvm_ffi"
-"""The part of the lock with the release of tvm-ffi, and what groups depend on that see its headers."""
+"""The part of the lock with the release of tvm-ffi, and the dependency of groups that use its headers."""
 
 CPYTHON_PART = "cpython"
-"""The part of the lock with Pythons for modules that are bound by pybind11, and what groups depend on that see them."""
+"""The part of the lock with Pythons for modules that pybind11 binds, and the dependency of groups that use them."""
 
 TRITON_PART = "triton"
 """The part of the lock with releases of Triton."""
 
 MACHINES_PART = "machines"
-"""The part of the lock with programs for machines whose CPU is not the usual one."""
+"""The part of the lock with programs for machines whose CPU is not the default one."""
 
 
 class Torch(NamedTuple):
@@ -34,13 +34,13 @@ class Torch(NamedTuple):
     Attributes:
         version: major and minor, e.g. `2.13`.
         cxx_standard: the C++ standard that its headers need, e.g. 20.
-        release: the release that is locked, e.g. `2.13.0`.
-        abis: the C++ ABIs it exists with.
-        backends: what it exists for: `cpu`, `cu130`, ...
-        on_request: backends that it exists for too, but with which it is never built by default.
+        release: the locked release, e.g. `2.13.0`.
+        abis: the C++ ABIs of its builds.
+        backends: the backends of its builds: `cpu`, `cu130`, ...
+        on_request: further backends, which are never built by default.
         default: whether it is built by default; if not, it is built on request.
-        cross: what it exists for on other CPUs than that of the matrix, by CPU.
-        pythons: those that it exists for: `3.13`, `3.13t` if that is free-threaded; empty if that is unknown.
+        cross: the backends of its builds for CPUs other than the matrix's, by CPU.
+        pythons: the Pythons of its wheels: `3.13`, `3.13t` for a free-threaded one; empty if unknown.
     """
 
     version: str
@@ -59,8 +59,8 @@ class TvmFfi(NamedTuple):
 
     Attributes:
         version: major and minor, e.g. `0.1`.
-        backends: what it is built for by default: `cpu`, `cu130`, ...
-        on_request: what it is built for on request.
+        backends: the backends that are built by default: `cpu`, `cu130`, ...
+        on_request: the backends that are built on request.
     """
 
     version: str
@@ -73,7 +73,7 @@ class Triton(NamedTuple):
 
     Attributes:
         version: major and minor, e.g. `3.9`.
-        capabilities: of CUDA that are compiled for where an aot.toml does not say.
+        capabilities: the default capabilities of CUDA for an aot.toml.
     """
 
     version: str
@@ -87,9 +87,9 @@ class Matrix(NamedTuple):
         torch: the torch releases, in the order of the file.
         toolkits: the releases of CUDA, then those of ROCm, in the order of the file.
         known: the GPU architectures that compilers know, by backend: `cuda`, `rocm`.
-        libraries: what sections may depend on by a user's matrix, with the oldest CUDA that it is for, or nothing.
-        cpu: the CPU of the machine that builds.
-        cpus: those of the variants that are built by default.
+        libraries: the libraries of a user's matrix, each with the oldest supported CUDA, or an empty text.
+        cpu: the CPU of the build machine.
+        cpus: the CPUs of default variants.
         os: the operating system.
         tvm_ffi: the release of tvm-ffi.
         cpython: the locked Pythons, ascending: `3.11`.
@@ -108,7 +108,7 @@ class Matrix(NamedTuple):
     triton: tuple[Triton, ...] = ()
 
     def pythons_of(self, torch: str) -> tuple[str, ...]:
-        """The Pythons that a torch release exists for; empty if that is unknown.
+        """The Pythons of a torch release's wheels; empty if unknown.
 
         Args:
             torch: the release, as `2.13`.
@@ -124,7 +124,7 @@ class Matrix(NamedTuple):
         return None if backend in BUILT else next(toolkit for toolkit in self.toolkits if toolkit.backend == backend)
 
     def configurations(self) -> Iterator[tuple[Configuration, bool]]:
-        """Every variant that is compiled against torch, with whether it is a default one: first those that are."""
+        """Every variant that is compiled against torch, with whether it is a default one; default ones first."""
         is_default = self.cpu in self.cpus
         found = [
             (
@@ -156,10 +156,10 @@ class Matrix(NamedTuple):
 
 
 def make_matrix(table: Mapping[str, Any]) -> Matrix:
-    """The matrix that a table says.
+    """The matrix of a table.
 
     Args:
-        table: toolchains/matrix.toml, in which a mistake is a plain Python error.
+        table: the content of toolchains/matrix.toml; an error in it raises a plain Python exception.
     """
     compiled: dict[str, list[str]] = {}
     for backend in TOOLKITS:

@@ -1,4 +1,4 @@
-"""A new release of CUDA: what NVIDIA's wheels on the package index say of it."""
+"""A new release of CUDA: the facts in NVIDIA's wheels on the package index."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _META: Final = "cuda-toolkit"
 _FIRST: Final = (13, 0)
-"""The first release of which there are wheels with nvcc itself."""
+"""The first release with wheels of nvcc itself."""
 
 _REQUIREMENT: Final = re.compile(r"([\w-]+)(?:==([\d.]+?)\.\*|<\d+,>=([\d.]+))\s*;.*extra == '([\w-]+)'")
 _HEADERS: Final = "nvidia/cu13/include/"
@@ -43,23 +43,23 @@ _PARTS: Final = {
     "nvtx": "nvidia-nvtx",
     "profiler": "nvidia-cuda-profiler-api",
 }
-"""The archives of a release in the order of the matrix, by the extra of `cuda-toolkit` that asks for each."""
+"""The archives of a release in the order of the matrix, by the extra of `cuda-toolkit` that requires each."""
 
 _MEMBERS: Final = {
     **dict.fromkeys(("cublas", "cusparse", "cusolver", "cufft", "curand", "nvrtc", "nvjitlink"), _HEADERS),
     "nvtx": f"{_HEADERS}nvtx3/",
 }
-"""What is taken of archives of which not all is needed."""
+"""The needed parts of archives."""
 
 _LIBRARIES: Final = ("cudart", "cublas", "cusparse", "cusolver", "cufft", "curand", "nvrtc", "nvjitlink")
-"""Those whose libraries are recorded."""
+"""The archives whose libraries are recorded."""
 
 _CUDNN: Final = "nvidia-cudnn-cu13"
 _GLIBC_2_41: Final = "0.14.1"
-"""The first zig that has the headers of glibc 2.41."""
+"""The first zig with the headers of glibc 2.41."""
 
 _TRIED: Final = 19
-"""The newest clang that has compiled what nvcc gives to its host compiler; that of a later zig compiles HIP."""
+"""The newest clang that is tested as nvcc's host compiler; a later zig's clang compiles HIP."""
 
 _SECONDS: Final = 60
 _JOBS: Final = 8
@@ -68,18 +68,18 @@ _JOBS: Final = 8
 def new_cuda(
     version: str, table: Mapping[str, Any], offers: Offers, report: Callable[[str], None], *, own: bool = False
 ) -> Addition:
-    """What is added to the matrix for a release of CUDA.
+    """The addition to the matrix for a release of CUDA.
 
     Args:
         version: major and minor, e.g. `13.4`.
         table: the matrix.
         offers: the indexes.
-        report: called with what is being done.
-        own: whether it is for a matrix of the user's own, which then pairs it with a torch release.
+        report: gets progress messages.
+        own: whether it is for a user's own matrix, which then pairs it with a torch release.
 
     Raises:
         DriverError: BAD_VALUE for a release without nvcc on the index, and on a machine whose CPU is not x86_64; see
-            `Offers`; BAD_DIGEST if a wheel is not what it is expected to be.
+            `Offers`; BAD_DIGEST if a wheel is not as expected.
     """
     if numbers(version) < _FIRST:
         advice = "name NVIDIA's archive of it in a [[cuda]] table: see docs/toolchains.md"
@@ -146,7 +146,7 @@ def new_cuda(
 
 
 def _pairing(version: str, backend: str, torch: Sequence[str], pairs: Mapping[str, Sequence[str]]) -> list[str]:
-    """What is to be done of pairs with torch releases."""
+    """The remaining work on pairs with torch releases."""
     if pairs:
         return [f"torch {name} with CUDA {version} is no pair that torch is published in" for name in pairs]
     if torch:
@@ -155,7 +155,7 @@ def _pairing(version: str, backend: str, torch: Sequence[str], pairs: Mapping[st
 
 
 def _versions(offers: Offers, release: str) -> dict[str, str]:
-    """The version of each archive that `cuda-toolkit` asks for, by its extra."""
+    """The version of each archive that `cuda-toolkit` requires, by its extra."""
     asked = {}
     for line in offers.requirements(_META, release):
         found = _REQUIREMENT.match(line)
@@ -173,7 +173,7 @@ def _versions(offers: Offers, release: str) -> dict[str, str]:
 
 
 def _neighbour(version: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The release of the matrix whose choices a new one takes: the last one before it, with wheels of nvcc."""
+    """The release of the matrix whose choices a new one copies: the last release before it with wheels of nvcc."""
     earlier = [cuda for cuda in table["cuda"] if _FIRST <= numbers(cuda["version"]) < numbers(version)]
     if not earlier:
         raise error(Code.BAD_VALUE, f"the matrix has no release of CUDA 13 before {version}", help="add it by hand")
@@ -181,14 +181,14 @@ def _neighbour(version: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def earlier_cudnn(version: str, table: Mapping[str, Any]) -> tuple[str, str]:
-    """The cuDNN of the last release of the matrix before a new one that names one, and that release.
+    """The cuDNN of the last release before a new one that names a cuDNN, and that release.
 
     Args:
-        version: of the new release.
+        version: the version of the new release.
         table: the matrix.
 
     Raises:
-        DriverError: BAD_VALUE if none does.
+        DriverError: BAD_VALUE if no release names one.
     """
     found = [
         (library["wheel"], cuda["version"])
@@ -203,7 +203,7 @@ def earlier_cudnn(version: str, table: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _of_programs(offers: Offers, version: str) -> tuple[list[str], str]:
-    """The architectures of an nvcc, ascending, and the newest option for compression that its fatbinary has."""
+    """The architectures of an nvcc, ascending, and the newest compression option of its fatbinary."""
     with offers.members(_PARTS["nvcc"], version, ["nvidia/cu13/bin/nvcc", "nvidia/cu13/bin/fatbinary"]) as tree:
         archs = _run(_only(tree, "nvcc"), "--list-gpu-arch")
         options = _run(_only(tree, "fatbinary"), "--help")
@@ -216,7 +216,7 @@ def _of_programs(offers: Offers, version: str) -> tuple[list[str], str]:
 
 
 def _run(program: Path, option: str) -> str:
-    """What a program prints for an option; an environment of its own."""
+    """The output of a program for an option, in a clean environment."""
     try:
         done = subprocess.run(
             [program, option],
@@ -232,13 +232,13 @@ def _run(program: Path, option: str) -> str:
 
 
 def max_clang(header: str) -> int:
-    """The newest clang that an nvcc takes, out of crt/host_config.h.
+    """The newest clang that an nvcc supports, from crt/host_config.h.
 
     Args:
         header: its text.
 
     Raises:
-        DriverError: BAD_DIGEST if it does not say.
+        DriverError: BAD_DIGEST if the header does not state it.
     """
     found = re.findall(r"__GRCO_CLANG_COMPILER__ == 1\) &&.*__clang_major__ > (\d+)", header)
     if not found:
@@ -247,19 +247,19 @@ def max_clang(header: str) -> int:
 
 
 def host_of(header: str, newest: int, zigs: Mapping[str, int]) -> str:
-    """The zig whose clang nvcc is to call: the last one that it takes, and whose headers do not clash with its own.
+    """The zig whose clang nvcc calls: the last one that nvcc supports and whose headers do not clash with its own.
 
-    Those of glibc 2.41 and later declare `sinpi` as crt/math_functions.h does, unless that leaves it to them. CUDA 13.0
-    to 13.2 do so for every clang (`__GNUC_PREREQ(2,41)`), later ones for the glibc that is built for
-    (`__GLIBC_PREREQ`), which is an older one here.
+    The headers of glibc 2.41 and later declare `sinpi`, and so does crt/math_functions.h, unless it leaves it to glibc.
+    CUDA 13.0 to 13.2 leave it for every clang (`__GNUC_PREREQ(2,41)`), later releases depending on the target's glibc
+    (`__GLIBC_PREREQ`), which is older here.
 
     Args:
         header: the text of crt/math_functions.h.
-        newest: the newest clang that nvcc takes.
-        zigs: those of the matrix, with their clang.
+        newest: the newest clang that nvcc supports.
+        zigs: the releases of zig in the matrix, with their clang.
 
     Raises:
-        DriverError: BAD_VALUE if no zig will do.
+        DriverError: BAD_VALUE if no zig is suitable.
     """
     clashes = "__GNUC_PREREQ(2,41)" not in header
     fitting = [
@@ -273,7 +273,7 @@ def host_of(header: str, newest: int, zigs: Mapping[str, int]) -> str:
 
 
 def _only(tree: Path, pattern: str) -> Path:
-    """The one file below a directory that a pattern matches."""
+    """The only file below a directory that a pattern matches."""
     found = sorted(path for path in tree.rglob(pattern) if path.is_file())
     if not found:
         raise error(Code.BAD_DIGEST, f"the wheel has no {pattern}")
@@ -281,7 +281,7 @@ def _only(tree: Path, pattern: str) -> Path:
 
 
 def _torch_of(version: str, table: Mapping[str, Any], offers: Offers) -> tuple[list[str], str]:
-    """The torch releases of the matrix whose wheels ask for a release of CUDA, and the oldest cuDNN of theirs."""
+    """The torch releases of the matrix whose wheels require a release of CUDA, and their oldest cuDNN."""
     torch, cudnn = [], []
     tags = {release["version"]: python_tag(release) for release in table["torch"]}
     releases = [release for release in table["torch"] if tags[release["version"]]]
@@ -299,7 +299,7 @@ def _torch_of(version: str, table: Mapping[str, Any], offers: Offers) -> tuple[l
 
 
 def python_tag(release: Mapping[str, Any]) -> str:
-    """The tag of a Python that a torch release has wheels for; empty if its table names none, as one's own need not.
+    """The tag of a Python with wheels of a torch release; empty if its table names none, as a user's table may.
 
     Args:
         release: a table of the matrix.
@@ -309,7 +309,7 @@ def python_tag(release: Mapping[str, Any]) -> str:
 
 
 def cuda_of(requirements: Sequence[str]) -> str:
-    """The CUDA, major and minor, that the wheel of a torch release asks for; empty if it does not say.
+    """The CUDA, major and minor, that the wheel of a torch release requires; empty if it names none.
 
     Args:
         requirements: its lines `Requires-Dist`.

@@ -1,4 +1,4 @@
-"""A new release of torch: what its wheels on the package index say of it."""
+"""A new release of torch: the facts in its wheels on the package index."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from py_driver.fetch.offered import Offers
 
 _FIRST: Final = (2, 9)
-"""The first release with pybind11 3; earlier ones need `pybind-abi`, which no small part of a wheel says."""
+"""The first release with pybind11 3; earlier releases need `pybind-abi`, which no small part of a wheel contains."""
 
 _STANDARD: Final = "torch/utils/cpp_extension.py"
 
@@ -25,18 +25,18 @@ _STANDARD: Final = "torch/utils/cpp_extension.py"
 def new_torch(
     version: str, table: Mapping[str, Any], offers: Offers, report: Callable[[str], None], *, own: bool = False
 ) -> Addition:
-    """What is added to the matrix for a release of torch.
+    """The addition to the matrix for a release of torch.
 
     Args:
         version: major and minor, e.g. `2.16`.
         table: the matrix.
         offers: the indexes.
-        report: called with what is being done.
-        own: whether it is for a matrix of the user's own, which has no other CPUs.
+        report: gets progress messages.
+        own: whether it is for a user's own matrix, which has no other CPUs.
 
     Raises:
         DriverError: BAD_VALUE for an early release; NOT_FOUND_UPSTREAM if the index has none; see `Offers`; BAD_DIGEST
-            if its wheel does not say what it is expected to say.
+            if its wheel is not as expected.
     """
     if numbers(version) < _FIRST:
         first = ".".join(map(str, _FIRST))
@@ -98,7 +98,7 @@ def _compiles_for_arm(cuda: str, table: Mapping[str, Any]) -> bool:
 
 
 def _number(path: Path, pattern: str) -> str:
-    """What the first match of a pattern in a file has in its group."""
+    """The group of the first match of a pattern in a file."""
     found = re.search(pattern, path.read_text(encoding="utf-8")) if path.is_file() else None
     if found is None:
         raise error(Code.BAD_DIGEST, f"{path.name} of the wheel does not say what it is read for")

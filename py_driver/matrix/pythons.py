@@ -1,4 +1,4 @@
-"""Pythons that a module may be for: those of the lock, and those that are installed."""
+"""The Pythons of modules: from the lock, or installed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Python(NamedTuple):
 
     Attributes:
         version: `3.13`, or `3.13t` if it is free-threaded.
-        key: what variants call it: the version, if it is locked; else also a digest of its headers.
+        key: its name in variants: the version, if it is locked; else also a digest of its headers.
     """
 
     version: str
@@ -27,7 +27,7 @@ class Python(NamedTuple):
 
     @property
     def tag(self) -> str:
-        """Its ABI as tags of wheels name it: `cp313`, `cp313t`."""
+        """Its ABI in the tag of a wheel: `cp313`, `cp313t`."""
         return f"cp{self.version.replace('.', '')}"
 
     @property
@@ -36,29 +36,29 @@ class Python(NamedTuple):
         return f"{self.tag.removesuffix('t')}-{self.tag}"
 
     def suffix(self, cpu: str) -> str:
-        """The end of the name of a library that this Python imports.
+        """The suffix of a library that this Python imports.
 
         Args:
-            cpu: that the library is for.
+            cpu: the CPU of the library.
         """
         return f".cpython-{self.tag.removeprefix('cp')}-{cpu}-linux-gnu.so"
 
 
 def locked(matrix: Matrix, version: str) -> Python | None:
-    """A Python of the lock; None if it has none of that version.
+    """A Python of the lock; None if the lock does not have the version.
 
     Args:
-        matrix: with the lock's versions.
+        matrix: the matrix, which has the lock's versions.
         version: e.g. `3.13`.
     """
     return Python(version=version, key=version) if version in matrix.cpython else None
 
 
 def all_locked(matrix: Matrix, torch: str) -> tuple[Python, ...]:
-    """The Pythons of the lock that a torch release exists for; all if it is not known for which it does.
+    """The Pythons of the lock with wheels of a torch release; all if the wheels are unknown.
 
     Args:
-        matrix: with the lock's versions.
+        matrix: the matrix, which has the lock's versions.
         torch: the release, as `2.13`.
 
     Raises:
@@ -73,7 +73,7 @@ def all_locked(matrix: Matrix, torch: str) -> tuple[Python, ...]:
 
 
 def check_torch(matrix: Matrix, torch: str, python: Python) -> None:
-    """See that a torch release exists for a Python.
+    """Check that a torch release has a wheel for a Python.
 
     Raises:
         DriverError: UNSUPPORTED if it does not.
@@ -81,4 +81,6 @@ def check_torch(matrix: Matrix, torch: str, python: Python) -> None:
     known = matrix.pythons_of(torch)
     if known and python.version not in known:
         message = f"torch {torch} has no wheel for Python {python.version}"
-        raise error(Code.UNSUPPORTED, message, help=f"it has for {', '.join(known)}; name one of these with `--python`")
+        raise error(
+            Code.UNSUPPORTED, message, help=f"it has wheels for {', '.join(known)}; name one of these with `--python`"
+        )

@@ -34,7 +34,7 @@ def lock_file(kind: str) -> Path:
 
 
 def exports_file() -> Path:
-    """What the torch releases of the lock export, see `torch_symbols`; the user's own releases are not in it.
+    """The file with the exports of the lock's torch releases, see `torch_symbols`, without the user's own releases.
 
     Raises:
         DriverError: SET_UP if the installation is broken.
@@ -43,7 +43,7 @@ def exports_file() -> Path:
 
 
 def python_exports_file() -> Path:
-    """Which symbols libtorch_python.so of each release of torch defines, see `torch_symbols`.
+    """The file with the symbols of libtorch_python.so of each torch release, see `torch_symbols`.
 
     Raises:
         DriverError: SET_UP if the installation is broken.
@@ -52,7 +52,7 @@ def python_exports_file() -> Path:
 
 
 def openmp_file() -> Path:
-    """What the torch releases of the lock call their OpenMP runtime, see `torch_openmp`; without the user's own.
+    """The file with the OpenMP runtimes of the lock's torch releases, see `torch_openmp`, without the user's own.
 
     Raises:
         DriverError: SET_UP if the installation is broken.
@@ -63,10 +63,10 @@ def openmp_file() -> Path:
 class Releases:
     """The releases that are built for, and the archives that are pinned for them.
 
-    Each file is read when it is first needed, and once.
+    Each file is read once, when it is first needed.
 
     Attributes:
-        user: the matrix of the user's own, if there is one; what is out of date in it is said to `warn`, once.
+        user: the user's own matrix, if there is one; `warn` gets a warning for each outdated key, once.
     """
 
     def __init__(self, user: Path | None = None, warn: Callable[[str], None] = lambda _: None) -> None:
@@ -75,7 +75,7 @@ class Releases:
 
     @cached_property
     def extension(self) -> Extension:
-        """What the user's matrix says; nothing if there is none.
+        """The content of the user's matrix; empty if there is none.
 
         Raises:
             DriverError: see `read_extension`.
@@ -84,7 +84,7 @@ class Releases:
 
     @property
     def own(self) -> Mapping[str, list[Table]]:
-        """The releases and libraries of the user's matrix by kind; nothing if there are none.
+        """The releases and libraries of the user's matrix by kind; possibly empty.
 
         Raises:
             DriverError: see `read_extension`.
@@ -93,10 +93,10 @@ class Releases:
 
     @cached_property
     def table(self) -> Table:
-        """toolchains/matrix.toml, with the user's releases in it.
+        """The content of toolchains/matrix.toml, with the user's releases.
 
         Raises:
-            DriverError: SET_UP if the installation has none; what is wrong with the user's, see `extended`.
+            DriverError: SET_UP if the installation lacks it; the errors of the user's matrix, see `extended`.
         """
         table = tomli.loads((module_root() / "toolchains" / "matrix.toml").read_text(encoding="utf-8"))
         return extended(table, self.extension, str(self.user)) if self.user else table
@@ -112,7 +112,7 @@ class Releases:
 
     @cached_property
     def lock(self) -> Lock:
-        """The lock for this machine, with the user's own releases in it.
+        """The lock for this machine, with the user's own releases.
 
         Raises:
             DriverError: when a part of it is first read: SET_UP if the installation is broken; see `user_lock`.
@@ -123,12 +123,12 @@ class Releases:
 
     @cached_property
     def toolchain_digests(self) -> dict[str, str]:
-        """See `Lock.toolchain_digests`; worked out once for all projects of a run."""
+        """See `Lock.toolchain_digests`; computed once for all projects of a run."""
         return self.lock.toolchain_digests()
 
     @property
     def user_lock_file(self) -> Path | None:
-        """The lock of the user's own matrix, which lies beside it as NAME.lock.json; whether it is there or not.
+        """The path of the lock of the user's own matrix, NAME.lock.json beside it, which need not exist.
 
         None if there is nothing to lock.
 
@@ -139,12 +139,12 @@ class Releases:
 
     @property
     def lock_advice(self) -> str:
-        """What to do where the lock is not that of the matrix."""
+        """The help if the lock does not match the matrix."""
         return f"run `driver lock --matrix {self.user}`" if self.user else "run `driver lock`"
 
     @cached_property
     def user_lock(self) -> dict[str, Any]:
-        """The parts of the lock of the user's own matrix; none if there is no such matrix.
+        """The parts of the lock of the user's own matrix; empty without such a matrix.
 
         Raises:
             DriverError: STALE_LOCK if there is no lock beside the matrix, or one that is not JSON.
@@ -162,7 +162,7 @@ class Releases:
         return value
 
     def symbols_file(self, kind: str, version: str) -> Path:
-        """What the libraries of a release define, see `library_symbols`; whether the file is there or not.
+        """The path of the file with the symbols of a release's libraries, see `library_symbols`, which need not exist.
 
         Args:
             kind: `cuda` or `rocm`.
@@ -176,7 +176,7 @@ class Releases:
         return self.user.with_suffix(f".{name}") if self.user and own else lock_file(kind).with_name(name)
 
     def symbols_files(self) -> dict[str, Path]:
-        """The files of `symbols_file` of all releases that have one, by backend (`cu130`, `rocm72`), and `tvm_ffi`.
+        """The files of `symbols_file` of all releases that have one, by backend (`cu130`, `rocm72`), and of `tvm_ffi`.
 
         Raises:
             DriverError: see `lock`.
@@ -191,10 +191,10 @@ class Releases:
         return {**toolkits, TVM_FFI_PART: self.symbols_file(TVM_FFI_PART, tvm_ffi)}
 
     def user_symbols(self) -> dict[str, bytes]:
-        """The contents of these files for the releases of the user's matrix, each by `KIND_VERSION.symbols`.
+        """The contents of these files for the releases of the user's matrix, by `KIND_VERSION.symbols`.
 
         Raises:
-            DriverError: STALE_LOCK if one is not there; see `user_lock`.
+            DriverError: STALE_LOCK if one is missing; see `user_lock`.
         """
         found = {}
         for backend in TOOLKITS:
@@ -210,7 +210,7 @@ class Releases:
 
 
 class _Parts(dict[str, dict[str, Any]]):
-    """The parts of the lock, each read when it is first asked for."""
+    """The parts of the lock, each read when it is first needed."""
 
     def __init__(self, releases: Releases) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The archives that the matrix asks for, each with its place in the lock."""
+"""The archives that the matrix requires, each with its place in the lock."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from py_driver.matrix.releases import Releases
 
 _CPUS: Final = {"x86_64": ("x86_64", "amd64"), "aarch64": ("aarch64", "arm64")}
-"""How names of wheels and of Debian packages say a CPU; the last one is Debian's."""
+"""Spellings of a CPU in names of wheels and Debian packages; the last one is Debian's."""
 
 Lock = dict[str, dict[str, Any]]
-"""The parts of the lock by their names, as JSON has them."""
+"""The parts of the lock as JSON, by name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Requirement:
-    """An archive that the matrix asks for.
+    """An archive that the matrix requires.
 
     Attributes:
-        origin: where it is to come from.
-        name: as the origin spells it.
+        origin: its origin.
+        name: its name at the origin.
         version: exact version; empty for a Debian package, of which the suite has one.
         sdist: whether it is a source archive of a Python package.
-        python_tag: of a wheel.
-        cpu: of a wheel or a Debian package that is for one.
-        include: prefixes of the members wanted of a wheel; none for all.
-        exclude: regular expressions of members not wanted.
+        python_tag: the Python tag of a wheel.
+        cpu: the CPU of a wheel or Debian package, if it is for a single one.
+        include: prefixes of the members to unpack; empty for all.
+        exclude: regular expressions of members to skip.
         archive: suite and component of a Debian package.
-        pinned: the entry itself, if the matrix has all of it.
+        pinned: the entry itself, if the matrix contains all of it.
     """
 
     origin: Origin
@@ -54,14 +54,14 @@ class Requirement:
 
     @property
     def debian_architecture(self) -> str:
-        """The CPU as Debian names it."""
+        """Debian's name of the CPU."""
         return _CPUS[self.cpu][-1]
 
     def is_met_by(self, entry: Entry) -> bool:
-        """Whether an entry of the lock is what is asked for."""
+        """Whether an entry of the lock meets the requirement."""
         if self.pinned is not None:
             return entry == self.pinned
-        # A cross compiler has another CPU in its name; what an archive is for comes last.
+        # A cross compiler has another CPU in its name; the archive's own CPU comes last.
         tag = entry.basename.rpartition("-")[2]
         same = (self.origin, self.name, self.include, self.exclude, self.sdist)
         return (
@@ -73,12 +73,12 @@ class Requirement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """Where the lock has an entry.
+    """A place in the lock for an entry.
 
     Attributes:
-        need: what for.
-        near: path of the part of the lock in which an entry for it may be already.
-        more: what stands beside the entry's own keys.
+        need: the requirement.
+        near: the path of the part of the lock that may already have an entry for it.
+        more: further keys beside the entry's own.
     """
 
     need: Requirement
@@ -87,10 +87,10 @@ class Place:
 
 
 def wanted(releases: Releases) -> Lock:
-    """The lock as the matrix says, with places where it will have entries: of the driver's own or of the user's.
+    """The lock of the matrix, the driver's own or the user's, with places for entries.
 
     Raises:
-        DriverError: what is wrong with the user's.
+        DriverError: the errors of the user's matrix.
     """
     want = _wanted(releases.table)
     if releases.user is None:
@@ -104,10 +104,10 @@ def wanted(releases: Releases) -> Lock:
 
 
 def _wanted(table: Mapping[str, Any]) -> Lock:
-    """The lock with places for the entries.
+    """The lock with places for entries.
 
     Args:
-        table: of a matrix.
+        table: the content of a matrix.
     """
     cc, wheel = table["cc"], table["torch-wheel"]
     zigs = {version: _zig(version, clang, ("cc",)) for version, clang in cc["zig"].items()}
@@ -188,7 +188,7 @@ def _wanted(table: Mapping[str, Any]) -> Lock:
 
 
 def _cpython(release: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
-    """A Python: its headers for each CPU, and its library for the usual one, whose symbols all of them have."""
+    """A Python: its headers for each CPU, and its library for the default one, whose symbols are the same for all."""
     version, archive = release["version"], (release["suite"], "main")
     near = (CPYTHON_PART, version)
 
@@ -203,7 +203,7 @@ def _cpython(release: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, 
 
 
 def _machine(cpu: str, own: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
-    """The programs for machines with another CPU than the usual one."""
+    """The programs for machines with another CPU than the default one."""
     near = ("machines", cpu)
 
     tree = {**table, "redistributables": own["redistributables"]}
@@ -235,12 +235,12 @@ def _zig(version: str, clang: int, near: tuple[str, ...], cpu: str = USUAL_CPU) 
 
 
 def _with_libraries(gcc: Mapping[str, Any], packages: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Packages of a compiler with those that it needs to run."""
+    """The packages of a compiler and of the libraries that it needs."""
     return {**packages, "packages": [*packages["packages"], *gcc["libraries"]]}
 
 
 def _packages(table: Mapping[str, Any], near: str, cpu: str = USUAL_CPU) -> list[Place]:
-    """Some packages of one suite, for a CPU."""
+    """Packages of a suite, for a CPU."""
     archive = (table["suite"], table["component"])
     return [
         Place(need=Requirement(origin=Origin.DEBIAN, name=name, cpu=cpu, archive=archive), near=(near,), more={})
@@ -277,7 +277,7 @@ def _triton(release: Mapping[str, Any], wheel: Mapping[str, Any]) -> dict[str, A
 
 
 def _archive(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> Place:
-    """One of the archives of a CUDA or ROCm release, which is given by its kind and version."""
+    """An archive of a CUDA or ROCm release, which `near` names by kind and version."""
     version, need = near[1], _need(archive, near, table)
     component = need.name.removeprefix("nvidia-").removesuffix(f"-cu{version.partition('.')[0]}").replace("-", "_")
     words = {"component": component, "release": _release(near, table)}
@@ -290,7 +290,7 @@ def _archive(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[s
 def _unpacked(
     archive: Mapping[str, Any], need: Requirement, near: tuple[str, ...], table: Mapping[str, Any], **words: str
 ) -> Place:
-    """An archive of which parts are unpacked as its layout says, with some words in their names."""
+    """An archive whose parts are unpacked according to its layout, with words replaced in their names."""
     stem = PurePosixPath(need.pinned.filename if need.pinned else "").name.removesuffix(".tar.xz")
     layout = table["layouts"][archive["layout"]]
     unpack = [{**part, "strip": part["strip"].format(stem=stem, **words)} for part in layout]
@@ -298,13 +298,13 @@ def _unpacked(
 
 
 def _libraries(release: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> dict[str, list[Place]]:
-    """The archives whose libraries are read when the lock is written, if the matrix names some."""
+    """The archives whose libraries are read when the lock is written, if the matrix names any."""
     places = [Place(need=_need(library, near, table), near=near, more={}) for library in release.get("libraries", ())]
     return {"libraries": places} if places else {}
 
 
 def _need(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> Requirement:
-    """A whole archive that the matrix names."""
+    """An archive that the matrix names and that is unpacked completely."""
     if "wheel" in archive:
         name, _, version = archive["wheel"].partition("==")
         return Requirement(origin=Origin.PYTHON_INDEX, name=name, version=version)
@@ -342,7 +342,7 @@ def _library(library: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _published(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping[str, Any]) -> Requirement:
-    """An archive of a vendor's tree; nothing needs to be looked up."""
+    """An archive of a vendor's tree, which needs no look-up."""
     kind = next(key for key in ("redistributable", "amd-package") if key in archive)
     tree = table[f"{kind}s"]
     name, _, version = archive[kind].partition("==")
@@ -352,7 +352,7 @@ def _published(archive: Mapping[str, Any], near: tuple[str, str], table: Mapping
 
 
 def _release(near: tuple[str, str], table: Mapping[str, Any]) -> str:
-    """The release of a toolkit, if the matrix says it."""
+    """The release of a toolkit, if the matrix has it."""
     kind, version = near
     found = next(release for release in table[kind] if release["version"] == version)
     release: str = found.get("release", version)
@@ -360,7 +360,7 @@ def _release(near: tuple[str, str], table: Mapping[str, Any]) -> str:
 
 
 def _pinned(name: str, version: str, filename: str, url: str, digests: Mapping[str, Any]) -> Requirement:
-    """An archive of which the matrix has the digest, and perhaps the size."""
+    """An archive whose digest, and perhaps size, is in the matrix."""
     known = {key: digests[key] for key in ("size", "sha256") if key in digests}
     entry = {"name": name, "version": version, "filename": filename, **known, "origin": Origin.URL.value, "url": url}
     return Requirement(origin=Origin.URL, name=name, version=version, pinned=parse_entry(entry))

@@ -1,4 +1,4 @@
-"""Which variants a command means: globs with braces or words of identifiers, and plain words for torch and backend."""
+"""The selection of variants: globs with braces, words of identifiers, and plain words for torch and backend."""
 
 from __future__ import annotations
 
@@ -21,26 +21,27 @@ if TYPE_CHECKING:
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _EXPANSION_LIMIT = 1000
 _RELEASES = tuple(f"2.{minor}" for minor in range(100))
-"""Of torch, which patterns may name, whether they exist or not."""
+"""Torch releases that patterns may name, existing or not."""
 _ABIS = ("cxx11", "cxx98")
 _SIGNS = frozenset("*?[")
 _NEAR = 0.6
-"""How much alike words of near misses are on average, from 0 to 1."""
+"""The average similarity of a near miss's words, from 0 to 1."""
 _NEAR_COUNT = 3
-"""How many near misses a message names."""
+"""The number of near misses in a message."""
 _FEW = 6
-"""How many variants a message lists where no variant is near."""
+"""The number of variants in a message without a near miss."""
 
 
 class Words(NamedTuple):
-    """The variants that a command means, in plain words.
+    """A selection of variants in plain words.
 
     Attributes:
-        torch: releases, e.g. `2.13`; none means every release.
-        backends: names of backends, e.g. `cu130`, or of all releases of one, e.g. `cuda`; none means every backend.
-        cpus: `x86_64`, `aarch64`; none means the one of the machine that builds, and another one only where a pattern
-            finds nothing else.
-        in_any: whether they are about several projects: a word may mean nothing in one of these, if another means some.
+        torch: releases, e.g. `2.13`; empty for every release.
+        backends: names of backends, e.g. `cu130`, or of all releases of a backend, e.g. `cuda`; empty for every
+            backend.
+        cpus: `x86_64`, `aarch64`; empty for the build machine's CPU, and for others only where a pattern finds nothing
+            else.
+        in_any: whether they select from several projects, so that a word may match nothing in one of them.
     """
 
     torch: tuple[str, ...] = ()
@@ -50,7 +51,7 @@ class Words(NamedTuple):
 
     @property
     def given(self) -> bool:
-        """Whether they mean less than everything."""
+        """Whether they select less than everything."""
         return bool(self.torch or self.backends or self.cpus)
 
 
@@ -59,7 +60,7 @@ ANY = Words()
 
 
 def expand(pattern: str) -> tuple[str, ...]:
-    """The patterns that braces stand for: `a-{b,c}` is `a-b` and `a-c`. Braces may stand inside one another.
+    """The expansion of braces: `a-{b,c}` is `a-b` and `a-c`. Braces may be nested.
 
     Raises:
         DriverError: USAGE if there are more than a thousand.
@@ -79,7 +80,7 @@ def expand(pattern: str) -> tuple[str, ...]:
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Whether a pattern without braces means an identifier: `torch213-cu130` is any with these words in this order.
+    """Whether a pattern without braces matches an identifier: `torch213-cu130` is any with these words in this order.
 
     A pattern with a wildcard is a glob of the complete identifier.
     """
@@ -90,23 +91,24 @@ def matches(name: str, pattern: str) -> bool:
 
 
 def _found(pattern: str, groups: Sequence[Sequence[str]]) -> set[str]:
-    """The identifiers of the first group in which a pattern without braces means any; a complete one is that one."""
+    """The first group's matches of a pattern without braces; a complete identifier matches only itself."""
     if any(pattern in group for group in groups):
         return {pattern}
     return next(filter(None, ({name for name in group if matches(name, pattern)} for group in groups)), set())
 
 
 def select(patterns: Sequence[str], default: Sequence[str], *others: Sequence[str]) -> tuple[str, ...]:
-    """The identifiers that patterns mean, in the order given here.
+    """The identifiers that match patterns, in the order of the groups.
 
-    A pattern looks through the default identifiers first and through the next group only if it finds none, so that
-    `*-cu130-*` means the default releases and `torch211-*` one that is built only on request. Each choice that braces
-    have looks for itself.
+    A pattern searches the default identifiers first, and the next group only without a match, so that `*-cu130-*` means
+    the default releases and `torch211-*` a release that is built only on request. Each alternative in braces searches
+    separately.
 
     Args:
-        patterns: globs with braces, or words in order; see `matches`. No pattern means every default identifier.
-        default: what is built by default.
-        others: what is built on request: for this machine's CPU, and for others.
+        patterns: globs with braces, or words in order; see `matches`. Without patterns, every default identifier is
+            selected.
+        default: the default identifiers.
+        others: the identifiers on request: for this machine's CPU, and for others.
 
     Raises:
         DriverError: NO_SUCH_VARIANT, one diagnostic for each pattern that matches nothing.
@@ -134,7 +136,7 @@ def _no_match(pattern: str, known: Sequence[str]) -> DriverError:
 
 
 def _near_misses(pattern: str, known: Sequence[str]) -> str:
-    """`did you mean ...?` for the identifiers whose words are most like those of a pattern; empty if none are."""
+    """`did you mean ...?` for the identifiers with the words most similar to a pattern's; empty if there are none."""
     likeness = {
         name: max(_likeness([word for word in glob.split("-") if word.strip("*?")], name) for glob in expand(pattern))
         for name in known
@@ -147,7 +149,7 @@ def _near_misses(pattern: str, known: Sequence[str]) -> str:
 
 
 def _likeness(words: Sequence[str], name: str) -> float:
-    """How much words are like those of an identifier, on average, from 0 to 1."""
+    """The average similarity of words to an identifier's, from 0 to 1."""
     from difflib import SequenceMatcher  # noqa: PLC0415  (only messages need it)
 
     there = name.split("-")
@@ -157,9 +159,9 @@ def _likeness(words: Sequence[str], name: str) -> float:
 
 
 def _for_all_releases(pattern: str, known: Sequence[str]) -> str:
-    """What a pattern means that names a torch release, if the variants for it have another name; empty if none do.
+    """A hint for a pattern with a torch release, if the variants for it have another name; else empty.
 
-    A variant for torch's stable ABI has the first release that it fits in its name, and one of Python files has none.
+    The name of a variant for torch's stable ABI contains its first release, and that of Python files contains none.
     """
     configurations = {name: parse(name) for name in known if is_identifier(name)}
     meant: dict[str, None] = {}
@@ -183,7 +185,7 @@ def _for_all_releases(pattern: str, known: Sequence[str]) -> str:
 
 
 def _releases(glob: str, configuration: Configuration) -> Iterator[str]:
-    """The torch releases for which a pattern would mean a variant, if the variant were for that release alone."""
+    """The torch releases for which a pattern would match a variant, if the variant were for that release alone."""
     named = {word: known.family for word in glob.split("-") if (known := backend_of(word))}
     backends = [
         word
@@ -199,17 +201,17 @@ def _releases(glob: str, configuration: Configuration) -> Iterator[str]:
 def narrow(
     words: Words, default: Sequence[Configuration], others: Sequence[Configuration], *, default_first: bool = True
 ) -> tuple[list[Configuration], list[Configuration]]:
-    """The variants that words mean, of those built by default and of the others.
+    """The variants that words select, from the default ones and the others.
 
     Args:
-        words: see there.
-        default: what is built by default.
-        others: what is built on request.
-        default_first: look for each torch with each backend as for a pattern: among the default variants, and among the
-            others only if there is none. Else among all.
+        words: the words.
+        default: the default variants.
+        others: the variants on request.
+        default_first: whether to search for each torch with each backend as for a pattern: among the default variants,
+            and among the others only without a match. Otherwise among all.
 
     Raises:
-        DriverError: NO_SUCH_VARIANT, one diagnostic for each word that means nothing.
+        DriverError: NO_SUCH_VARIANT, one diagnostic for each word without a match.
     """
     configurations = dict.fromkeys((*default, *others))
     chosen: set[Configuration] = set()
@@ -222,7 +224,7 @@ def narrow(
     for found, beside in (
         ({*configurations}, ANY),
         (chosen, words),
-    ):  # a word that means nothing by itself, or with the others
+    ):  # a word without a match by itself, or together with the others
         torches = [
             release
             for release in words.torch
@@ -246,16 +248,16 @@ def narrow(
 
 
 def means(words: Words, configuration: Configuration) -> bool:
-    """Whether words are about a variant, apart from its CPU."""
+    """Whether words select a variant, apart from its CPU."""
     pairs = product(words.torch or (None,), words.backends or (None,))
     return any(is_for(configuration, torch, backend) for torch, backend in pairs)
 
 
 def is_for(configuration: Configuration, torch: str | None, backend: str | None) -> bool:
-    """Whether a variant is for a torch release and a backend; None is any.
+    """Whether a variant is for a torch release and a backend; None stands for any.
 
-    One for torch's stable ABI is for its release and all later ones; one with Python files only is for every release of
-    torch and of its backend, and a universal one for every backend.
+    A variant for torch's stable ABI is for its release and all later ones; a variant with only Python files is for
+    every release of torch and of its backend, and a universal one for every backend.
     """
     if (
         torch
@@ -271,13 +273,13 @@ def is_for(configuration: Configuration, torch: str | None, backend: str | None)
 
 
 def _no_word(kind: str, word: str, beside: Sequence[str], configurations: Collection[Configuration]) -> Diagnostic:
-    """The error for a word that means no variant.
+    """The error for a word that selects no variant.
 
     Args:
         kind: `torch` or `backend`.
-        word: what was asked for.
-        beside: words of the other kind, which limit what there is.
-        configurations: all of the project.
+        word: the word.
+        beside: the words of the other kind, which limit the choice.
+        configurations: all configurations of the project.
     """
     torches = sorted({configuration.torch for configuration in configurations if configuration.torch}, key=numbers)
     backends = sorted(
@@ -295,7 +297,7 @@ def _no_word(kind: str, word: str, beside: Sequence[str], configurations: Collec
 
 
 def _near_backends(word: str, backends: Sequence[str]) -> str:
-    """`did you mean ...?` for the releases of a toolkit whose digits begin as a word's, or for the nearest name."""
+    """`did you mean ...?` for the releases of a toolkit with the word's first digits, or for the most similar name."""
     digits = re.sub(r"\D", "", word)
     near = [
         backend

@@ -1,4 +1,4 @@
-"""A release of a backend's compiler, and what becomes of the GPU architectures that a kernel section asks of it."""
+"""A release of a backend's compiler, and its choice among the GPU architectures of a kernel section."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Toolkit(NamedTuple):
         family: the backend without its version: `cuda`, `rocm`.
         backend: the backend of its variants: `cu130`, `rocm72`.
         version: major and minor, e.g. `13.0`.
-        archs: the GPU architectures that its compiler knows, ascending, e.g. `8.0`, `gfx942`.
-        default_archs: what a kernel section that names no architecture asks for.
+        archs: the GPU architectures that its compiler supports, ascending, e.g. `8.0`, `gfx942`.
+        default_archs: the architectures of a kernel section that names none.
         host: the version of zig whose clang compiles host code.
-        tested: whether this project compiled with it.
+        tested: whether this project has compiled with it.
     """
 
     family: str
@@ -35,12 +35,12 @@ class Toolkit(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The GPU architectures that some compiler of a backend knows or has known.
+    """The GPU architectures that any release of a backend's compiler supports.
 
     Attributes:
         archs: as build.toml spells them: `8.0`, `9.0a`, `gfx942`.
-        features: which of them have a feature that can be switched on or off, by its name: `sramecc`, `xnack`.
-        families: the plain architectures whose GPUs run the code for a family, by its name: `10.0f`.
+        features: the architectures with a feature that can be switched on or off, by feature: `sramecc`, `xnack`.
+        families: the plain architectures whose GPUs run the code for a family, by family: `10.0f`.
     """
 
     archs: tuple[str, ...] = ()
@@ -49,19 +49,19 @@ class Known(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """An architecture that was asked for and is not built, and why."""
+    """A requested architecture that is not built, and the reason."""
 
     arch: str
     reason: str
 
 
 class Archs(NamedTuple):
-    """What became of the architectures that were asked for.
+    """The choice among requested architectures.
 
     Attributes:
-        requested: what was asked for, in that order.
-        kept: what is compiled, ascending.
-        dropped: the rest, in the order asked for.
+        requested: the requested architectures, in order.
+        kept: the compiled ones, ascending.
+        dropped: the others, in the order of the request.
     """
 
     requested: tuple[str, ...]
@@ -70,5 +70,5 @@ class Archs(NamedTuple):
 
 
 def numbers(version: str) -> Version:
-    """A version as numbers, which compare as versions do: (2, 13) for `2.13`."""
+    """A version as numbers, which compare like versions: (2, 13) for `2.13`."""
     return tuple(int(part) for part in version.split("."))

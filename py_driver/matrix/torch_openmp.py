@@ -1,8 +1,8 @@
-"""What each locked torch release calls its OpenMP runtime, and how new that is: toolchains/lock/torch_openmp.json.
+"""The name and version of each locked torch release's OpenMP runtime: toolchains/lock/torch_openmp.json.
 
-By the version of torch, for another CPU `2.13 aarch64`, there stands the wheel's SHA-256, the file in the wheel, the
-name by which others need it, and the newest version of each family of its symbols. The repository rules of gcc make of
-it the stubs that extensions with OpenMP are linked with.
+By version of torch, for another CPU `2.13 aarch64`, it has the wheel's SHA-256, the file in the wheel, its SONAME, and
+the newest version of each family of its symbols. The repository rules of gcc make the stubs from it that extensions
+with OpenMP are linked with.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from py_driver.fetch.entry import Entry
 
 RUNTIME: Final = "libgomp.so.1"
-"""What an extension with OpenMP needs."""
+"""The families of symbols that an extension with OpenMP needs."""
 
 _PLACES: Final = ("torch/lib/libgomp", "torch.libs/libgomp")
 _FAMILIES: Final = ("GOMP", "OMP")
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """What is recorded, by the version of torch; nothing if the file is missing or damaged."""
+    """The records, by version of torch; empty if the file is missing or damaged."""
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -44,12 +44,12 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def key_of(version: str, cpu: str | None) -> str:
-    """What a record has the runtime of a torch release for a CPU by."""
+    """The key of the runtime of a torch release for a CPU."""
     return version if cpu in {None, USUAL_CPU} else f"{version} {cpu}"
 
 
 def _wheels(lock: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The wheels in the torch part of a lock, by what a record has them by."""
+    """The wheels in the torch part of a lock, by the key of their record."""
     return {
         key_of(version, cpu): wheel
         for version, part in lock.items()
@@ -58,21 +58,21 @@ def _wheels(lock: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def is_current(recorded: Mapping[str, Any], lock: Mapping[str, Any]) -> bool:
-    """Whether a record is of the wheels in the torch part of a lock, and of no others."""
+    """Whether the records are of exactly the wheels in the torch part of a lock."""
     wheels = {key: wheel.get("sha256") for key, wheel in _wheels(lock).items()}
     return wheels == {version: wheel["sha256"] for version, wheel in recorded.items()}
 
 
 def update(recorded: Mapping[str, Any], lock: Mapping[str, Any], report: Callable[[str], None]) -> bytes:
-    """The file for a lock: what is there is kept, and of all other wheels the library is fetched and read.
+    """The content of the file for a lock: existing records are kept, other wheels' libraries are fetched.
 
     Args:
-        recorded: what `read_file` returned.
-        lock: its torch part.
-        report: called with what is being done.
+        recorded: the result of `read_file`.
+        lock: the torch part of the lock.
+        report: gets progress messages.
 
     Raises:
-        DriverError: see `Fetcher.fetch` and `unpack`; BAD_DIGEST if a wheel does not have one such library.
+        DriverError: see `Fetcher.fetch` and `unpack`; BAD_DIGEST if a wheel does not have exactly one such library.
     """
     found = {}
     for key, wheel in _wheels(lock).items():
@@ -101,7 +101,7 @@ def _read(entry: Entry) -> dict[str, Any]:
 
 
 def _newest(names: Iterable[str]) -> dict[str, str]:
-    """Of each family the newest version."""
+    """The newest version of each family."""
     numbers: dict[str, list[tuple[int, ...]]] = {family: [] for family in _FAMILIES}
     for name in names:
         family, _, number = name.partition("_")

@@ -1,10 +1,10 @@
-"""Which symbols the libraries of each locked torch release define: toolchains/lock/torch_exports.bin.
+"""The symbols of the libraries of each locked torch release: toolchains/lock/torch_exports.bin.
 
-For modules that are bound by pybind11 torch_python_exports.bin has those of libtorch_python.so.
+For modules that pybind11 binds, torch_python_exports.bin has the symbols of libtorch_python.so.
 
 The file is one line of JSON, `{"columns": [{"torch", "sha256", "abi", "backend"}, ...], "count": N}`, then N hashes,
-ascending, then N masks. A hash is the first four bytes of a symbol's SHA-256; bit i of its mask says that column i
-defines it. Numbers are little-endian, a mask has as many bytes as the columns need. The ABI check,
+ascending, then N masks. A hash is the first four bytes of a symbol's SHA-256; bit i of its mask is set if column i
+defines it. Numbers are little-endian, and a mask has as many bytes as the columns need. The ABI check,
 rules/private/tools/abi_check/exports.zig, reads it too.
 """
 
@@ -40,11 +40,11 @@ LIBRARIES: Final = {
     for name, family in BUILT.items()
     if family.recorded is not None
 }
-"""Those that an extension may need, by backend; libtorch_python.so, which is for one Python, is none of them."""
+"""The libraries that an extension may need, by backend, without libtorch_python.so, which is for one Python."""
 
 PYTHON_LIBRARIES: Final = {"python": ("libtorch_python.so",)}
-"""Those that a module for one Python may need besides. The locked wheels are for one Python; what the library defines
-for extensions is the same in all wheels of a release."""
+"""Further libraries that a module for one Python may need. The locked wheels are for one Python; the symbols for
+extensions are the same in all wheels of a release."""
 
 _HASH: Final = 4
 _DT_SONAME = 14
@@ -53,13 +53,13 @@ _BINDINGS = (1, 2, 10)  # global, weak, unique
 
 
 class Column(NamedTuple):
-    """What the libraries of one wheel define.
+    """The symbols of one wheel's libraries.
 
     Attributes:
         torch: major and minor version, e.g. `2.13`.
-        sha256: of the wheel.
+        sha256: the SHA-256 of the wheel.
         abi: the C++ ABI of the wheel.
-        backend: `cpu`, or `cuda` for what the CUDA libraries define besides; `python` for libtorch_python.so.
+        backend: `cpu`, or `cuda` for the additional symbols of the CUDA libraries; `python` for libtorch_python.so.
     """
 
     torch: str
@@ -69,19 +69,19 @@ class Column(NamedTuple):
 
 
 Libraries = Mapping[str, tuple[str, ...]]
-"""The libraries of a wheel that are read, by backend."""
+"""The libraries of a wheel to read, by backend."""
 
 Table = dict[int, int]
 """Hash of a symbol to its mask."""
 
 
 def hash_of(symbol: str) -> int:
-    """What stands for a symbol in the table."""
+    """The hash of a symbol in the table."""
     return int.from_bytes(hashlib.sha256(symbol.encode()).digest()[:_HASH], "little")
 
 
 def columns_of(lock: Mapping[str, Any], libraries: Libraries = LIBRARIES) -> tuple[Column, ...]:
-    """The columns that the torch part of the lock asks for. The wheels with two ABIs on the index are the older one."""
+    """The columns for the torch part of the lock. For releases with two ABIs, the index has wheels of the older one."""
     return tuple(
         Column(torch=version, sha256=wheel.get("sha256", ""), abi=min(part["abis"], key=_age), backend=backend)
         for version, part in lock.items()
@@ -91,7 +91,7 @@ def columns_of(lock: Mapping[str, Any], libraries: Libraries = LIBRARIES) -> tup
 
 
 def _wheels(part: Mapping[str, Any], libraries: Libraries) -> list[tuple[Mapping[str, Any], tuple[str, ...]]]:
-    """The wheels of a release, for each CPU, with what their libraries are read for."""
+    """The wheels of a release, for each CPU, with the backends whose libraries are read."""
     found = [(part["archive"], (*libraries,))]
     for wheel in part.get("cross", {}).values():
         families = {*PYTHON_LIBRARIES, *(known.family for name in wheel["backends"] if (known := backend_of(name)))}
@@ -104,7 +104,7 @@ def _age(abi: str) -> int:
 
 
 def read_table(path: Path) -> tuple[tuple[Column, ...], Table]:
-    """The table in a file; nothing if there is none.
+    """The table in a file; empty if there is none.
 
     Raises:
         DriverError: BAD_VALUE if it is damaged.
@@ -130,7 +130,7 @@ def read_table(path: Path) -> tuple[tuple[Column, ...], Table]:
 
 
 def write_table(columns: tuple[Column, ...], table: Table) -> bytes:
-    """A table as it stands in the file; symbols that no column defines are left out."""
+    """The content of the file for a table, without symbols that no column defines."""
     keys = sorted(key for key, mask in table.items() if mask)
     head = {"columns": [column._asdict() for column in columns], "count": len(keys)}
     width = _width(columns)
@@ -146,15 +146,15 @@ def _width(columns: tuple[Column, ...]) -> int:
 def update(
     path: Path, lock: Mapping[str, Any], report: Callable[[str], None], libraries: Libraries = LIBRARIES
 ) -> bytes:
-    """The table for a lock: what is there is kept, the wheels of all else are fetched and read.
+    """The table for a lock: existing columns are kept, the wheels of all others are fetched and read.
 
-    One small library is fetched by itself; those that are most of a wheel with the wheel as a whole.
+    A small library is fetched by itself; libraries that make up most of a wheel are fetched with the wheel.
 
     Args:
-        path: of the table that there is, if any.
-        lock: its torch part.
-        report: called with what is being done.
-        libraries: which.
+        path: the path of the existing table, if any.
+        lock: the torch part of the lock.
+        report: gets progress messages.
+        libraries: the libraries to read.
 
     Raises:
         DriverError: see `Fetcher.fetch`; BAD_DIGEST if a wheel does not have the libraries.
@@ -184,13 +184,13 @@ def update(
 
 
 def _members(libraries: Libraries) -> tuple[str, ...]:
-    """What is fetched of a wheel; nothing for all of it."""
+    """The members to fetch of a wheel; empty for all."""
     names = [name for part in libraries.values() for name in part]
     return (f"torch/lib/{names[0]}",) if len(names) == 1 else ()
 
 
 def _exports(entry: Entry, libraries: Libraries) -> dict[str, array[int]]:
-    """The hashes of what libraries of a wheel define, by backend. The wheel is not kept."""
+    """The hashes of the symbols of a wheel's libraries, by backend. The wheel is not kept."""
     found = {backend: array("I") for backend in libraries}
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
@@ -213,10 +213,10 @@ def _wheel(entry: Entry, work: Path) -> Path:
 
 
 def defined(library: Path) -> Iterable[str]:
-    """The symbols that an ELF library defines for others, as its section headers tell.
+    """The symbols that an ELF library exports, according to its section headers.
 
     Raises:
-        MalformedError: it is no such library.
+        MalformedError: the file is not an ELF library.
     """
     with mapped(library) as elf:
         return {
@@ -227,20 +227,20 @@ def defined(library: Path) -> Iterable[str]:
 
 
 def undefined(library: Path) -> Iterable[str]:
-    """The symbols that such a library takes from others.
+    """The symbols that an ELF library needs.
 
     Raises:
-        MalformedError: it is no such library.
+        MalformedError: the file is not an ELF library.
     """
     with mapped(library) as elf:
         return {symbol.name for symbol in elf.symbols(Kind.DYNSYM) if not symbol.section and symbol.name}
 
 
 def soname(library: Path) -> str:
-    """The name by which others need such a library; that of the file if it does not say one.
+    """The SONAME of an ELF library; the name of the file if it has none.
 
     Raises:
-        MalformedError: it is no such library.
+        MalformedError: the file is not an ELF library.
     """
     with mapped(library) as elf:
         for table, strings in _tables(elf, Kind.DYNAMIC):
@@ -251,10 +251,10 @@ def soname(library: Path) -> str:
 
 
 def versions(library: Path) -> Iterable[str]:
-    """The versions of symbols that such a library defines, e.g. `GOMP_4.5`.
+    """The versions of symbols that an ELF library defines, e.g. `GOMP_4.5`.
 
     Raises:
-        MalformedError: it is no such library.
+        MalformedError: the file is not an ELF library.
     """
     found = []
     with mapped(library) as elf:
@@ -269,7 +269,7 @@ def versions(library: Path) -> Iterable[str]:
 
 
 def _tables(elf: Elf, kind: Kind) -> Iterator[tuple[Section, Section]]:
-    """The sections of a kind, each with that of its names."""
+    """The sections of a kind, each with the section of its names."""
     for section in elf.sections:
         if section.kind == kind and section.link < len(elf.sections):
             yield section, elf.sections[section.link]

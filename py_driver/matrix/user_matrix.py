@@ -1,4 +1,4 @@
-"""A matrix of the user's own, which adds releases of torch, CUDA, ROCm and CUTLASS, libraries of headers, and CPUs."""
+"""The user's own matrix, which adds releases of torch, CUDA, ROCm and CUTLASS, libraries of headers, and CPUs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _VERSIONS: Final = {
     },
     "cutlass": (_MINOR, "of CUTLASS, e.g. 4.5"),
 }
-"""What a version may look like: others have no place in the identifiers of variants, or one that is taken."""
+"""The valid versions: others do not fit into the identifiers of variants, or would be ambiguous."""
 
 _TORCH: Final[Mapping[str, type]] = {
     "version": str,
@@ -89,9 +89,9 @@ _OPTIONAL: Final = {
     "compress-option",
 }
 _NEW_NAMES: Final = {"bundled": "default", "named": "on-request", "slim": "members"}
-"""Keys of 0.1 that are still read, and their names."""
+"""Keys of 0.1 that are still read, and their new names."""
 _OF_ARCHIVES: Final = {"members"}
-"""Those of the names that an archive has, and no release."""
+"""The names among them that belong to archives, not to releases."""
 _LIBRARY_OPTIONAL: Final = {"version", "minimum-cuda"}
 _ARCHIVE_LISTS: Final = {"archives", "libraries"}
 _TABLES: Final[Mapping[str, Mapping[str, type]]] = {
@@ -111,15 +111,15 @@ _ARCHIVES: Final = {
     "redistributable": {"redistributable", "sha256"},
     "amd-package": {"amd-package", "sha256"},
 }
-"""The kinds of archives, and the keys that each must have; those of `archives` besides a layout."""
+"""The kinds of archives, and the required keys of each; archives in `archives` also need a layout."""
 
 
 class Extension(NamedTuple):
-    """What a matrix of the user's own says.
+    """The content of the user's own matrix.
 
     Attributes:
         tables: its releases and libraries, by kind.
-        cpus: those of the variants that are built by default; empty if it does not say.
+        cpus: the CPUs of default variants; empty if it does not list any.
         pairs: further backends, on request, of torch releases that the driver's own matrix has.
     """
 
@@ -129,15 +129,15 @@ class Extension(NamedTuple):
 
 
 def extended(table: Table, extension: Extension, file: str) -> Table:
-    """A matrix with the releases of a user's file in the place of its own of the same version, or after them.
+    """A matrix with the releases of a user's file, which replace its own releases of the same version or follow them.
 
     Args:
-        table: the driver's own.
-        extension: what `read_extension` found in the user's.
+        table: the driver's own matrix.
+        extension: the user's matrix.
         file: its path, for messages.
 
     Raises:
-        DriverError: BAD_VALUE or MISSING_KEY, one diagnostic for each release that fits to nothing else.
+        DriverError: BAD_VALUE or MISSING_KEY, one diagnostic for each inconsistent release.
     """
     own = extension.tables
     merged = dict(table)
@@ -162,7 +162,7 @@ def _paired(release: Table, pairs: Mapping[str, tuple[str, ...]]) -> Table:
 
 
 def _pairs(pairs: Mapping[str, tuple[str, ...]], merged: Table, file: str) -> Iterator[Diagnostic]:
-    """What is wrong with further backends of torch releases."""
+    """The errors of further backends of torch releases."""
     releases = {release["version"]: release for release in merged["torch"]}
     for version in pairs:
         origin = f"{file}: [[torch]] {version}"
@@ -179,20 +179,20 @@ def _is_pair(release: Table) -> bool:
 
 
 def key_of(kind: str) -> str:
-    """The key that tells the tables of a kind apart."""
+    """The key that identifies a table of a kind."""
     return "name" if kind == "library" else "version"
 
 
 def read_extension(path: Path, warn: Callable[[str], None]) -> Extension:
-    """What a user's file says: `torch`, `cuda`, `rocm`, `cutlass` and `library` tables, and `platform`.
+    """The content of a user's file: `torch`, `cuda`, `rocm`, `cutlass` and `library` tables, and `platform`.
 
     Args:
-        path: of the file.
-        warn: called with a warning for each key that has another name now, before errors are raised.
+        path: the path of the file.
+        warn: gets a warning for each renamed key, before errors are raised.
 
     Raises:
-        DriverError: the file cannot be read (FILE_MISSING, TOML_SYNTAX, TOML_LIMIT), or says what a matrix cannot say
-            (UNKNOWN_KEY, MISSING_KEY, WRONG_TYPE, BAD_VALUE); all that is wrong at once.
+        DriverError: the file cannot be read (FILE_MISSING, TOML_SYNTAX, TOML_LIMIT), or is invalid (UNKNOWN_KEY,
+            MISSING_KEY, WRONG_TYPE, BAD_VALUE); all errors at once.
     """
     try:
         table = tomli.loads(path.read_text(encoding="utf-8"))
@@ -217,7 +217,7 @@ def read_extension(path: Path, warn: Callable[[str], None]) -> Extension:
 
 
 def _with_new_keys(table: Table, file: str) -> Iterator[str]:
-    """Give keys their new names, in place; a warning for each name that had to change."""
+    """Rename old keys in place, and return a warning for each."""
     renamed = set()
     for kind, keys in _TABLES.items():
         releases = table.get(kind)
@@ -234,11 +234,11 @@ def _with_new_keys(table: Table, file: str) -> Iterator[str]:
                         part[new] = part.pop(old)
                         renamed.add(old)
     for old in sorted(renamed):
-        yield f"{file}: `{old}` is called `{_NEW_NAMES[old]}` now; the next release does not know the old name"
+        yield f"{file}: `{old}` is now called `{_NEW_NAMES[old]}`; the next release will reject the old name"
 
 
 def _faults(table: Table, file: str) -> Iterator[Diagnostic]:
-    """What is wrong with the shape of a file."""
+    """The errors in the structure of a file."""
     for name in sorted(table.keys() - _TABLES - {_PLATFORM}):
         message = f"{file}: a matrix of your own has no `{name}`"
         advice = f"the tables are {', '.join(f'[[{kind}]]' for kind in _TABLES)} and [{_PLATFORM}]"
@@ -263,7 +263,7 @@ def _faults(table: Table, file: str) -> Iterator[Diagnostic]:
 
 
 def _platform(platform: object, file: str) -> Iterator[Diagnostic]:
-    """What is wrong with `[platform]`."""
+    """The errors of `[platform]`."""
     if not isinstance(platform, dict):
         yield Diagnostic(code=Code.WRONG_TYPE, message=f"{file}: `{_PLATFORM}` must be a table: [{_PLATFORM}]")
         return
@@ -302,7 +302,7 @@ def _keys(release: Table, keys: Mapping[str, type], origin: str) -> Iterator[Dia
 
 
 def _contradictions(own: Mapping[str, list[Table]], merged: Table, file: str) -> Iterator[Diagnostic]:
-    """What fits to nothing else in the matrix."""
+    """The inconsistencies within the matrix."""
     for release in own["torch"]:
         yield from _torch(release, merged, f"{file}: [[torch]] {release['version']}")
     for backend in TOOLKITS:
@@ -318,7 +318,7 @@ def _contradictions(own: Mapping[str, list[Table]], merged: Table, file: str) ->
 
 
 def _toolkit(release: Table, merged: Table, origin: str) -> Iterator[Diagnostic]:
-    """What is wrong with a toolkit, whatever its backend."""
+    """The errors of a toolkit of any backend."""
     if not re.fullmatch(r"lib[\w.+-]+\.so[\w.]*", release["runtime"]):
         yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: `runtime` must be the name of a library")
     for archive in release["archives"]:
@@ -328,7 +328,7 @@ def _toolkit(release: Table, merged: Table, origin: str) -> Iterator[Diagnostic]
 
 
 def _torch(release: Table, merged: Table, origin: str) -> Iterator[Diagnostic]:
-    """What is wrong with a torch release."""
+    """The errors of a torch release."""
     backends = {name for name, family in BUILT.items() if not family.prefix}
     backends |= {backend.name_of(release["version"]) for backend in TOOLKITS for release in merged[backend.family]}
     for name in [*release["backends"], *release.get("on-request", ())]:
@@ -354,7 +354,7 @@ def _torch(release: Table, merged: Table, origin: str) -> Iterator[Diagnostic]:
 
 
 def _too_early(torch: str, name: str) -> str:
-    """Why a torch release has no variants for a backend, or nothing."""
+    """Why a torch release has no variants for a backend, or an empty text."""
     backend = backend_of(name)
     if backend is None or backend.first_torch is None or numbers(torch) >= backend.first_torch:
         return ""
@@ -363,7 +363,7 @@ def _too_early(torch: str, name: str) -> str:
 
 
 def _archive(archive: object, more: Collection[str], merged: Table, origin: str) -> Iterator[Diagnostic]:
-    """What is wrong with an archive, which must have some keys besides those of its kind."""
+    """The errors of an archive, which must have further keys besides those of its kind."""
     kind = next((key for key in _ARCHIVES if isinstance(archive, dict) and key in archive), None)
     if kind is None or not isinstance(archive, dict):
         message = f"{origin}: an archive must have one of `{'`, `'.join(_ARCHIVES)}`"

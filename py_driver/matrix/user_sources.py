@@ -1,4 +1,4 @@
-"""What may be wrong with sources that a matrix of the user's own names: CUTLASS releases and libraries of headers."""
+"""Checks of the sources in a user's own matrix: CUTLASS releases and libraries of headers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 PACKAGE: Final = re.compile("[^=]+==[^=]+")
-"""A package of an index, in one version."""
+"""A package of an index with its exact version."""
 
 _PINS: Final = {"wheel": PACKAGE, "sdist": PACKAGE, "sha256": re.compile("[0-9a-f]{64}")}
 _TAKEN: Final = {"cpython", "openmp", "python", "sycl_tla", "torch", "tvm_ffi"}
@@ -20,7 +20,7 @@ _ROOT: Final = re.compile(r"(?!\.\.?(/|$))[\w.+-]+(/(?!\.\.?(/|$))[\w.+-]+)*")
 
 
 def cutlass_faults(release: Mapping[str, Any], origin: str) -> Iterator[Diagnostic]:
-    """What is wrong with a CUTLASS release of a user's matrix; `origin` is where it stands."""
+    """The errors of a CUTLASS release of a user's matrix; `origin` is its position for messages."""
     pins = [key for key in _PINS if key in release]
     if len(pins) != 1 or not _PINS[pins[0]].fullmatch(release[pins[0]]):
         message = f"{origin} must have one of `wheel`, `sdist` and `sha256`"
@@ -38,7 +38,7 @@ def cutlass_faults(release: Mapping[str, Any], origin: str) -> Iterator[Diagnost
 
 
 def library_faults(library: Mapping[str, Any], origin: str) -> Iterator[Diagnostic]:
-    """What is wrong with a library of headers of a user's matrix; `origin` is where it stands."""
+    """The errors of a library of headers of a user's matrix; `origin` is its position for messages."""
     if not _NAME.fullmatch(library["name"]) or library["name"] in _TAKEN or library["name"].startswith("cutlass_"):
         advice = "lower-case letters, digits and `_`, and none of the names that `depends` has already"
         yield Diagnostic(code=Code.BAD_NAME, message=f"{origin}: a library cannot have this name", help=advice)
@@ -49,7 +49,7 @@ def library_faults(library: Mapping[str, Any], origin: str) -> Iterator[Diagnost
         yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: `sha256` must be 64 lower-case hexadecimal digits")
     for key, paths in (("root", [library["root"]]), ("include", library["include"])):
         if wrong := [path for path in paths if not _ROOT.fullmatch(path) and (key, path) != ("include", ".")]:
-            message = f"{origin}: `{wrong[0]}` in `{key}` is no directory in the archive"
+            message = f"{origin}: `{wrong[0]}` in `{key}` is not a directory in the archive"
             yield Diagnostic(code=Code.BAD_VALUE, message=message)
     if not re.fullmatch(r"[1-9][0-9]\.[0-9]{1,2}", library.get("minimum-cuda", "12.3")):
         yield Diagnostic(code=Code.BAD_VALUE, message=f"{origin}: `minimum-cuda` must be a major and a minor number")

@@ -1,1 +1,1 @@
-"""What is to be built of a project: its files checked, its variants planned, its BUILD file."""
+"""A project's build as a plan: its files are checked, its variants chosen, its BUILD file written."""

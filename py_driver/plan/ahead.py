@@ -1,4 +1,4 @@
-"""What Triton compiles ahead of time: aot.toml with the functions that it names, as they are in the sources."""
+"""Triton's ahead-of-time compiles: the functions of aot.toml with their parameters from the sources."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from py_driver.plan.triton_modules import Parameter
 
 _DIGITS = 10
-"""Of the digest in the name of what is compiled."""
+"""The length of the digest in a request's name."""
 
 
 class TritonTarget(NamedTuple):
-    """What Triton compiles ahead of time for a backend.
+    """Triton's ahead-of-time compiles for a backend.
 
     Attributes:
-        name: of the target: `triton_cuda`.
+        name: the target's name: `triton_cuda`.
         family: `cuda` or `rocm`.
         archs: the architectures.
-        release: of Triton, e.g. `3.9`.
-        strict: whether a call that nothing was compiled for is an error.
+        release: the release of Triton, e.g. `3.9`.
+        strict: whether a call without a compiled function is an error.
         functions: the parameters of each function, by its name in the package.
-        requests: by a name of its own what is compiled: the function, a signature, constants and options.
-        sources: the modules that have the functions, and those that these import.
-        reads: those of each function.
+        requests: the compiles, each under a unique name: a function, a signature, constants and options.
+        sources: the modules with the functions, and the modules that they import.
+        reads: the modules of each function.
     """
 
     name: str
@@ -55,7 +55,7 @@ class TritonTarget(NamedTuple):
 
     @property
     def shown_functions(self) -> dict[str, Any]:
-        """The functions as the rule has them."""
+        """The functions in the rule's form."""
         return {
             function: {"parameters": [[known.name, known.is_constant, list(known.default)] for known in parameters]}
             for function, parameters in self.functions.items()
@@ -63,7 +63,7 @@ class TritonTarget(NamedTuple):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What of it is a part of the id."""
+        """The settings that are part of the id."""
         return {
             "archs": self.archs,
             "requests": list(self.requests.values()),
@@ -73,17 +73,17 @@ class TritonTarget(NamedTuple):
 
 
 def triton_targets(manifest: Manifest, matrix: Matrix, python: Sequence[str], links: Links) -> tuple[TritonTarget, ...]:
-    """What is compiled ahead of time, for each backend of a project with an aot.toml that Triton compiles for.
+    """The ahead-of-time compiles of a project with an aot.toml, for each backend that Triton supports.
 
     Args:
         manifest: the build.toml.
-        matrix: with the releases of Triton.
+        matrix: the matrix, which has the releases of Triton.
         python: the files of the Python package.
         links: the project's.
 
     Raises:
-        DriverError: all that is wrong with aot.toml and the functions that it names: what `read_ahead` collects,
-            FILE_MISSING, UNSUPPORTED, UNKNOWN_ARCH; PATH_ESCAPES.
+        DriverError: all errors of aot.toml and the functions that it names: the errors of `read_ahead`, FILE_MISSING,
+            UNSUPPORTED, UNKNOWN_ARCH; PATH_ESCAPES.
     """
     path = links.directory / AHEAD
     links.check(AHEAD)
@@ -126,9 +126,9 @@ def triton_targets(manifest: Manifest, matrix: Matrix, python: Sequence[str], li
 
 
 def _with_tuned(compiled: Compiled, links: Links, findings: Findings) -> Compiled:
-    """A function with the configurations that `driver tune --apply` wrote for it, each once.
+    """A function with the unique configurations that `driver tune --apply` wrote for it.
 
-    A file has a configuration for each of some sizes, or one alone.
+    A file has either a configuration for each of several sizes, or a single one.
     """
     tuned = compiled.tuned
     if tuned is None:
@@ -156,7 +156,7 @@ def _with_tuned(compiled: Compiled, links: Links, findings: Findings) -> Compile
 def _requests(
     ahead: Ahead, functions: Mapping[str, Sequence[Parameter]], release: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each signature with each configuration, by a name that is the same wherever it stands."""
+    """Each signature with each configuration, by a name that does not depend on its position."""
     for compiled in ahead.kernels:
         function = compiled.function.value
         for signature in compiled.signatures:
@@ -198,7 +198,7 @@ def _archs(ahead: Ahead, family: str, release: str, matrix: Matrix, findings: Fi
     """The architectures of a backend."""
     asked = ahead.capabilities if family == "cuda" else ahead.rocm_archs
     if asked is None:
-        # For AMD only on request: the launcher leaves its GPUs to Triton.
+        # For AMD only on request: on AMD GPUs, the launcher leaves the call to Triton.
         defaults = {known.version: known.capabilities for known in matrix.triton}
         return defaults[release] if family == "cuda" else ()
     known = matrix.known[family].archs
@@ -213,7 +213,7 @@ def _archs(ahead: Ahead, family: str, release: str, matrix: Matrix, findings: Fi
 
 
 def _check_kinds(compiled: Compiled, parameters: Sequence[Parameter], findings: Findings) -> None:
-    """Collect an error for a constant with a type, and for another argument with a value in place of a type."""
+    """Collect an error for a constant with a type, and for another argument with a value instead of a type."""
     constants = {known.name for known in parameters if known.is_constant}
     for signature in compiled.signatures:
         for name in constants.intersection(signature.values):

@@ -1,4 +1,4 @@
-"""The compiled variants that a project may have: those of the matrix, or one for each backend for the stable ABI."""
+"""The compiled variants that a project may have: the matrix's, or one for each backend for the stable ABI."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Candidate(NamedTuple):
     """A variant that a project may have.
 
     Attributes:
-        configuration: which.
-        needs: the variant of the matrix with what it is compiled against; the same but for the stable ABI.
+        configuration: its configuration.
+        needs: the variant of the matrix with the torch that it is compiled against; differs only for the stable ABI.
         default: whether it is built by default.
-        reason: why no torch release will do, or nothing.
+        reason: why no torch release is suitable; empty if one is.
     """
 
     configuration: Configuration
@@ -34,18 +34,18 @@ class Candidate(NamedTuple):
 
 
 def describe(what: str, bounds: Bounds) -> str:
-    """What bounds ask for: `torch must be at least 2.11`."""
+    """The requirement of bounds: `torch must be at least 2.11`."""
     low, high = (".".join(map(str, bound.value)) if bound else "" for bound in (bounds.minver, bounds.maxver))
     return f"{what} must be " + " and ".join([f"at least {low}"] * bool(low) + [f"at most {high}"] * bool(high))
 
 
 def candidates(framework: Framework, matrix: Matrix, families: Collection[str]) -> list[Candidate]:
-    """The variants that a project may have, as far as torch is concerned; those that are built by default first.
+    """The variants that a project may have, as far as torch is concerned; default ones first.
 
     Args:
-        framework: what the project says of torch.
+        framework: the project's table for torch.
         matrix: the releases to build for.
-        families: the backends, without their versions, that it compiles something for.
+        families: the backends that it compiles for, without versions.
     """
     if framework.table == TVM_FFI:
         configurations = (
@@ -76,7 +76,7 @@ def _admits(framework: Framework, configuration: Configuration) -> bool:
 
 
 def _stable(framework: Framework, configurations: list[tuple[Configuration, bool]]) -> Candidate:
-    """The variant for the stable ABI in the place of all variants of one backend and CPU."""
+    """The variant for the stable ABI that replaces all variants of a backend and CPU."""
     first = configurations[0][0]
     version = (*framework.stable_abi[first.family].value, 0)[:2]
     torch = ".".join(map(str, version))

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 def check(manifest: Manifest, releases: Releases, present: PresentFiles, findings: Findings) -> None:
-    """Collect what the values of a manifest say together: errors and notes.
+    """Collect errors and notes about combinations of values.
 
     Args:
-        manifest: what was read; stand-ins in it lead to no error here.
-        releases: to build for.
+        manifest: the manifest; its placeholders for invalid values lead to no error here.
+        releases: the releases to build for.
         present: the files that the project has.
         findings: gets UNKNOWN_ARCH, EMPTY_ARCHS, UNSUPPORTED, BAD_NAME, BAD_VALUE, MISSING_KEY, and the notes.
     """
@@ -82,7 +82,7 @@ def _check_framework(manifest: Manifest, present: PresentFiles, findings: Findin
 
 
 def _check_language(kernel: Kernel, manifest: Manifest, findings: Findings) -> None:
-    """Collect UNSUPPORTED for a section that would be built if it were C++."""
+    """Collect UNSUPPORTED for a section in another language than C++."""
     if kernel.backend.value in manifest.built:
         advice = "only C++ with CUDA and HIP is compiled; use that, or build with kernel-builder"
         message = f"{kernel.title} is written in {kernel.language}, which is not supported"
@@ -111,7 +111,7 @@ def _listed(manifest: Manifest) -> set[str]:
 
 
 def _check_sources(kernel: Kernel, manifest: Manifest, present: PresentFiles, findings: Findings) -> None:
-    """Collect MISSING_KEY for a section without any file, and a note for one of headers only."""
+    """Collect MISSING_KEY for a section without files, and a note for a section with only headers."""
     span = findings.value(("kernel", kernel.name.value, "src"))
     if kernel.src and not _has_source(kernel.src):
         findings.note(f"`src` in {kernel.title} has no source: nothing is compiled for it", span, Code.MISSING_KEY)
@@ -123,7 +123,7 @@ def _check_sources(kernel: Kernel, manifest: Manifest, present: PresentFiles, fi
 
 
 def _check_archs(backend: str, archs: Texts, matrix: Matrix, findings: Findings) -> bool:
-    """Whether some compiler knows an architecture of a list; those that none knows are collected, as notes if so."""
+    """Whether a compiler supports an architecture of a list; collect the unknown ones, as notes if so."""
     problems = [BUILT[backend].arch_problem(arch.value, values(archs), matrix.known[backend]) for arch in archs]
     good = not archs or None in problems
     for arch, problem in zip(archs, problems, strict=True):
@@ -138,7 +138,7 @@ def _check_archs(backend: str, archs: Texts, matrix: Matrix, findings: Findings)
 def _check_some_arch_is_left(
     manifest: Manifest, kernel: Kernel, toolkits: Iterable[Toolkit], findings: Findings
 ) -> None:
-    """Collect EMPTY_ARCHS once if there are toolkits that a section for GPUs has nothing for."""
+    """Collect EMPTY_ARCHS once if a section has no architecture for one or more toolkits."""
     backend = BUILT[kernel.backend.value]
     empty = []
     for toolkit in toolkits:
@@ -166,7 +166,7 @@ def _check_depends(kernel: Kernel, bound: str, releases: Releases, findings: Fin
     for depend in kernel.depends:
         if depend.value == TORCH:
             if bound == TVM_FFI:
-                message = f"`torch` in `depends` of {kernel.title} has no effect: no header of torch is in sight"
+                message = f"`torch` in `depends` of {kernel.title} has no effect: torch's headers are not available"
                 findings.note(f"{message} of a [{TVM_FFI}] project", depend.span)
             continue
         locked = releases.lock.libraries
@@ -180,7 +180,7 @@ def _check_depends(kernel: Kernel, bound: str, releases: Releases, findings: Fin
                 findings.note(message, depend.span)
             continue
         elif name == "cutlass":
-            message = f"CUTLASS {'.'.join(version)} is not locked: no known Python package carries it"
+            message = f"CUTLASS {'.'.join(version)} is not locked: no known Python package contains it"
             advice = f"the lock has {', '.join(locked)}; a matrix of your own can lock it, see docs/toolchains.md"
         else:
             message = f"the dependency `{depend.value}` is not supported"
@@ -194,7 +194,7 @@ def _of_tvm_ffi(manifest: Manifest, backend: str, families: Collection[str]) -> 
 
 
 def _note_backends(manifest: Manifest, matrix: Matrix, findings: Findings) -> None:
-    """Note what is read and not built, and where `backends` and the sections disagree."""
+    """Note backends and sections that are not built, and contradictions between `backends` and the sections."""
     families = {configuration.family for configuration, _ in matrix.tvm_ffi_configurations()}
     asked = [backend.value for backend in manifest.backends]
     for backend in manifest.backends:
@@ -217,7 +217,7 @@ def _note_backends(manifest: Manifest, matrix: Matrix, findings: Findings) -> No
 
 
 def _nothing_for(manifest: Manifest, backend: str) -> str:
-    """Why nothing is compiled for a backend."""
+    """The reason why nothing is compiled for a backend."""
     if manifest.kernels or not _has_source(manifest.framework.src):
         return f"no [kernel.*] section is for {backend}"
     return f"no source of [{manifest.framework.table}] is for {backend}"

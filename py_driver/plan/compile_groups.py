@@ -1,7 +1,7 @@
-"""Which sources are compiled together: those of the binding, of a section, and those that several of them list.
+"""The groups of sources that are compiled together: the binding's, a section's, and those that several of them list.
 
-Upstream makes one target of each extension and sets flags source by source. So a source that two sections list is
-compiled once there, with the flags and architectures of both (kernel-builder, templates/kernel.cmake).
+Upstream makes one target of each extension and sets flags for each source. So it compiles a source that two sections
+list once, with the flags and architectures of both (kernel-builder, templates/kernel.cmake).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from py_driver.matrix.toolkits import Toolkit
 
 REGISTRATION = "torch-ext/registration.h"
-"""Upstream's builder writes this file, over one that a project has; the rules bring their own."""
+"""Upstream's builder writes this file and overwrites the project's; the rules have their own."""
 
 
 class SourceGroup(NamedTuple):
     """Sources that are compiled with the same flags.
 
     Attributes:
-        target: what Bazel calls them.
-        title: what messages call them.
+        target: the name of their Bazel target.
+        title: their name in messages.
         binding: whether the binding lists them.
         sections: the sections that list them, in the order of build.toml.
-        sources: sorted.
+        sources: the sources, sorted.
     """
 
     target: str
@@ -43,14 +43,14 @@ class SourceGroup(NamedTuple):
 
 
 def archs_of(section: Kernel, toolkit: Toolkit) -> Archs:
-    """The GPU architectures that a section is compiled for with a toolkit: what it lists, and what its flags add."""
+    """The GPU architectures that a section is compiled for with a toolkit: its own, and those from its flags."""
     backend = BUILT[toolkit.family]
     more = [backend.choose(values(section.gencode), toolkit)] if section.gencode else []
     return united([backend.choose(section.requested, toolkit), *more])
 
 
 def united(archs: Sequence[Archs]) -> Archs:
-    """All of some choices of architectures of one backend, of which there is one at least."""
+    """The union of at least one choice of architectures of a backend."""
     if len(archs) == 1:
         return archs[0]
     kept = {arch for choice in archs for arch in choice.kept}
@@ -67,11 +67,12 @@ def united(archs: Sequence[Archs]) -> Archs:
 
 
 def split(files: Texts, family: str | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Sources and all else, each sorted: the order in build.toml means nothing.
+    """Sources and other files, each sorted: the order in build.toml has no meaning.
 
     Args:
-        files: of a section or the binding.
-        family: the backend that they are compiled for; a source of another one's language is none. None for any.
+        files: the files of a section or the binding.
+        family: the backend that they are compiled for, which excludes sources in another backend's language; None for
+            all.
     """
     names = sorted({text.value for text in files} - {REGISTRATION})
     sources = tuple(name for name in names if name.endswith(SOURCES) and (family is None or _is_for(name, family)))
@@ -83,17 +84,17 @@ def _is_for(source: str, family: str) -> bool:
 
 
 def compiles(manifest: Manifest, family: str) -> bool:
-    """Whether a project compiles something for a backend: its kernel sections, or a binding that is all there is.
+    """Whether a project compiles for a backend: its kernel sections, or its binding if it has no sections.
 
-    Where a project has kernel sections, a backend without one gets Python files only, as upstream has it: the binding
-    calls what a section defines.
+    In a project with kernel sections, a backend without a section gets Python files only, as in upstream: the binding
+    calls functions that a section defines.
     """
     alone = not manifest.kernels and family in BUILT and bool(split(manifest.framework.src, family)[0])
     return not manifest.framework.noarch and (alone or bool(manifest.sections(family)))
 
 
 def listers(manifest: Manifest, family: str) -> dict[str, list[Kernel]]:
-    """By source, the sections of a backend that list it, in the order of build.toml."""
+    """The sections of a backend that list a source, by source, in the order of build.toml."""
     found: dict[str, list[Kernel]] = {}
     for section in manifest.sections(family):
         for source in split(section.src)[0]:
@@ -102,12 +103,12 @@ def listers(manifest: Manifest, family: str) -> dict[str, list[Kernel]]:
 
 
 def source_groups(manifest: Manifest, family: str, admitted: Sequence[Kernel]) -> tuple[SourceGroup, ...]:
-    """What is compiled for a backend: the binding first, then the sections, then what several of them list.
+    """The groups of a backend: the binding first, then the sections, then the sources that several of them list.
 
     Args:
-        manifest: of the project.
+        manifest: the project's build.toml.
         family: the backend.
-        admitted: its sections that the toolkit is recent enough for; the others do not count for their sources.
+        admitted: its sections that the toolkit is recent enough for; the others are ignored.
     """
     table, binding = manifest.framework.table, binding_target(family)
     targets = {source: [binding] for source in split(manifest.framework.src, family)[0]}
@@ -129,14 +130,14 @@ def source_groups(manifest: Manifest, family: str, admitted: Sequence[Kernel]) -
 def _source_group(
     table: str, binding: str, sections: tuple[Kernel, ...], sources: tuple[str, ...], by: tuple[str, ...]
 ) -> SourceGroup:
-    """A group; its name tells which of all targets that list its sources are built.
+    """A group; its name depends on which of the targets that list its sources are built.
 
     Args:
         table: the framework table, which lists the binding.
-        binding: the target of the binding.
-        sections: that list the sources and are built.
-        sources: of it.
-        by: the targets of all that list them.
+        binding: the binding's target.
+        sections: the built sections that list the sources.
+        sources: its sources.
+        by: all targets that list them.
     """
     bound = binding in by
     names = (*([binding] if bound else []), *(section.target for section in sections))

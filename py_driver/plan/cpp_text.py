@@ -1,4 +1,4 @@
-"""C++ as text: comments and literals masked, brackets matched, arguments found; without a preprocessor.
+"""C++ as text: masked comments and literals, matching brackets, arguments; without a preprocessor.
 
 Tokens are those of [lex.pptoken] and [lex.string] in the C++ standard: a line continued by a backslash goes on in a
 comment and in a string, a raw string begins where no name ends, and a quote between digits separates them.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# Each begins with a character: Python's regular expressions then try few of them at a place.
+# Each alternative begins with a character: Python's regular expressions then try few of them at a position.
 _NUMBER: Final = r"\d(?<![\w'].)[\w.]*+(?:'[\w.]++)++"
 _RAW: Final = (
     r"[uULR](?<!\w.)(?:(?<=R)|(?:(?<=u)8?|(?<=[UL]))R)"
@@ -20,7 +20,7 @@ _CHARACTER: Final = r"'(?:[^'\\\n]|\\.)++'"
 _LINE: Final = r"/(?:[^\\\n]|\\(?:\r?\n)?)*+"
 _BLOCK: Final = r"\*[\s\S]*?(?:\*/|\Z)"
 
-# What does not end goes up to the end of the text, or of the line: each character is looked at once.
+# An unterminated token extends to the end of the text or line: each character is matched once.
 _SKIPPED: Final = re.compile(
     rf"(?P<raw>{_RAW})|(?P<comment>/(?:{_LINE}|{_BLOCK}))|(?P<string>{_STRING})|(?P<character>{_CHARACTER})|{_NUMBER}"
 )
@@ -28,7 +28,7 @@ _HIDING: Final = re.compile(
     rf"""(?:[^\w"'/]++|{_NUMBER}|(?!(?:u8|[uUL])?R"[^\s()\\"]{{0,16}}\()\w++|{_STRING}|{_CHARACTER}|'"""
     rf"|//[^\n]*+(?<!\\)(?<!\\\r)|/(?![/*]))*+(?P<hidden>{_RAW}|/(?:{_LINE}|{_BLOCK}))"
 )
-"""All up to the next raw string, and comment of more than a line, as `_SKIPPED` knows them, and that."""
+"""The text up to and including the next raw string or comment of several lines, as `_SKIPPED` matches them."""
 
 _OPEN: Final = {"(": ")", "[": "]", "{": "}"}
 _CLOSE: Final = {close: opening for opening, close in _OPEN.items()}
@@ -36,11 +36,11 @@ _ALL: Final = ("raw", "comment", "string", "character")
 
 
 def blanked(text: str, *kinds: str) -> str:
-    """The text with blanks for some kinds of tokens; all other characters stay where they are.
+    """The text with blanks for kinds of tokens; all other characters keep their positions.
 
     Args:
-        text: of a source or header.
-        kinds: of `raw`, `comment`, `string` and `character`; without any, all of them.
+        text: the text of a source or header.
+        kinds: `raw`, `comment`, `string` and `character`; all of them if none is named.
     """
     wanted = kinds or _ALL
 
@@ -51,7 +51,7 @@ def blanked(text: str, *kinds: str) -> str:
 
 
 def masked(text: str) -> str:
-    """The text with blanks for comments and what is between quotes; the quotes stay, so a literal is no blank."""
+    """The text with blanks for comments and between quotes; the quotes stay, so a literal does not become blank."""
 
     def blank(found: re.Match[str]) -> str:
         body = re.sub(r"[^\r\n]", " ", found[0])
@@ -66,7 +66,7 @@ def masked(text: str) -> str:
 
 
 def code_of(text: str) -> str:
-    """The text with blanks for comments, strings and characters; the names of quoted `#include`s go too."""
+    """The text with blanks for comments, strings and characters, including the names of quoted `#include`s."""
     return blanked(text)
 
 
@@ -123,13 +123,13 @@ def opening(plain: str, close: int) -> int | None:
 def arguments(plain: str, start: int, end: int) -> list[tuple[int, int]] | None:
     """The ranges of arguments between two brackets, without the space around; None if commas cannot be told apart.
 
-    A comma inside of `<...>` looks like a comma between arguments: with a `<` before a comma the answer is None, unless
+    A comma inside of `<...>` looks like a comma between arguments: with a `<` before a comma the result is None, unless
     both are in brackets.
 
     Args:
         plain: a masked text.
-        start: behind the opening bracket.
-        end: of the closing bracket.
+        start: the index behind the opening bracket.
+        end: the index of the closing bracket.
     """
     commas, depth, angles = [], 0, False
     for index in range(start, end):
@@ -151,7 +151,7 @@ def arguments(plain: str, start: int, end: int) -> list[tuple[int, int]] | None:
 
 
 def stripped(plain: str, start: int, end: int) -> tuple[int, int]:
-    """A range without the blanks at its ends."""
+    """A range without blanks at its ends."""
     part = plain[start:end]
     return start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
 

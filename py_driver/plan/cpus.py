@@ -1,4 +1,4 @@
-"""Which CPU a section is for, as the flags of its host code say: build.toml has no key that names one."""
+"""The CPU that a section is for, according to the flags of its host code: build.toml has no key for it."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 _FLAG = re.compile(r"-m(?<![^=,]-m)(?!axrregcount|llvm|(?:no-)?omit-leaf-frame-pointer)([^,]+)")
 """A flag of the host compiler for instructions, also as nvcc passes it on (`-Xcompiler=-mavx2`).
 
-What stands before it is looked at last: a pattern that begins with plain text is searched for 20 times as fast.
+The text before it is checked last: searching for a pattern that begins with a literal is 20 times as fast.
 """
 
 _NAMED = re.compile("(?:arch|tune|cpu)=(.+)")
 _ANY = "generic"
 _ARM = re.compile("arm|cortex|neoverse|a64fx|ampere|apple|carmel|thunderx|tsv110|oryon|grace")
-"""How the names of Arm's architectures and CPUs begin."""
+"""Prefixes of Arm's architectures and CPUs."""
 
 _X86_64, _AARCH64 = CPUS
 
 
 class _Bound(NamedTuple):
-    """What binds a part of a project to a CPU.
+    """The flag that binds a part of a project to a CPU.
 
     Attributes:
-        title: of the part: `[kernel.relu]`.
-        flag: that does it.
-        cpu: which.
+        title: the part: `[kernel.relu]`.
+        flag: the flag.
+        cpu: the CPU.
     """
 
     title: str
@@ -42,7 +42,7 @@ class _Bound(NamedTuple):
 
 
 def cpu_of(flag: str) -> str | None:
-    """The CPU that a flag is for; None if it is for all."""
+    """The CPU that a flag is for; None for a flag for all CPUs."""
     for found in _FLAG.finditer(flag):
         named = _NAMED.fullmatch(found[1])
         if named is None:
@@ -53,7 +53,7 @@ def cpu_of(flag: str) -> str | None:
 
 
 def _bound(title: str, *lists: Iterable[Text]) -> Iterator[_Bound]:
-    """The flags of a part that are for one CPU."""
+    """The flags of a part that are for a single CPU."""
     for flags in lists:
         for flag in flags:
             if cpu := cpu_of(flag.value):
@@ -65,15 +65,15 @@ def _bound_section(section: Kernel) -> list[_Bound]:
 
 
 def sections_for(manifest: Manifest, sections: Sequence[Kernel], cpu: str | None) -> tuple[tuple[Kernel, ...], str]:
-    """The sections that the variants for a CPU have, and why there are no such variants, or nothing.
+    """The sections of the variants for a CPU, and the reason if there are no such variants, else empty.
 
-    A variant does without the sections for another CPU only if the backend has one for its own: then the author has
-    thought of both.
+    A variant omits sections for another CPU only if the backend has a section for its own CPU: then the author
+    considered both.
 
     Args:
         manifest: of the project.
-        sections: of a backend.
-        cpu: None for variants that are for every CPU.
+        sections: the sections of a backend.
+        cpu: the CPU; None for variants for every CPU.
     """
     if cpu is None:
         return tuple(sections), ""
@@ -93,7 +93,7 @@ def sections_for(manifest: Manifest, sections: Sequence[Kernel], cpu: str | None
 
 
 def note_cpus(manifest: Manifest, findings: Findings) -> None:
-    """Collect a note for each part that is for one CPU alone."""
+    """Collect a note for each part that is for a single CPU."""
     found = [*_bound(f"[{manifest.framework.table}]", manifest.framework.cxx_flags)]
     found += [
         bound for family in manifest.built for section in manifest.sections(family) for bound in _bound_section(section)

@@ -1,4 +1,4 @@
-"""groups -> those of them whose device code is linked: a target for each set of them that a variant links. Pure."""
+"""groups -> device links: a target for each set of groups whose device code a variant links. Pure."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _DIGITS = 8
 
 
 class DeviceLink(NamedTuple):
-    """Groups whose device code is linked.
+    """Groups whose device code is linked together.
 
     Attributes:
-        name: of the target.
-        groups: which, in the order in which they are linked.
-        flags: for nvcc, where it links: those that all of the groups have.
+        name: the target's name.
+        groups: the groups, in link order.
+        flags: nvcc's flags for the link: those that all groups have.
     """
 
     name: str
@@ -35,12 +35,12 @@ class DeviceLink(NamedTuple):
 
     @property
     def depends(self) -> tuple[str, ...]:
-        """`torch`, if one of the groups depends on it: what does not is the same for all of its releases."""
+        """`torch`, if a group depends on it; without it, all releases of torch share the linked code."""
         return (TORCH,) if any(TORCH in group.depends for group in self.groups) else ()
 
     @property
     def identity(self) -> str:
-        """The name of the identity's target, if one of the groups sees it; else empty."""
+        """The name of the identity's target, if a group sees it; else empty."""
         return next((group.identity for group in self.groups if group.identity), "")
 
     @property
@@ -49,21 +49,21 @@ class DeviceLink(NamedTuple):
         return any(linking_of(group.cuda_flags).optimized for group in self.groups)
 
     def archs(self, backend: str) -> tuple[str, ...]:
-        """The architectures that it is linked for: all that a group has.
+        """The architectures that it is linked for: the union of the groups'.
 
         Args:
-            backend: such as `cu130`.
+            backend: the backend, e.g. `cu130`.
         """
         kept = [arch for group in self.groups if backend in group.archs for arch in group.archs[backend].kept]
         return tuple(dict.fromkeys(arch.removesuffix("+PTX") for arch in kept))
 
 
 def device_links(groups: Iterable[Group], variants: Mapping[str, Sequence[str]]) -> Mapping[str, DeviceLink]:
-    """What links the device code of each variant that has any to link, by the name of the variant.
+    """The device link of each variant that needs one, by the name of the variant.
 
     Args:
-        groups: of a plan.
-        variants: by the name of each, the names of its groups.
+        groups: the groups of a plan.
+        variants: the names of each variant's groups, by the variant's name.
     """
     relocatable = {group.name: group for group in groups if _is_relocatable(group)}
     listed = {variant: tuple(name for name in names if name in relocatable) for variant, names in variants.items()}
@@ -75,13 +75,13 @@ def device_links(groups: Iterable[Group], variants: Mapping[str, Sequence[str]])
 
 
 def mixed(links: Iterable[DeviceLink]) -> Mapping[str, str]:
-    """Groups whose device code is linked with that of another group, which is optimised then, and theirs is not.
+    """Groups whose device code is linked without optimisation with another group's, which is optimised at link time.
 
     Args:
-        links: of a plan.
+        links: the device links of a plan.
 
     Returns:
-        By the name of the group, the title of the other one.
+        The title of the other group, by the name of the group.
     """
     found: dict[str, str] = {}
     for link in links:
@@ -92,7 +92,7 @@ def mixed(links: Iterable[DeviceLink]) -> Mapping[str, str]:
 
 
 def _is_relocatable(group: Group) -> bool:
-    """Whether a group has device code that is linked with that of others."""
+    """Whether a group has relocatable device code."""
     has_code = any(source.endswith(BUILT[_CUDA].sources) for source in group.sources)
     return group.backend == _CUDA and has_code and linking_of(group.cuda_flags).relocatable
 

@@ -1,4 +1,4 @@
-"""Whether the files that build.toml lists are there, are files of the project, and can be read."""
+"""Checks that the files in build.toml exist, belong to the project, and can be read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PACKAGES = ("BUILD", "BUILD.bazel")
 
 
 class FileChecker:
-    """Looks at the files of a project and collects what is wrong.
+    """Checks the files of a project and collects errors.
 
     Args:
         links: the project's.
@@ -37,7 +37,7 @@ class FileChecker:
         findings: gets FILE_MISSING, PATH_ESCAPES, FILE_KIND, DUPLICATE_FILE, FOREIGN_FILE and BAD_VALUE.
 
     Attributes:
-        unusable: what sections that are not built list, and what cannot be read as a file of the project.
+        unusable: files of sections that are not built, and files that cannot be read.
     """
 
     def __init__(self, links: Links, present: PresentFiles, findings: Findings) -> None:
@@ -62,11 +62,11 @@ class FileChecker:
         """Check the files and the include directories of a section.
 
         Args:
-            title: its header.
+            title: the section's header.
             files: sources and headers.
-            directories: what it includes from.
-            any_kind: whether files may have any suffix: those of backends that are not built.
-            needed: whether the section is built; a fault in one that is not, is a note.
+            directories: its include directories.
+            any_kind: whether files may have any suffix, as in backends that are not built.
+            needed: whether the section is built; otherwise an error becomes a note.
         """
         self._needed = needed
         seen: dict[str, Text] = {}
@@ -86,7 +86,7 @@ class FileChecker:
         self._needed = True
 
     def _is_inside(self, text: Text, *, kind: str = "file") -> bool:
-        """Whether a path is well written, exists and stays in the project; collects the error if not.
+        """Whether a path is well-formed, exists and stays in the project; collects the error if not.
 
         Args:
             text: the path.
@@ -112,7 +112,7 @@ class FileChecker:
         return True
 
     def _is_fit(self, text: Text, *, any_kind: bool) -> bool:
-        """Whether a file can be read; collects what is wrong with it."""
+        """Whether a file can be read; collects the error if not."""
         path = text.value
         about = (self._directory / path).stat()
         if not stat.S_ISREG(about.st_mode):
@@ -135,12 +135,12 @@ class FileChecker:
         return True
 
     def check_c(self, title: str, files: Texts, flags: Texts) -> None:
-        """Collect an error for each C source in a part that asks for OpenMP.
+        """Collect an error for each C source in a part that uses OpenMP.
 
         Args:
-            title: of the part.
-            files: that it lists.
-            flags: of its C++ sources.
+            title: the part's name in messages.
+            files: its files.
+            flags: the flags of its C++ sources.
         """
         if asks_for_openmp(values(flags)):
             for text in files:
@@ -150,12 +150,12 @@ class FileChecker:
                     self._add(Code.FILE_KIND, message, text.span, advice=advice)
 
     def check_languages(self, reason: str, files: Texts, backend: str = "cpu") -> None:
-        """Collect an error for each CUDA or HIP source among files that no compiler for it sees.
+        """Collect an error for each CUDA or HIP source that no compiler for its language compiles.
 
         Args:
-            reason: why, as the rest of a sentence.
-            files: to look at.
-            backend: that they are for.
+            reason: the reason, as the rest of a sentence.
+            files: the files to check.
+            backend: the backend that they are for.
         """
         for text in files:
             owner = owner_of(text.value)
@@ -165,7 +165,7 @@ class FileChecker:
                 self._add(Code.FILE_KIND, message, text.span, advice=advice)
 
     def check_binding(self, manifest: Manifest) -> None:
-        """Collect a note for each CUDA or HIP source of the binding: what it is compiled for."""
+        """Collect a note for each CUDA or HIP source of the binding about the backends that compile it."""
         built = [backend for backend in manifest.built if compiles(manifest, backend)]
         for text in manifest.framework.src:
             owner = owner_of(text.value)
@@ -183,7 +183,7 @@ class FileChecker:
             self._note(f"`{text.value}` is {owner.language_of(text.value)}, and {what}", text.span)
 
     def check_common(self, manifest: Manifest) -> None:
-        """Collect a note for each source that the binding and a section, or two sections of a backend, list."""
+        """Collect a note for each source that two sections of a backend, or the binding and a section, list."""
         for backend in (backend for backend in manifest.built if backend in BUILT):
             seen = {text.value: f"[{manifest.framework.table}]" for text in manifest.framework.src}
             for kernel in manifest.sections(backend):
@@ -194,12 +194,12 @@ class FileChecker:
                         self._note(message, text.span, Code.DUPLICATE_FILE)
 
     def check_commas(self, backend: str, files: Texts, directories: Texts) -> None:
-        """Collect an error for each path with a comma that a compiler would take for two.
+        """Collect an error for each path with a comma, at which a compiler would split it.
 
         Args:
-            backend: whose compiler.
-            files: of a section.
-            directories: what the section includes from.
+            backend: the compiler's backend.
+            files: the files of a section.
+            directories: the include directories of the section.
         """
         known = BUILT[backend]
         sources = (text for text in files if text.value.endswith(known.sources))
@@ -221,7 +221,7 @@ class FileChecker:
         """Collect an error for each BUILD file below the project's directory that would hide a file from Bazel.
 
         Args:
-            manifest: what lists sources and headers.
+            manifest: the manifest, which lists sources and headers.
             python: the files of the Python package.
         """
         listed = (*manifest.framework.src, *(text for kernel in manifest.kernels for text in kernel.src))

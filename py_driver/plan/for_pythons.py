@@ -1,7 +1,7 @@
-"""plan -> plan: the variants of a project that is bound by pybind11, each for every of some Pythons. Pure.
+"""plan -> plan: the variants of a project that pybind11 binds, one for each Python. Pure.
 
-pybind11 needs Python's own API, which is another one for each Python. Sources that see Python's headers see those of
-the one Python then, and are compiled for each; all others are the targets that the project has anyway.
+pybind11 needs Python's own API, which differs between Pythons. Sources that include Python's headers are compiled for
+each Python with its headers; all other sources keep their targets.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from py_driver.plan.plan import Plan, Variant
 
 Pythons = Callable[[Configuration], tuple[Python, ...]]
-"""The Pythons of a configuration, in their order."""
+"""The Pythons of a configuration, in order."""
 
 _PYTHON: Final = "python"
-"""What sources depend on that include Python's headers; see `py_driver.plan.header_checks`."""
+"""The dependency of sources that include Python's headers; see `py_driver.plan.header_checks`."""
 
 
 def for_pythons(plan: Plan, chosen: Sequence[Variant], matrix: Matrix, pythons: Pythons) -> Plan:
-    """A plan of some variants alone, of which those with an extension are each for one Python.
+    """A plan of the chosen variants, with one variant for each Python if it has an extension.
 
     Args:
-        plan: of a project with PYBIND11_MODULE.
-        chosen: variants of it.
+        plan: the plan of a project with PYBIND11_MODULE.
+        chosen: variants of the plan.
         matrix: the releases to build for.
-        pythons: to build for.
+        pythons: the Pythons to build for.
 
     Raises:
-        DriverError: UNSUPPORTED for what pybind11 cannot bind: torch's stable ABI, tvm-ffi, Python files alone; or for
-            a torch that has no wheel for a Python.
+        DriverError: UNSUPPORTED for a project that pybind11 cannot bind: torch's stable ABI, tvm-ffi, Python files
+            alone; or for a torch without a wheel for a Python.
     """
     _check(plan, chosen)
     variants = tuple(
@@ -55,7 +55,7 @@ def for_pythons(plan: Plan, chosen: Sequence[Variant], matrix: Matrix, pythons: 
 
 
 def _check(plan: Plan, chosen: Sequence[Variant]) -> None:
-    """See that pybind11 can bind some variants of a project.
+    """Refuse variants that pybind11 cannot bind.
 
     Raises:
         DriverError: UNSUPPORTED if it cannot.
@@ -63,7 +63,7 @@ def _check(plan: Plan, chosen: Sequence[Variant]) -> None:
     if any(variant.configuration.tvm_ffi for variant in chosen):
         message, advice = f"`{plan.name}` is bound with tvm-ffi, and not by pybind11", "leave out `--binding`"
     elif any(variant.configuration.stable for variant in chosen):
-        message = "pybind11 needs torch's own headers, and `stable-abi` is for kernels that do without these"
+        message = "pybind11 needs torch's own headers, and `stable-abi` is for kernels that do not use them"
         advice = "remove `stable-abi` from [torch]"
     elif not any(variant.groups for variant in chosen):
         message, advice = f"`{plan.name}` has Python files alone: nothing to bind", "leave out `--binding`"
@@ -73,7 +73,7 @@ def _check(plan: Plan, chosen: Sequence[Variant]) -> None:
 
 
 def _for_python(variant: Variant, python: Python, matrix: Matrix) -> Variant:
-    """A variant as it is built for one Python."""
+    """The variant for a Python."""
     configuration = variant.configuration
     check_torch(matrix, configuration.torch or "", python)
     return variant._replace(
@@ -82,7 +82,7 @@ def _for_python(variant: Variant, python: Python, matrix: Matrix) -> Variant:
 
 
 def _with_cpython(group: Group) -> Group:
-    """A group whose sources see the headers of one Python in the place of those for every Python, if they see any."""
+    """The group with the headers of one Python instead of those for every Python, if it uses Python's headers."""
     if _PYTHON not in group.depends:
         return group
     return group._replace(depends=tuple(sorted({*group.depends, CPYTHON_PART} - {_PYTHON})))

@@ -1,7 +1,7 @@
-"""Ops through which gradients would end without a word: those that no backward is registered for, and no statement.
+"""Ops that would cut gradients silently: ops without a registered backward, and without a comment that says so.
 
-torch differentiates an op by what is registered for its key `Autograd`. Without that a result is taken for a constant,
-and torch warns only for one that the op returns, not for one that it writes to:
+torch differentiates an op with the function that is registered for its key `Autograd`. Without it, a result counts as a
+constant, and torch warns only for a result that the op returns, not for a tensor that it writes to:
 https://docs.pytorch.org/docs/stable/library.html#torch.library.register_autograd
 """
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from py_driver.plan.project import Project
 
 _FUNCTION = re.compile(r"\bFunction\s*<")
-"""What a class derives from that computes gradients in C++, `torch::autograd::Function<Self>`."""
+"""The base class of a class that computes gradients in C++, `torch::autograd::Function<Self>`."""
 
 _STATEMENT = re.compile(r"\bautograd:[ \t]*none\b")
 _BLOCK = re.compile(r"\bTORCH_LIBRARY\w*\s*\(|\bSTABLE_TORCH_LIBRARY\w*\s*\(")
 _SHOWN = 3
-"""How many ops a note names."""
+"""The number of ops that a note names."""
 
 
 class _Op(NamedTuple):
-    """An op that the code declares: its file, its name, and the place of its schema."""
+    """An op that the code declares: its file, its name, and the position of its schema."""
 
     path: str
     name: str
@@ -45,13 +45,13 @@ class _Op(NamedTuple):
 
 
 def gradient_notes(project: Project) -> list[Note]:
-    """A note on the ops that cut gradients, if there are any; none where the code does not show which do.
+    """A note on the ops that cut gradients, if there are any; empty if the code does not show which do.
 
-    An op is not meant if nothing of it can be differentiated, if it is made of other ops (`def` with a function), or if
-    a comment at its `def`, or at its block, has the words `autograd: none`.
+    An op is ignored if it cannot be differentiated, if it consists of other ops (`def` with a function), or if a
+    comment at its `def` or its block contains `autograd: none`.
 
     Args:
-        project: that has been checked.
+        project: a checked project.
     """
     manifest = project.manifest
     if manifest.framework.table != TORCH:
@@ -76,7 +76,7 @@ def _reached(project: Project) -> Iterator[str]:
 
 
 def _texts(directory: Path, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The texts of files of a project, by their paths; empty for what cannot be read."""
+    """The texts of files of a project, by path; empty for files that cannot be read."""
     for name in dict.fromkeys(names):
         path = directory / name
         text = ""
@@ -87,9 +87,9 @@ def _texts(directory: Path, names: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _declared(texts: Mapping[str, str], read: Mapping[str, Registrations]) -> list[_Op]:
-    """The ops that the code declares and implements, and that it registers nothing of for gradients.
+    """The ops that the code declares and implements without registering anything for gradients.
 
-    None if a macro, or a computed name, may register more than the text shows.
+    Empty if a macro, or a computed name, may register more than the text shows.
     """
     if not all(found.whole for found in read.values()):
         return []
@@ -108,7 +108,7 @@ def _declared(texts: Mapping[str, str], read: Mapping[str, Registrations]) -> li
 
 
 def _differentiates(key: str) -> bool:
-    """Whether an implementation for a key serves gradients; one without a key may be made of other ops."""
+    """Whether an implementation for a key serves gradients; without a key it may consist of other ops."""
     return not key or key.startswith(("Autograd", "CompositeImplicit"))
 
 
@@ -117,19 +117,19 @@ def _name(registration: Registration) -> str:
 
 
 def _has_gradient(schema: str) -> bool:
-    """Whether an op takes tensors, and returns or writes to some."""
+    """Whether an op has tensors as arguments, and returns or writes to tensors."""
     arguments, _, returns = schema.rpartition("->")
     return "Tensor" in arguments and ("Tensor" in returns or "!" in arguments)
 
 
 def _is_stated(text: str, start: int, end: int) -> bool:
-    """Whether comments say of a `def`, or of the block around it, that there is no gradient."""
+    """Whether comments at a `def`, or at the block around it, state that there is no gradient."""
     blocks = [block.start() for block in _BLOCK.finditer(code_of(text), 0, start)]
     return _has_statement(text, start, end) or (bool(blocks) and _has_statement(text, blocks[-1], blocks[-1]))
 
 
 def _has_statement(text: str, start: int, end: int) -> bool:
-    """Whether a comment in the lines of a statement, or in the lines of comments right above, has the words."""
+    """Whether a comment in the lines of a statement, or directly above it, contains the words."""
     code = blanked(text, "comment")
     first = text.rfind("\n", 0, start) + 1
     while first:
@@ -143,7 +143,7 @@ def _has_statement(text: str, start: int, end: int) -> bool:
 
 
 def _note(directory: Path, texts: Mapping[str, str], cut: list[_Op]) -> Note:
-    """A note at the first of some ops."""
+    """A note at the first of the ops."""
     names = [f"`{op.name}`" for op in cut[:_SHOWN]]
     more = len(cut) - len(names)
     listed = ", ".join(names) + (f" and {more} more" if more else "")

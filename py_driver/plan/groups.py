@@ -1,4 +1,4 @@
-"""What is compiled with the same flags: the groups of a backend, with all that their files need."""
+"""The groups of a backend: files that are compiled with the same flags, with their dependencies."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class Group(NamedTuple):
     """Files that are compiled with the same flags: the binding or a kernel section.
 
     Attributes:
-        name: of its target.
-        title: what messages call it: `[kernel.relu]`.
+        name: its target's name.
+        title: its name in messages: `[kernel.relu]`.
         backend: `cpu`, `cuda` or `rocm`.
-        sources: files to compile, sorted.
-        headers: files to include, sorted.
-        includes: directories to include from.
+        sources: the files to compile, sorted.
+        headers: the files to include, sorted.
+        includes: the include directories.
         cxx_flags: flags for C++.
         cuda_flags: flags for nvcc.
         hip_flags: flags for HIP's compiler.
-        depends: what may be included besides: `torch`, `cutlass_3_6`, sorted.
-        archs: for a kernel section for GPUs: what became of its archs, by backend (`cu130`, `rocm72`).
+        depends: the libraries that may be included: `torch`, `cutlass_3_6`, sorted.
+        archs: the architectures of a kernel section for GPUs, by backend (`cu130`, `rocm72`).
         identity: the name of the identity's target, if the sources need the unique id; else "".
-        link_flags: flags for nvcc where device code of several groups is linked.
+        link_flags: flags for nvcc for linking the device code of several groups.
         precompiled: whether C++ sources are compiled with a precompiled header, which changes no object.
     """
 
@@ -66,12 +66,12 @@ class Group(NamedTuple):
 
     @property
     def openmp(self) -> bool:
-        """Whether it may call OpenMP's runtime."""
+        """Whether its objects may call OpenMP's runtime."""
         return self.gcc or gpu_asks_for_openmp(self.cuda_flags, self.hip_flags)
 
 
 def sections_of(manifest: Manifest, configuration: Configuration) -> tuple[Kernel, ...]:
-    """The kernel sections that a variant has."""
+    """The kernel sections of a variant."""
     version = version_of(configuration.backend)
     return tuple(
         section
@@ -83,7 +83,7 @@ def sections_of(manifest: Manifest, configuration: Configuration) -> tuple[Kerne
 def chosen_archs(
     manifest: Manifest, configuration: Configuration, sections: Sequence[Kernel], matrix: Matrix
 ) -> list[Archs | None]:
-    """The GPU architectures of each section in a variant; the default ones if the binding is all there is."""
+    """The GPU architectures of each section in a variant; the default ones if there is only a binding."""
     if sections or not _device_sources(split(manifest.framework.src, configuration.family)[0], configuration.family):
         return [_choose(section, configuration, matrix) for section in sections]
     toolkit = matrix.toolkit(configuration.backend)
@@ -91,7 +91,7 @@ def chosen_archs(
 
 
 def _device_sources(sources: Iterable[str], family: str) -> list[str]:
-    """Those sources that only a backend's compiler takes."""
+    """The sources that only a backend's compiler compiles."""
     return [source for source in sources if BUILT[family].sources and source.endswith(BUILT[family].sources)]
 
 
@@ -103,15 +103,15 @@ def _choose(section: Kernel, configuration: Configuration, matrix: Matrix) -> Ar
 def make_group(
     project: Project, family: str, group: SourceGroup, configurations: Iterable[Configuration], matrix: Matrix
 ) -> Group:
-    """The group of some sources, given one variant of each backend that links it.
+    """The group of sources, for one variant of each backend that links it.
 
     The binding may include every header of its backend.
 
     Args:
-        project: with checked files.
+        project: a project with checked files.
         family: the backend.
         group: its sources, and the sections that list them.
-        configurations: one for each version of the backend that links it.
+        configurations: a configuration for each version of the backend that links it.
         matrix: the releases to build for.
     """
     manifest, framework = project.manifest, project.manifest.framework
@@ -120,11 +120,11 @@ def make_group(
     lists = [*([framework.src] if group.binding else []), *(section.src for section in group.sections)]
     offered = manifest.sections(family) if group.binding else ()
     headers = {header for src in (*lists, *(section.src for section in offered)) for header in split(src)[1]}
-    # hipify gets all sources of a group anyway.
+    # hipify reads all sources of a group in any case.
     known = set(group.sources) if BUILT[family].rewriter and not group.binding else set()
     headers |= {file for walked in reach for file in walked.files} - known
     includes = [*([framework.include] if group.binding else []), *(section.include for section in group.sections)]
-    # Upstream sets the directories of a source anew for each section that lists it, so the last one counts.
+    # Upstream overwrites the directories of a source for each section that lists it, so the last section counts.
     ordered = [*reversed([values(include) for include in includes]), *(walked.includes for walked in reach)]
     reached = [name for walked in reach for name in walked.depends]
     device = group.sections or _device_sources(group.sources, family)
@@ -151,19 +151,19 @@ def make_group(
 
 
 def _joined(group: SourceGroup, key: str) -> tuple[str, ...]:
-    """A list that the sections of a group have, one after the other."""
+    """The concatenated lists of a group's sections for a key."""
     return tuple(value for section in group.sections for value in values(getattr(section, key)))
 
 
 def _depends(manifest: Manifest, depends: Iterable[str]) -> tuple[str, ...]:
-    """What a group sees: in a project that is bound with tvm-ffi that in the place of torch, in every group."""
+    """The dependencies of a group: in a project with tvm-ffi, every group has tvm-ffi instead of torch."""
     if manifest.framework.table == TVM_FFI:
         depends = {TVM_FFI_PART, *depends} - {TORCH}
     return tuple(sorted(set(depends)))
 
 
 def _includes(directories: Iterable[str], files: Iterable[str]) -> tuple[str, ...]:
-    """The include directories that have any of the files below them: those of other backends have none."""
+    """The include directories that contain any of the files: directories of other backends do not."""
     listed = list(files)
     return tuple(
         directory
@@ -173,7 +173,7 @@ def _includes(directories: Iterable[str], files: Iterable[str]) -> tuple[str, ..
 
 
 def _archs(manifest: Manifest, group: SourceGroup, configuration: Configuration, matrix: Matrix) -> Archs | None:
-    """The GPU architectures of a group in a variant: of the sections that list its sources, or of all."""
+    """The GPU architectures of a group in a variant: from the sections that list its sources, or from all sections."""
     found = chosen_archs(manifest, configuration, group.sections or sections_of(manifest, configuration), matrix)
     archs = [choice for choice in found if choice is not None]
     return united(archs) if archs else None

@@ -1,7 +1,7 @@
-"""What the sources of a project tell before they are compiled: which files they reach, and whether they find them.
+"""Static checks of a project's includes: which files the sources reach, and whether the compiler will find them.
 
-A section sees every file that some section lists, as in the one tree in which upstream compiles. What it reaches of
-those is what its actions get.
+A section can include every file that any section lists, as in upstream's single source tree. Its actions get the files
+that it reaches.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _EXTENSION_NAME = "TORCH_EXTENSION_NAME"
 """The macro of the unique id; upstream defines it for every source of an extension."""
 
 _PYTHON = "python"
-"""What a section depends on that includes Python's headers; upstream has them in sight of every source."""
+"""The dependency of a section that includes Python's headers; in upstream every source can include them."""
 
 
 class Reach(NamedTuple):
-    """What the sources of a section need that it does not say.
+    """Undeclared needs of a section's sources.
 
     Attributes:
-        files: that they include, themselves or through others, sorted; also those that the section lists.
-        includes: directories to include from, besides its own.
-        depends: values of `depends` that it lacks.
-        named: whether one of the files, or of the sources, uses TORCH_EXTENSION_NAME.
+        files: the files that they include directly or indirectly, sorted, including files that the section lists.
+        includes: further include directories.
+        depends: missing values of `depends`.
+        named: whether a source or an included file uses TORCH_EXTENSION_NAME.
     """
 
     files: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Reach(NamedTuple):
     named: bool = False
 
 
-def check_includes(  # noqa: PLR0913  (whose, what of it is known, how it is bound, and where findings go)
+def check_includes(  # noqa: PLR0913  (the project's parts, its binding, and the findings)
     manifest: Manifest,
     python: Iterable[str],
     links: Links,
@@ -63,18 +63,18 @@ def check_includes(  # noqa: PLR0913  (whose, what of it is known, how it is bou
     *,
     pybind: bool = False,
 ) -> Mapping[str, Reach]:
-    """What the binding of each backend and each section that is compiled reach, by the names of their targets.
+    """The reach of each backend's binding and of each compiled section, by the names of their targets.
 
-    An include that stands inside an `#if` gives a note instead of an error: the compiler may never see it. Each file
-    that nvcc sees and that uses the list of architectures gives one too.
+    An include inside an `#if` leads to a note instead of an error: the compiler may never see it. A file for nvcc that
+    uses the list of architectures leads to a note too.
 
     Args:
-        manifest: what it says.
-        python: the files of its Python package.
+        manifest: the project's build.toml.
+        python: the files of the Python package.
         links: the project's.
-        unusable: files that sections list and that cannot be read.
-        findings: gets UNLISTED_HEADER, PATH_ESCAPES, OP_REGISTRATION and notes, of which some are TORCH_NOT_DECLARED.
-        pybind: whether it is bound by pybind11, for one Python each; else PYBIND11_MODULE is UNSUPPORTED.
+        unusable: listed files that cannot be read.
+        findings: gets UNLISTED_HEADER, PATH_ESCAPES, OP_REGISTRATION and notes, also with TORCH_NOT_DECLARED.
+        pybind: whether pybind11 binds it, for one Python each; otherwise PYBIND11_MODULE is UNSUPPORTED.
     """
     compiled = [
         kernel
@@ -125,7 +125,7 @@ def check_includes(  # noqa: PLR0913  (whose, what of it is known, how it is bou
 
 
 def _directories(manifest: Manifest, backends: Iterable[str]) -> Mapping[tuple[str, str], Mapping[str, Text]]:
-    """What is searched for a source of a backend: what all include that list it, since it is compiled once."""
+    """The include directories for each source of a backend: those of all sections that list it."""
     framework = manifest.framework
     bound = dict.fromkeys(split(framework.src)[0], framework.include)
     return {
@@ -140,7 +140,7 @@ def _directories(manifest: Manifest, backends: Iterable[str]) -> Mapping[tuple[s
 
 
 def _compiled_for(manifest: Manifest, found: Mapping[str, Reach]) -> dict[str, dict[str, None]]:
-    """For each backend the files that are compiled for it, and those that they include."""
+    """The files that are compiled for each backend, and the files that they include."""
     by_backend: dict[str, dict[str, None]] = {}
     bound = {binding_target(family): (family, manifest.framework.src) for family in BUILT}
     sections = {kernel.target: (kernel.backend.value, kernel.src) for kernel in manifest.kernels}
@@ -153,18 +153,18 @@ def _compiled_for(manifest: Manifest, found: Mapping[str, Reach]) -> dict[str, d
 def _searched(
     src: Texts, include: Texts, backend: str, directories: Mapping[tuple[str, str], Mapping[str, Text]]
 ) -> Texts:
-    """What is searched for the sources of a section or the binding: its directories, and those of `_directories`."""
+    """The include directories for the sources of a section or the binding: its own, and those of `_directories`."""
     shared = (text for name in split(src)[0] for text in directories.get((backend, name), {}).values())
     return tuple({text.value: text for text in (*include, *shared)}.values())
 
 
 def _device_sources(kernel: Kernel) -> list[str]:
-    """The sources of a section that only its backend's compiler takes."""
+    """The sources of a section that only its backend's compiler compiles."""
     return [name for name in values(kernel.src) if name.endswith(BUILT[kernel.backend.value].sources)]
 
 
 class _Waiting:
-    """The files that are still to be looked at: those that the compiler certainly sees before those that it may see."""
+    """The files that are still to be visited: first those that the compiler certainly reads."""
 
     def __init__(self, sources: Iterable[str]) -> None:
         self._certain = dict.fromkeys(sources)
@@ -172,12 +172,12 @@ class _Waiting:
         self._seen: set[str] = set()
 
     def add(self, path: str, *, certain: bool) -> None:
-        """Add a file, unless it has been looked at."""
+        """Add a file, unless it has been visited."""
         if path not in self._seen and path not in self._certain:
             (self._certain if certain else self._doubtful)[path] = None
 
     def __iter__(self) -> Iterator[tuple[str, bool]]:
-        """Each file once, and whether the compiler certainly sees it."""
+        """Each file once, and whether the compiler certainly reads it."""
         while self._certain or self._doubtful:
             certain = bool(self._certain)
             path = next(iter(self._certain or self._doubtful))
@@ -188,12 +188,12 @@ class _Waiting:
 
 
 class _Walk:
-    """A walk through all that the sources of a section reach for a backend.
+    """A walk through all files that the sources of a section reach for a backend.
 
     Attributes:
-        found: the files that they include.
-        includes: directories to include from, besides those of the section.
-        depends: values of `depends` that the section lacks.
+        found: the included files.
+        includes: include directories besides the section's.
+        depends: values that the section's `depends` lacks.
         named: whether a file uses TORCH_EXTENSION_NAME.
     """
 
@@ -215,7 +215,7 @@ class _Walk:
         self.named = False
 
     def go(self) -> Reach:
-        """What is reached; collects what will not be found."""
+        """The reach; collects includes that will not be found."""
         for path, certain in self._waiting:
             if self._files.is_opaque(path):
                 self._reach_all()
@@ -231,7 +231,7 @@ class _Walk:
         return Reach(tuple(sorted(self.found)), tuple(self.includes), tuple(self.depends), self.named)
 
     def _reach_all(self) -> None:
-        """Reach all but the sources: nobody can tell which of them are included, so nothing is collected of them."""
+        """Reach all files except sources: the included ones are unknown, so no errors are collected about them."""
         others = self._files.others
         self._perhaps |= set(others) - self._reached
         self._reached |= set(others)
@@ -242,7 +242,7 @@ class _Walk:
             self.includes[ALWAYS] = None
 
     def _follow(self, seen: Seen) -> None:
-        """Reach what an include means, or collect what is wrong with it."""
+        """Reach the file that an include means, or collect its error."""
         path, certain, include = seen
         section = self._section
         target, always = section.target(self._files, path, include)

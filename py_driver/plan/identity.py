@@ -1,4 +1,4 @@
-"""What the unique id of a backend's variants is made from: the files, and the configuration that all variants share."""
+"""The inputs of a backend's unique id: the files, and the configuration that all variants share."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _DIGITS = 12
 
 
 class Identity(NamedTuple):
-    """What the unique id of a backend's variants is made from.
+    """The inputs of a backend's unique id.
 
     Attributes:
-        name: of its target, e.g. `cuda_id`.
+        name: its target's name, e.g. `cuda_id`.
         backend: `cpu`, `cuda`, `rocm` or `universal`.
         settings: the configuration that is the same in every variant, ready for JSON.
         files: every file that belongs to the backend, sorted.
@@ -45,11 +45,11 @@ class Identity(NamedTuple):
         return sha256(canonical(self.settings).encode("ascii"))
 
     def unique_id(self, module: str, contents: Mapping[str, bytes]) -> str:
-        """The unique id that the rule kernel_id makes of it: `_<module>_<backend>_<hash>`.
+        """The unique id, as the rule kernel_id computes it: `_<module>_<backend>_<hash>`.
 
         Args:
             module: the name of the Python package.
-            contents: of all its files.
+            contents: the contents of all its files.
         """
         names = {staged(name): name for name in self.files}
         named = (field for name in sorted(names, key=label_order) for field in (name.encode(), contents[names[name]]))
@@ -59,7 +59,7 @@ class Identity(NamedTuple):
 
 
 def label_order(label: str) -> list[str]:
-    """Buildifier's order of file names, in which a BUILD file lists them: part by part between dots."""
+    """Buildifier's sort key of file names in a BUILD file: part by part between dots."""
     return label.split(".")
 
 
@@ -72,9 +72,9 @@ def make_identity(project: Project, family: str, *, compiled: bool) -> Identity:
     """The identity of a backend.
 
     Args:
-        project: whose.
+        project: the project.
         family: `cpu`, `cuda`, `rocm` or `universal`.
-        compiled: whether its variants have more than Python files.
+        compiled: whether its variants contain more than Python files.
     """
     manifest = project.manifest
     sections = manifest.sections(family) if compiled else ()
@@ -100,13 +100,13 @@ def make_identity(project: Project, family: str, *, compiled: bool) -> Identity:
 
 
 def _shared(manifest: Manifest, family: str) -> dict[str, list[str]]:
-    """The sources that several sections list, with these in the order of the file, which is that of their flags."""
+    """The sources that several sections list, with the sections in the order of the file, and so of their flags."""
     by_source = sorted(listers(manifest, family).items())
     return {source: [section.name.value for section in sections] for source, sections in by_source if len(sections) > 1}
 
 
 def _section_config(section: Kernel) -> dict[str, Any]:
-    """All of a section that decides what is compiled, apart from what the files hold."""
+    """Everything in a section that affects compilation, except the contents of files."""
     own = {
         "hip-flags": values(section.hip_flags),
         "rocm-archs": sorted(section.requested) if section.requested else None,

@@ -1,4 +1,4 @@
-"""What is wrong with what a source includes, and how it is told."""
+"""Errors about the includes of a source, and their messages."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class Wrong(NamedTuple):
-    """What is wrong with an include.
+    """An error about an include.
 
     Attributes:
-        code: which error.
-        message: of it.
-        advice: what to do.
-        doubt: why it may be right, as the end of a sentence; then it is a note. Empty if it is not.
+        code: the error code.
+        message: its message.
+        advice: its help.
+        doubt: why the include may be valid, as the end of a sentence, which makes the error a note; else empty.
     """
 
     code: Code
@@ -50,9 +50,9 @@ class Seen(NamedTuple):
     """An include of a file.
 
     Attributes:
-        path: of the file.
-        certain: whether the compiler sees the file in any case.
-        include: what it includes.
+        path: the path of the file.
+        certain: whether the compiler reads the file in any case.
+        include: the include.
     """
 
     path: str
@@ -61,13 +61,13 @@ class Seen(NamedTuple):
 
 
 def complain(files: ProjectFiles, seen: Seen, wrong: Wrong, findings: Findings) -> None:
-    """Collect what is wrong with an include, once however many sections reach it.
+    """Collect the error about an include, once even if several sections reach it.
 
     Args:
-        files: of the project.
-        seen: what is included, and where.
-        wrong: what is wrong with that.
-        findings: gets it.
+        files: the files of the project.
+        seen: the include and its position.
+        wrong: the error.
+        findings: gets the error.
     """
     path, certain, include = seen
     note = wrong.doubt
@@ -85,12 +85,12 @@ def complain(files: ProjectFiles, seen: Seen, wrong: Wrong, findings: Findings) 
 
 
 def note_source(files: ProjectFiles, seen: Seen, source: str, findings: Findings) -> None:
-    """Collect a note for an include of a file that the section compiles too, once however many sections reach it.
+    """Collect a note for an include of a file that the section compiles too, once even if several sections reach it.
 
     Args:
-        files: of the project.
-        seen: what is included, and where.
-        source: the file that is meant.
+        files: the files of the project.
+        seen: the include and its position.
+        source: the included file.
         findings: gets the note.
     """
     path, _, include = seen
@@ -104,18 +104,18 @@ def note_source(files: ProjectFiles, seen: Seen, source: str, findings: Findings
 
 
 def problem(files: ProjectFiles, section: Section, target: str | None, seen: Seen) -> Wrong | None:
-    """What is wrong with an include that reaches no listed file, if anything.
+    """The error about an include that reaches no listed file, if there is one.
 
     Args:
-        files: of the project.
-        section: whose file includes.
-        target: the file of the project that is meant, if it is there.
-        seen: what is included, and where.
+        files: the files of the project.
+        section: the section of the including file.
+        target: the file of the project that is meant, if it exists.
+        seen: the include and its position.
     """
     include = seen.include
     if section.tvm_ffi and target is None and include.path.startswith(TORCH_FOLDERS):
-        message = f"`{include.path}` is included here, and no header of torch is in sight of a [{TVM_FFI}] project"
-        advice = f"bind the kernel with [{TORCH}], or use DLPack's types and those of tvm-ffi"
+        message = f"`{include.path}` is included here, but torch's headers are not available in a [{TVM_FFI}] project"
+        advice = f"bind the kernel with [{TORCH}], or use the types of DLPack and tvm-ffi"
         return Wrong(Code.UNSUPPORTED, message, advice)
     if include.path.startswith("/"):
         message = f"`{include.path}` is included here by a path that is not relative to the project"
@@ -128,12 +128,12 @@ def problem(files: ProjectFiles, section: Section, target: str | None, seen: See
 
 
 def _unlisted(files: ProjectFiles, section: Section, target: str, seen: Seen) -> Wrong | None:
-    """What is wrong with an include of a file that the project has and no `src` lists, if anything."""
+    """The error about an include of a file of the project that no `src` lists, if there is one."""
     if target == REGISTRATION or target in files.unusable:
         return None
     message = f"`{target}` is included here, but no `src` lists it"
     library = section.library(seen.path, target, seen.include)
-    doubt = f": the compiler takes that of {library}, if it has one" if library else ""
+    doubt = f": the compiler uses the file of {library}, if it exists there" if library else ""
     root, suffix = posixpath.splitext(target)
     if suffix not in SOURCES:
         return Wrong(Code.UNLISTED_HEADER, message, f'add "{target}" to `src` in {section.title}', doubt)
@@ -143,7 +143,7 @@ def _unlisted(files: ProjectFiles, section: Section, target: str, seen: Seen) ->
 
 
 def _not_found(files: ProjectFiles, section: Section, seen: Seen) -> Wrong | None:
-    """What is wrong with an include in quotes that leads to no file of the project, if anything."""
+    """The error about an include in quotes that leads to no file of the project, if there is one."""
     path, _, include = seen
     here = posixpath.normpath(include.path)
     if files.has(here) or files.exists(here):

@@ -18,12 +18,12 @@ _DIRECTIVE = re.compile(
     r'(?P<rest>(?:[^"/\n]++|"(?:[^"\\\n]|\\[^\n])*+"?|/(?!/))*+)[^\n]*',
     re.MULTILINE,
 )
-"""A directive, and what stands behind it up to a comment."""
+"""A directive, and the text behind it up to a comment."""
 
 _TARGET = re.compile(r'[ \t]*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)')
 
 _SUSPECT = re.compile(r"#[ \t]*(?:include(?:_next|[ \t]*[A-Za-z_\\/])|import|embed)|__has_include")
-"""What a text has that may be opaque: looked for first, since few have it."""
+"""A sign that a text may be opaque: searched for first, since few texts have it."""
 
 _OPAQUE = re.compile(
     r"^[ \t]*#[ \t]*(?:include_next\b|import\b|embed\b|include[ \t]*(?:[A-Za-z_]|\\\n))|__has_include[ \t]*\([ \t]*\"",
@@ -31,7 +31,7 @@ _OPAQUE = re.compile(
 )
 
 _GUARD = {"ifndef": r"(\w+)", "if": r"!\s*defined\s*(?:\(\s*(\w+)\s*\)|(\w+))"}
-"""How an include guard begins: what stands behind a directive."""
+"""The text behind the directives that begin an include guard."""
 
 
 _ALL = frozenset(BUILT)
@@ -40,11 +40,11 @@ _DEFINED = re.compile(r"defined\s*(?:\(\s*(\w+)\s*\)|\b(\w+))")
 _NUMBER = re.compile(r"(?:0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)[uUlL]*")
 _OPENMP = re.compile(r"\(?\s*(?P<not>!?)\s*defined\s*\(?\s*_OPENMP\s*\)?\s*\)?")
 _UNKNOWN = (_ALL, frozenset[str]())
-"""The backends for which a condition may hold, and those for which it must, where nothing is known of it."""
+"""The backends for which an unknown condition may hold, and those for which it must."""
 
 TORCH_FOLDERS = ("torch/", "ATen/", "c10/", "caffe2/")
 CUTLASS_FOLDERS = ("cutlass/", "cute/")
-"""What the paths of torch's headers begin with."""
+"""Prefixes of the paths of torch's headers."""
 
 PYTHON_HEADERS = re.compile(
     r"(Python|structmember)\.h|pybind11/.*|torch/(extension|python)\.h|torch/csrc/(.*/)?(pybind|python_\w+)\.h"
@@ -59,13 +59,13 @@ class Include(NamedTuple):
     """An `#include` line.
 
     Attributes:
-        path: what is included, as written.
+        path: the included path, as written.
         quoted: whether it stands in quotes; else in angle brackets.
-        conditional: whether it stands inside an `#if`; an include guard does not count.
-        backends: those whose compilers may see it, as far as its `#if`s ask for the macros that tell backends apart.
-        known: whether its `#if`s ask for nothing else, so that these see it.
-        with_openmp: whether it stands inside an `#if` that asks for `_OPENMP`.
-        start: where the path starts in the text, in characters.
+        conditional: whether it stands inside an `#if` that is no include guard.
+        backends: the backends whose compilers may see it, as far as its `#if`s test the macros of backends.
+        known: whether its `#if`s test nothing else, so that these backends certainly see it.
+        with_openmp: whether it stands inside an `#if` that tests `_OPENMP`.
+        start: the start of the path in the text, in characters.
     """
 
     path: str
@@ -78,18 +78,18 @@ class Include(NamedTuple):
 
 
 def without_comments(text: str) -> str:
-    """The text with blanks for comments, and nothing at the ends of lines, as `compile sources` makes it."""
+    """The text with blanks for comments, and without blanks at the ends of lines, as `compile sources` writes it."""
     return re.sub(r"[ \t]+$", "", blanked(text, "comment"), flags=re.MULTILINE)
 
 
 def _directives(text: str) -> list[re.Match[str]]:
-    """The directives of a text, each a match of `_DIRECTIVE`; what stands behind one ends where a comment begins."""
-    end = max((found.end() for found in _DIRECTIVE.finditer(text)), default=0)  # long texts have all of them at the top
+    """The directives of a text, each a match of `_DIRECTIVE`, whose text ends where a comment begins."""
+    end = max((found.end() for found in _DIRECTIVE.finditer(text)), default=0)  # they are at the top of long texts
     return list(_DIRECTIVE.finditer(without_hidden(text, end)))
 
 
 def scan(text: str) -> tuple[Include, ...]:
-    """The includes of a text, in its order; those with a macro for a path are left out.
+    """The includes of a text, in order, except those with a macro for a path.
 
     Args:
         text: a source or header.
@@ -120,11 +120,11 @@ def scan(text: str) -> tuple[Include, ...]:
 
 
 def seen(text: str, backends: Iterable[str]) -> str:
-    """The text with blanks for what stands inside an `#if` that holds for none of some backends.
+    """The text with blanks inside of every `#if` that holds for none of the backends.
 
     Args:
         text: a source or header.
-        backends: whose compilers read it.
+        backends: the backends whose compilers read it.
     """
     wanted = frozenset(backends)
     branches = [_Branch(_ALL, _ALL)]
@@ -141,14 +141,15 @@ def _if_seen(part: str, backends: frozenset[str]) -> str:
 
 
 class _Branch(NamedTuple):
-    """The backends that may see a branch of an `#if`, and those that may see one after it.
+    """The backends that may see a branch of an `#if`, and those that may see a later branch.
 
     Attributes:
-        seen: by the branch.
-        left: by the branches after it.
-        known: whether its condition asks for the macros that tell backends apart alone, as do those before it.
-        with_openmp: whether a compiler sees the branch with OpenMP only.
-        without_openmp: whether it saw one before it without OpenMP, so that it sees those after it with OpenMP only.
+        seen: the backends that may see the branch.
+        left: the backends that may see later branches.
+        known: whether its condition and those before it test only the macros of backends.
+        with_openmp: whether a compiler sees the branch only with OpenMP.
+        without_openmp: whether an earlier branch is for compilers without OpenMP, so that later ones are for OpenMP
+            only.
     """
 
     seen: frozenset[str]
@@ -159,7 +160,7 @@ class _Branch(NamedTuple):
 
 
 def _follow(branches: list[_Branch], directive: re.Match[str]) -> None:
-    """Go into a branch, or out of it, if a directive does."""
+    """Enter or leave a branch, if the directive does."""
     name = directive["name"]
     if name == "endif":
         del branches[max(1, len(branches) - 1) :]
@@ -168,7 +169,7 @@ def _follow(branches: list[_Branch], directive: re.Match[str]) -> None:
 
 
 def _enter(branches: list[_Branch], name: str, condition: str) -> None:
-    """Go into a branch: that of an `#if`, or the next one after `#elif` and its kin."""
+    """Enter the branch of an `#if`, or the next branch after an `#elif` or `#else`."""
     left, before = branches[-1].seen, _Branch(_ALL, _ALL)
     if name.startswith("el") and len(branches) > 1:
         before = branches.pop()
@@ -186,7 +187,7 @@ def _enter(branches: list[_Branch], name: str, condition: str) -> None:
 
 
 def _holds(condition: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The backends for which a condition may hold and must: it asks for their macros, for numbers, or for anything."""
+    """The backends for which a condition may hold, and those for which it must."""
     text = condition.strip()
     if "?" in text:
         return _UNKNOWN
@@ -211,7 +212,7 @@ def _holds(condition: str) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _parts(text: str, operator: str) -> list[str]:
-    """A condition between the operators that stand in no parentheses."""
+    """The parts of a condition between operators outside of parentheses."""
     parts, depth, start = [], 0, 0
     for at, character in enumerate(text):
         depth += (character == "(") - (character == ")")
@@ -222,7 +223,7 @@ def _parts(text: str, operator: str) -> list[str]:
 
 
 def _is_enclosed(text: str) -> bool:
-    """Whether the parentheses at both ends of a condition are one pair."""
+    """Whether the parentheses at both ends of a condition are a pair."""
     depths = list(itertools.accumulate((character == "(") - (character == ")") for character in text))
     return text.startswith("(") and depths[-1] == 0 and 0 not in depths[:-1]
 
@@ -233,12 +234,12 @@ def is_opaque(text: str) -> bool:
 
 
 def closure(source: str, headers: Iterable[str], included: Callable[[str], Iterable[str] | None]) -> list[str]:
-    """A source and the headers that it includes: of the same name, all; of all names, if nobody can tell.
+    """A source and the headers that it includes: all of the same name; all headers, if its includes are unknown.
 
     Args:
-        source: path of the source.
-        headers: paths of what it may include.
-        included: what a file of these includes, as written; None if that cannot be told.
+        source: the path of the source.
+        headers: the paths of the headers that it may include.
+        included: a function that returns the includes of a file, as written; None if they are unknown.
     """
     by_name: dict[str, list[str]] = {}
     for header in headers:
@@ -257,9 +258,9 @@ def closure(source: str, headers: Iterable[str], included: Callable[[str], Itera
 
 
 def first_use(text: str, macro: str) -> int | None:
-    """Where a text first uses the value of a macro, in characters, or None if it does nowhere.
+    """The position of the first use of a macro's value, in characters, or None if there is no use.
 
-    Comments, strings and lines that define the macro are no use, nor is the question whether it is defined.
+    Comments, strings, definitions of the macro, and tests whether it is defined are not uses.
 
     Args:
         text: a source or header.
@@ -279,7 +280,7 @@ def uses_python(text: str) -> bool:
 
 
 def use(text: str, macro: str) -> Include | None:
-    """The first use of a macro, as `scan` would tell of an include in its line; None if there is no use."""
+    """The first use of a macro, as `scan` would report an include in its line; None if there is no use."""
     if (start := first_use(text, macro)) is None:
         return None
     line = text.rfind("\n", 0, start) + 1
@@ -288,7 +289,7 @@ def use(text: str, macro: str) -> Include | None:
 
 
 def _is_guarded(text: str, directives: list[re.Match[str]]) -> bool:
-    """Whether an include guard is around a text but for comments: `#ifndef X`, `#define X`, and `#endif` at the end."""
+    """Whether an include guard encloses a text except comments: `#ifndef X`, `#define X`, and `#endif` at the end."""
     while directives and directives[0]["name"] == "pragma":
         directives = directives[1:]
     names = [directive["name"] for directive in directives]

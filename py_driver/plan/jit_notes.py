@@ -1,4 +1,4 @@
-"""Kernels in Triton that are compiled where they first run, since no aot.toml lists them."""
+"""Kernels in Triton that are compiled at their first call, since no aot.toml lists them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 _WORD = "triton"
 _LAUNCHER = "_aot"
 _SHOWN = 3
-"""How many kernels a note names."""
+"""The number of kernels that a note names."""
 
 
 class _Kernel(NamedTuple):
-    """A function with `triton.jit`: its file, the function in the package, its name, and its line."""
+    """A function with `triton.jit`: its file, its dotted name in the package, its name, and its line."""
 
     path: str
     function: str
@@ -35,10 +35,10 @@ class _Kernel(NamedTuple):
 def jit_notes(project: Project) -> list[Note]:
     """A note on the kernels that Triton compiles at a user's first call, if there are any.
 
-    A function that another one with `triton.jit` calls is none of its own.
+    A function that another function with `triton.jit` calls is not a kernel.
 
     Args:
-        project: that has been checked.
+        project: a checked project.
     """
     if not any(family in FAMILIES for family in project.manifest.built):
         return []
@@ -71,21 +71,21 @@ def _unused(project: Project, modules: set[str]) -> list[Note]:
         return []
     source = Source(str(project.directory / AHEAD), (project.directory / AHEAD).read_text(encoding="utf-8"))
     message = (
-        f"no file imports `{unused[0]}` through `{_LAUNCHER}`, so Triton compiles its kernels all the same; write "
+        f"no file imports `{unused[0]}` through `{_LAUNCHER}`, so Triton still compiles its kernels; write "
         f"`from .{_LAUNCHER} import {unused[0].partition('.')[0]}`"
     )
     return [Note(message=message, span=source.span(0, 1))]
 
 
 def _imports(text: str, module: str) -> bool:
-    """Whether a file imports a module, or the package that has it, through the launcher."""
+    """Whether a file imports a module, or its package, through the launcher."""
     first, last = module.partition(".")[0], module.rpartition(".")[2]
     names = rf"(?:{re.escape(first)}|{re.escape(last)})\b"
     return bool(re.search(rf"{_LAUNCHER}(?:\.\w+)*\s+import\b[\s\w(,]*?\b{names}|{_LAUNCHER}\.(?:\w+\.)*{names}", text))
 
 
 def _texts(project: Project, word: str = _WORD) -> Iterator[tuple[str, str]]:
-    """The Python files that have a word, with their texts."""
+    """The Python files that contain a word, with their texts."""
     for name in project.python:
         path = project.directory / name
         if name.endswith(".py") and is_file(path) and path.stat().st_size <= SIZE_LIMIT:
@@ -95,7 +95,7 @@ def _texts(project: Project, word: str = _WORD) -> Iterator[tuple[str, str]]:
 
 
 def _kernels(path: str, text: str, root: str) -> tuple[list[_Kernel], set[str]]:
-    """The functions of a file that Triton compiles, and the names of what they call, in whatever file that is."""
+    """The functions of a file that Triton compiles, and the names of the functions that they call, in any file."""
     import ast  # noqa: PLC0415  (slow to load: most projects need no parser)
 
     try:
@@ -119,7 +119,7 @@ def _kernels(path: str, text: str, root: str) -> tuple[list[_Kernel], set[str]]:
 
 
 def _is_language(callee: ast.Attribute) -> bool:
-    """Whether a function is one of Triton's own: `tl.load`."""
+    """Whether a function belongs to Triton: `tl.load`."""
     import ast  # noqa: PLC0415  (as above)
 
     return ast.unparse(callee.value).partition(".")[0] in ("tl", "triton")

@@ -1,8 +1,9 @@
-"""Layers of a kernel that `kernels.kernelize` would refuse, or leave out, in a model of somebody else.
+"""Layers of a kernel that `kernels.kernelize` would refuse, or not use, in a user's model.
 
-The client takes a class of the submodule `layers`, looks at it, and puts its `forward` into a layer of the model. The
-rules are those of `_get_kernel_layer`, `_validate_layer` and `_conditionally_replace_forward` in kernels 0.17.2
-(`kernels/layer/layer.py`). Whether `forward` takes what the replaced layer takes shows only in the model.
+The client validates a class of the submodule `layers`, and replaces the `forward` of a layer of the model by the
+class's. The rules are those of `_get_kernel_layer`, `_validate_layer` and `_conditionally_replace_forward` in kernels
+0.17.2 (`kernels/layer/layer.py`). Whether `forward` accepts the arguments of the replaced layer is known only in the
+model.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _TORCH: Final = ("nn.", "torch.nn.")
 
 
 class _Problem(NamedTuple):
-    """A broken rule: where, and what it means."""
+    """A broken rule: its position and its message."""
 
     node: ast.stmt
     message: str
@@ -40,10 +41,10 @@ class _Problem(NamedTuple):
 def layer_notes(project: Project) -> list[Note]:
     """A note for each rule of `kernelize` that a public class in `layers` breaks; empty without such a module.
 
-    A class whose base is imported from elsewhere is not looked at: what it inherits is unknown.
+    A class whose base is imported from another package is not checked: its inherited members are unknown.
 
     Args:
-        project: that has been checked.
+        project: a checked project.
     """
     path = next((f"{project.python_root}/{name}" for name in _FILES if _is_shipped(project, name)), None)
     if path is None:
@@ -80,7 +81,7 @@ def _text(path: Path) -> str:
 
 
 def _is_imported(project: Project) -> bool:
-    """Whether the package's `__init__.py` imports the submodule, or may do so in a way that the text does not show."""
+    """Whether the package's `__init__.py` imports the submodule, or may do so dynamically."""
     import ast  # noqa: PLC0415  (as above)
 
     if not _is_shipped(project, _INIT):
@@ -105,7 +106,7 @@ def _is_imported(project: Project) -> bool:
 
 
 def _is_layer(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> bool:
-    """Whether a class is meant as a layer: it derives from torch's, or has a `forward`; and its bases are known."""
+    """Whether a class is a layer: it derives from torch's, or has a `forward`; and its bases are known."""
     return all(base in classes or base.startswith(_TORCH) or base == "Module" for base in _bases(node)) and (
         bool(_bases(node)) or any(name == _FORWARD for name, _ in _members(node))
     )
@@ -118,7 +119,7 @@ def _bases(node: ast.ClassDef) -> list[str]:
 
 
 def _family(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator[ast.ClassDef]:
-    """A class and those of the file that it derives from, in the order in which Python looks members up."""
+    """A class and its bases in the file, in method resolution order."""
     seen: set[str] = set()
     queue = [node.name]
     while queue:
@@ -130,7 +131,7 @@ def _family(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterator
 
 
 def _members(node: ast.ClassDef) -> Iterator[tuple[str, ast.stmt]]:
-    """The names that the body of a class binds, with the statements."""
+    """The names that the body of a class binds, with their statements."""
     import ast  # noqa: PLC0415  (as above)
 
     for statement in node.body:
@@ -174,17 +175,17 @@ def _problems(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> Iterat
         yield _Problem(node, f"`kernelize` refuses `{node.name}`: it has no `forward`")
     if "can_torch_compile" not in names:
         message = (
-            f"`{node.name}` has no `can_torch_compile`: `kernelize` takes that for False and leaves the layer out of "
-            "models that are compiled"
+            f"`{node.name}` has no `can_torch_compile`: `kernelize` treats that as False and does not use the layer in "
+            "compiled models"
         )
         yield _Problem(node, message)
     if "has_backward" not in names:
-        message = f"`{node.name}` has no `has_backward`: `kernelize` takes that for True and uses the layer in training"
+        message = f"`{node.name}` has no `has_backward`: `kernelize` treats that as True and uses the layer in training"
         yield _Problem(node, message)
 
 
 def _flag_problems(node: ast.ClassDef, name: str, statement: ast.stmt) -> Iterator[_Problem]:
-    """A flag that is no plain True or False: a function, which counts as True, or what only shows at run time."""
+    """A flag that is not literally True or False: a function, which counts as True, or a computed value."""
     import ast  # noqa: PLC0415  (as above)
 
     value = getattr(statement, "value", None)

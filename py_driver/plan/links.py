@@ -1,7 +1,7 @@
-"""Where the links of a project lead: what they lead to is shipped as a file of the project, so it must be one.
+"""The targets of a project's symbolic links: they are shipped as files of the project, so they must belong to it.
 
-Whoever sends a change can send a link to anything that lies where the project is built: git's own configuration, which
-has a token in CI, or a file that git ignores. What git has may be read by whoever has the project.
+The author of a change can add a link to any file on the machine that builds the project: git's own configuration, which
+contains a token in CI, or a file that git ignores. Files in git can be read by everyone who has the project.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Links:
         self._tracked: dict[str, frozenset[str]] = {}
 
     def problem(self, path: str) -> str:
-        """Why what a path leads to is no file of the project, as the rest of a sentence about it; empty if it is one.
+        """Why a path does not lead to a file of the project, as the rest of a sentence about it; empty if it does.
 
-        A link leads to a file that git has, in the repository of the project. Where git does not have the project
-        itself, it leads to a file of the project, and no part of the way there is hidden. Where git refuses to look at
-        the repository, no link is right. A path without a link is right unless it is one of git's own files.
+        A link must lead to a file in git, in the project's repository. If the project itself is not in git, it must
+        lead to a file of the project, and no part of the path may be hidden. If git refuses to read the repository, no
+        link is valid. A path without a link is valid unless it is one of git's own files.
 
         Args:
-            path: relative to the project's directory, of something that exists.
+            path: an existing path, relative to the project's directory.
         """
         real = os.path.realpath(self.directory / path)
         inside = contains(self._real, real)
@@ -65,12 +65,12 @@ class Links:
         return f"is a symbolic link to {shown}, which is hidden" if hidden and shown != "." else ""
 
     def is_plain(self, path: str) -> bool:
-        """Whether there is no link on the way to something."""
+        """Whether no part of a path is a link."""
         lexical = os.path.normpath(f"{self._real}/{path}")
         return os.path.realpath(self.directory / path) == lexical
 
     def check(self, path: str) -> None:
-        """Refuse a path that leads to no file of the project.
+        """Refuse a path that does not lead to a file of the project.
 
         Args:
             path: see `problem`.
@@ -82,10 +82,10 @@ class Links:
             raise error(Code.PATH_ESCAPES, f"`{path}` {problem}", help=ADVICE)
 
     def ignored(self, directory: str) -> frozenset[str]:
-        """The files of a directory that git ignores; none where it ignores the project itself or does not answer.
+        """The files of a directory that git ignores; empty if it ignores the project itself or fails.
 
         Args:
-            directory: relative to the project's, as the files that are returned.
+            directory: relative to the project's, as the returned files.
         """
         if not is_in_repository(self.directory):
             return frozenset()
@@ -94,20 +94,20 @@ class Links:
         return frozenset() if _MANIFEST in found else found
 
     def _has_project(self) -> bool:
-        """Whether git has the project: without a repository, without git, and for a new project it has not."""
+        """Whether the project is in git: false without a repository, without git, and for a new project."""
         if self._top is None:
             top = self._ask(self._real, "rev-parse", "--show-toplevel")
             self._top = os.path.realpath(top[0].removesuffix("\n")) if top else ""
         return bool(self._top) and f"{self._real}/{_MANIFEST}" in self._known(self._real)
 
     def _has(self, real: str) -> bool:
-        """Whether git has a file, or some of a directory."""
+        """Whether a file, or a part of a directory, is in git."""
         if os.path.isdir(real):  # noqa: PTH112  (of a string)
             return bool(self._known(real))
         return real in self._known(os.path.dirname(real))  # noqa: PTH120  (as above)
 
     def _known(self, directory: str) -> frozenset[str]:
-        """The files below a directory that git has, submodules included; none if that is not in the repository."""
+        """The files in git below a directory, including submodules; empty if the directory is not in the repository."""
         top = self._top or ""
         if directory not in self._tracked:
             self._tracked[directory] = frozenset()
@@ -118,7 +118,7 @@ class Links:
         return self._tracked[directory]
 
     def _ask(self, directory: str, *arguments: str) -> list[str]:
-        """The paths that git answers with; none without git or a repository, or if it refuses, which is remembered."""
+        """The paths that git prints; empty without git or a repository, or if git refuses, which is recorded."""
         from subprocess import CalledProcessError  # noqa: PLC0415  (3 ms, and few projects have links)
 
         from py_driver.system.git import ask, names, said  # noqa: PLC0415  (loads subprocess)
@@ -134,10 +134,10 @@ class Links:
 
 
 def repository_of(directory: Path) -> Path | None:
-    """The root of the repository that a directory is in, as files say: git may refuse to look at it; None if in none.
+    """The root of a directory's repository, found without git, which may refuse to read it; None without one.
 
     Args:
-        directory: which need not be there.
+        directory: a directory, which need not exist.
     """
     real = Path(os.path.realpath(directory))
     return next((parent for parent in (real, *real.parents) if (parent / _GIT).exists()), None)

@@ -1,4 +1,4 @@
-"""What the metadata.json of a variant says, but for id, digest and provenance, which the build adds."""
+"""The metadata.json of a variant, without id, digest and provenance, which the build adds."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ METADATA = "metadata.json"
 """The file, in the directory of a variant."""
 
 ONLY_ARCHS = "only-archs"
-"""The key of a variant that has device code for some of its GPU architectures only (`--archs`): which. The `kernels`
-client does not read it; such a variant is not published."""
+"""The key with the GPU architectures of a variant that has device code for only a part of them (`--archs`). The
+`kernels` client does not read it; such a variant is not published."""
 
 
 SLICE = "slice"
@@ -30,18 +30,19 @@ SLICE = "slice"
 `sm90`. The `kernels` client does not read it."""
 
 CXX = "cxx"
-"""The key of a variant whose C++ was all compiled by another compiler than clang (`--cxx`): which. The rules add it;
-the `kernels` client does not read it."""
+"""The key with the compiler of a variant whose C++ was all compiled by another compiler than clang (`--cxx`). The rules
+add it; the `kernels` client does not read it."""
 
 COMPRESS = "compress"
-"""The key of a variant whose device code somebody chose how to compress (`--compress`): how. Likewise."""
+"""The key with the compression of device code, if it was chosen (`--compress`). The rules add it; the client does not
+read it."""
 
 
 def chosen(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """What of a variant's metadata says how somebody chose to build it, if that is a choice of the rules.
+    """The settings of the rules in a variant's metadata that differ from the default.
 
     Args:
-        metadata: of the variant.
+        metadata: the variant's metadata.
     """
     flags = facts("settings")["FLAGS"]
     stated = {key: metadata[key] for key in (CXX, COMPRESS) if key in metadata}
@@ -53,14 +54,14 @@ def chosen(metadata: Mapping[str, Any]) -> dict[str, str]:
 def make_metadata(manifest: Manifest, family: str, archs: list[str] | None) -> dict[str, Any]:
     """The metadata of a backend.
 
-    The `kernels` client takes names without `_` only, and has no universal backend: such a variant says `cpu`,
-    which the client reads and does not act on. Of an AMD GPU it knows the architecture without features, and looks
-    for that (kernels 0.17, `archs.py`).
+    The `kernels` client accepts only names without `_`, and has no universal backend: such a variant says `cpu`, which
+    the client reads and ignores. For an AMD GPU it looks for the architecture without features (kernels 0.17,
+    `archs.py`).
 
     Args:
-        manifest: what the project says.
+        manifest: the project's build.toml.
         family: `cpu`, `cuda`, `rocm` or `universal`.
-        archs: the GPU architectures that the variant has, sorted, with their features; None for none.
+        archs: the variant's GPU architectures, sorted, with their features; None for a variant without device code.
     """
     depends = tuple(manifest.depends.get(backend, Depends()) for backend in ("", family))
     backend: dict[str, Any] = {"type": "cpu" if family == UNIVERSAL else family}
@@ -82,7 +83,7 @@ def make_metadata(manifest: Manifest, family: str, archs: list[str] | None) -> d
 
 @cache
 def minver() -> dict[str, str]:
-    """The first release of the `kernels` client that reads a metadata.json: any, and one with `kernel-depends`."""
+    """The first releases of the `kernels` client that read any metadata.json, and one with `kernel-depends`."""
     minver: dict[str, str] = tomli.loads(resource("load.toml"))["minver"]
     return minver
 

@@ -1,4 +1,4 @@
-"""Whether a project that is bound by pybind11 has a module that Python can import, and one alone."""
+"""Checks that a project that pybind11 binds has exactly one module, which Python can import."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _EXTENSION: Final = "REGISTER_EXTENSION"
 _NAME: Final = re.compile(rf"{PYBIND11}\s*\(\s*(?P<name>\w+)")
 
 _MACRO: Final = re.compile(r"[A-Z][A-Z0-9_]+")
-"""What macros are called that flags define; `_C` is what people call modules."""
+"""Names of macros that flags define; `_C` is the usual name of modules."""
 
 
 def check_module(
     files: ProjectFiles, by_backend: Mapping[str, Collection[str]], span: Span, findings: Findings
 ) -> None:
-    """Collect what is wrong with the PYBIND11_MODULE of a project.
+    """Collect errors about the PYBIND11_MODULE of a project.
 
     Args:
-        files: of the project.
-        by_backend: for each backend the files that are compiled for it, and those that they include.
-        span: where build.toml lists the binding.
-        findings: gets OP_REGISTRATION: a backend has no PYBIND11_MODULE, its name is another than Python imports, or
-            REGISTER_EXTENSION stands beside it, which makes the same function.
+        files: the files of the project.
+        by_backend: the files that are compiled for each backend, and the files that they include.
+        span: the position of the binding in build.toml.
+        findings: gets OP_REGISTRATION: a backend has no PYBIND11_MODULE, its name differs from the one that Python
+            imports, or REGISTER_EXTENSION, which defines the same function, stands beside it.
     """
     macros = {
         found["macro"]
@@ -46,7 +46,7 @@ def check_module(
         modules = {path: start for path in paths if (start := _seen(files, path, PYBIND11, backend)) is not None}
         if not modules:
             message = f"no source for {backend} has {PYBIND11}(TORCH_EXTENSION_NAME, m), so pybind11 binds nothing"
-            advice = "bind the functions with it, or leave out `--binding pybind`: ops are for every Python"
+            advice = "bind the functions with it, or omit `--binding pybind`: ops are for every Python"
             findings.add(Code.OP_REGISTRATION, message, span, advice=advice)
             continue
         for path, start in modules.items():
@@ -58,20 +58,20 @@ def check_module(
         for path in paths:
             also = _seen(files, path, _EXTENSION, backend, always=True)
             if also is not None and files.complains(path, also, error=True):
-                message = f"{_EXTENSION} makes the function that {PYBIND11} of {next(iter(modules))} makes"
+                message = f"{_EXTENSION} defines the same function as {PYBIND11} of {next(iter(modules))}"
                 word = files.place(path, also, also + len(_EXTENSION))
                 findings.add(Code.OP_REGISTRATION, message, word, advice="remove it, or hide it by an `#if`")
 
 
 def _seen(files: ProjectFiles, path: str, macro: str, backend: str, *, always: bool = False) -> int | None:
-    """Where a file first uses a macro that the compiler for a backend may see; None if it does not.
+    """The position of a file's first use of a macro that the compiler for a backend may see; None if there is none.
 
     Args:
-        files: of the project.
-        path: of the file.
-        macro: which.
-        backend: the compiler's.
-        always: whether only a use outside of every `#if` counts.
+        files: the files of the project.
+        path: the path of the file.
+        macro: the macro.
+        backend: the compiler's backend.
+        always: whether only uses outside of every `#if` count.
     """
     found = use(files.text(path), macro)
     if found is None or backend not in found.backends or (always and found.conditional):

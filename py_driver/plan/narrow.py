@@ -1,4 +1,4 @@
-"""plan x GPU architectures -> plan: device code for these alone, for a quick build. Pure."""
+"""plan x GPU architectures -> plan: device code for these architectures alone, for a quick build. Pure."""
 
 from __future__ import annotations
 
@@ -19,20 +19,18 @@ if TYPE_CHECKING:
 
 
 def narrowed(plan: Plan, archs: Sequence[str]) -> Plan:
-    """A plan with the device code that GPUs of some architectures run, and no other.
+    """A plan with only the device code that GPUs of the given architectures run.
 
-    A section keeps those of its architectures that serve one of these, as `9.0a` serves 9.0, and 8.0 serves 8.6 if the
-    section has no 8.6. If none does, it keeps its lowest one: without any the extension would not link. A variant
-    none of whose sections has code for these GPUs is excluded. The metadata of the others says that they have not all
-    of the device code; variants without any stay as they are, and so does a plan that has no others. What Triton
-    compiles ahead of time is narrowed likewise; it compiles anything else where the kernel runs.
+    A section keeps its architectures that serve one of them, as `9.0a` serves 9.0, and 8.0 serves 8.6 if the section
+    has no 8.6. If no architecture does, it keeps the lowest one, since the extension would not link without any. A
+    variant is excluded if none of its sections has code for these GPUs. The metadata of the other variants records that
+    device code is missing; variants without device code are unchanged, and so is a plan with only such variants.
+    Triton's ahead-of-time compiles are narrowed likewise; Triton compiles everything else where the kernel runs.
 
     Args:
-        plan: of the project.
-        archs: as build.toml spells them.
-
-    Raises:
-        DriverError: NO_VARIANTS if there is device code, and none for one of these architectures.
+        plan: the plan of the project.
+        archs: as build.toml spells them. Raises:
+        DriverError: NO_VARIANTS if the plan has device code, but none for one of these architectures.
     """
     groups = {group.name: group for group in plan.groups}
     asked = _compiled(plan)
@@ -64,10 +62,10 @@ def narrowed(plan: Plan, archs: Sequence[str]) -> Plan:
 
 
 def served(plan: Plan, archs: Sequence[str]) -> tuple[str, ...]:
-    """Those of some architectures whose GPUs run device code of a plan.
+    """The architectures among the given ones whose GPUs run device code of a plan.
 
     Args:
-        plan: of the project.
+        plan: the plan of the project.
         archs: as build.toml spells them.
     """
     compiled = _compiled(plan)
@@ -75,19 +73,19 @@ def served(plan: Plan, archs: Sequence[str]) -> tuple[str, ...]:
 
 
 def _compiled(plan: Plan) -> set[str]:
-    """The architectures that a plan has device code for."""
+    """The architectures of a plan's device code."""
     groups = {group.name: group for group in plan.groups}
     return {arch for variant in plan.variants for section in _sections(variant, groups) for arch in section.kept}
 
 
 def _serving(kept: Iterable[str], archs: Sequence[str]) -> tuple[str, ...]:
-    """Those of some architectures, of any backend, that serve GPUs."""
+    """The architectures, of any backend, that serve one of the given GPUs."""
     listed = [*kept]
     return tuple(arch for family in BUILT.values() if family.arch for arch in family.serving(listed, archs))
 
 
 def _sections(variant: Variant, groups: Mapping[str, Group]) -> list[Archs]:
-    """The architectures of each section of a variant that is for GPUs."""
+    """The architectures of each section for GPUs in a variant."""
     sections = (groups[name].archs.get(variant.configuration.backend) for name in variant.groups)
     return [section for section in sections if section is not None]
 
@@ -103,12 +101,12 @@ def _group(group: Group, archs: Sequence[str]) -> Group:
 
 
 def _target(target: TritonTarget, archs: Sequence[str]) -> TritonTarget:
-    """What Triton compiles, for GPUs of some architectures; for its first one if it serves none."""
+    """Triton's compiles for the given architectures; for its first one if it serves none of them."""
     return target._replace(archs=BUILT[target.family].serving(target.archs, archs) or target.archs[:1])
 
 
 def _variant(variant: Variant, kept: set[str], archs: Sequence[str]) -> Variant:
-    """A variant with some architectures; one without any device code as it was."""
+    """A variant narrowed to architectures; a variant without device code is unchanged."""
     if not kept:
         return variant
     plain = BUILT[variant.configuration.family].plain

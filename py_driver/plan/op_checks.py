@@ -1,4 +1,4 @@
-"""Whether what a project registers with torch can be registered: schemas, names, an implementation for each backend."""
+"""Checks of a project's op registrations: schemas, names, an implementation for each backend."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _KEYS = {name: family.dispatch_keys for name, family in BUILT.items()}
 """The dispatch keys of the tensors of a backend."""
 
 _OF_DEVICES = frozenset(("CPU", "CUDA", "HIP", "HPU", "IPU", "MPS", "MTIA", "Meta", "PrivateUse1", "VE", "XLA", "XPU"))
-"""Those that are for the tensors of one device; an implementation for another key may serve any."""
+"""The keys for tensors of one device; an implementation for another key may serve any device."""
 
 _BINDS = ("REGISTER_EXTENSION", "PyInit_", "PyMODINIT_FUNC", "PYBIND11_MODULE")
-"""Of these one makes a library that Python can import."""
+"""Macros that make a library importable for Python."""
 
 _EXTENSION = re.compile(r"\bREGISTER_EXTENSION\s*\(\s*(?P<name>\w+)\s*\)")
 
 
 class _Op(NamedTuple):
-    """A registration in a file, and the name of its op, with that of the overload."""
+    """A registration in a file, and the name of its op with the overload."""
 
     path: str
     name: str
@@ -43,7 +43,7 @@ class _Op(NamedTuple):
 
     @property
     def certain(self) -> bool:
-        """Whether the compilers that its `#if`s name certainly see it, and it is run."""
+        """Whether the compilers of its `#if`s certainly see it, and it certainly runs."""
         registration = self.registration
         return (
             registration.certain
@@ -53,13 +53,13 @@ class _Op(NamedTuple):
 
 
 class OpChecker:
-    """Looks at what a project registers and collects what is wrong.
+    """Checks the registrations of a project and collects errors.
 
     Args:
-        files: of the project.
-        by_backend: for each backend the files that are compiled for it, and those that they include.
+        files: the files of the project.
+        by_backend: the files that are compiled for each backend, and the files that they include.
         python: the files of the Python package.
-        findings: gets OP_REGISTRATION: errors for what torch refuses to load, notes for what it does not find.
+        findings: gets OP_REGISTRATION: errors for registrations that torch rejects, notes for missing ones.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class OpChecker:
         self._paths = list(dict.fromkeys(path for paths in by_backend.values() for path in paths))
 
     def check_import(self, binding: Collection[str], span: Span) -> None:
-        """Collect an error if Python cannot import the library; a note if only the binding does not say that it can.
+        """Collect an error if Python cannot import the library; a note if only the binding does not show that it can.
 
         Args:
             binding: the sources of the binding.
-            span: where build.toml lists them.
+            span: the position of the binding in build.toml.
         """
         visible = {path: code_of(seen(self._files.text(path), self._by_backend)) for path in binding}
         if _binds("\n".join(visible.values())):
@@ -96,7 +96,7 @@ class OpChecker:
             self._findings.add(Code.OP_REGISTRATION, message, span, advice=advice)
 
     def _check_name(self, visible: Mapping[str, str]) -> None:
-        """Collect an error if the binding registers only a name that Python does not import."""
+        """Collect an error if the binding registers only names that Python does not import."""
         code = "\n".join(visible.values())
         macros = {found["macro"] for path in self._paths for found in DIRECTIVE.finditer(self._files.text(path))}
         others = _EXTENSION.sub("", without_directives(code))
@@ -112,7 +112,7 @@ class OpChecker:
             self._findings.add(Code.OP_REGISTRATION, message, self._files.place(path, *match.span("name")))
 
     def check_ops(self) -> None:
-        """Collect what is wrong with the ops."""
+        """Collect the errors of the ops."""
         read = {path: registrations(self._files.text(path)) for path in self._paths}
         ops, bad = [], False
         for path, found in read.items():
@@ -133,12 +133,12 @@ class OpChecker:
             self._note_missing(ops)
 
     def _seen(self, ops: Iterable[_Op], backend: str) -> list[_Op]:
-        """Those of some ops that the compilers of a backend may see."""
+        """The ops that the compilers of a backend may see."""
         paths = self._by_backend[backend]
         return [op for op in ops if op.path in paths and backend in op.registration.seen.backends]
 
     def _span(self, op: _Op, start: int, end: int) -> Span:
-        """The place of a part of the first argument, as far as it stands in one line."""
+        """The position of a part of the first argument, up to the end of its line."""
         places = op.registration.places
         first = places[start]
         last = places[max(start, end - 1)] + 1
@@ -146,7 +146,7 @@ class OpChecker:
         return self._files.place(op.path, first, max(first + 1, last if line < 0 else min(last, line)))
 
     def _tell(self, op: _Op, wrong: SchemaProblem) -> None:
-        """Collect what is wrong with a schema or name, if a compiler may see it."""
+        """Collect the error of a schema or name, if a compiler may see it."""
         if not any(self._seen([op], backend) for backend in self._by_backend):
             return
         message = f"torch rejects the {_what(op.registration)} of `{op.name}`: {wrong.message}"
@@ -154,7 +154,7 @@ class OpChecker:
         if op.certain:
             self._findings.add(Code.OP_REGISTRATION, message, span)
         else:
-            message = f"{message}; where this is run, the kernel cannot be loaded"
+            message = f"{message}; if this runs, the kernel cannot be loaded"
             self._findings.note(message, span, Code.OP_REGISTRATION)
 
     def _check_twice(self, backend: str, ops: Iterable[_Op]) -> None:
@@ -173,7 +173,7 @@ class OpChecker:
             self._findings.add(Code.OP_REGISTRATION, message, self._span(op, 0, len(op.name)))
 
     def _note_undeclared(self, ops: Iterable[_Op]) -> None:
-        """Note implementations of ops that nobody declares."""
+        """Note implementations of ops without a declaration."""
         for backend in self._by_backend:
             seen = self._seen(ops, backend)
             declared = {op.name for op in seen if op.registration.what == "def"}
@@ -183,7 +183,7 @@ class OpChecker:
                     self._note(op, f"no `def` declares `{op.name}`, which this implements{f'; {near}' if near else ''}")
 
     def _note_missing(self, ops: Iterable[_Op]) -> None:
-        """Note ops that nothing implements for a backend; with OP_REGISTRATION if nothing does for any device."""
+        """Note ops without an implementation for a backend; with OP_REGISTRATION if there is none for any device."""
         missing: dict[tuple[_Op, str], dict[str, None]] = {}
         for backend in self._by_backend:
             seen = self._seen(ops, backend)
@@ -201,7 +201,7 @@ class OpChecker:
         for (op, others), backends in missing.items():
             names = " and ".join(backends)
             if others:
-                self._note(op, f"`{op.name}` is implemented for {others} only, in what is built for {names}", None)
+                self._note(op, f"`{op.name}` is implemented for {others} only, in the variants for {names}", None)
             else:
                 self._note(op, f"no `impl` implements `{op.name}` for {names}; a call with such tensors fails")
 
@@ -210,14 +210,14 @@ class OpChecker:
             self._findings.note(message, self._span(op, 0, len(op.name)), code)
 
     def _in_python(self, name: str) -> bool:
-        """Whether a Python file may register an op: it has its name in a string."""
+        """Whether a Python file may register an op: its name occurs in a string."""
         plain = name.partition(".")[0]
         texts = [self._files.text(path) for path in self._python if path.endswith(".py")]
         return any(f"{before}{plain}{after}" in text for text in texts for before in "\"':" for after in "\"'.:")
 
 
 def _binds(code: str) -> bool:
-    """Whether a text without comments makes a library that Python can import, also by macros of its own."""
+    """Whether a text without comments makes a library importable for Python, also through its own macros."""
     macros = [(found["macro"], found["body"]) for found in DIRECTIVE.finditer(code) if found["macro"]]
     words, known = dict.fromkeys(_BINDS), 0
     while known != len(words):
@@ -227,12 +227,12 @@ def _binds(code: str) -> bool:
 
 
 def _defines(code: str) -> list[str]:
-    """The directives of a text that define macros, each in its lines."""
+    """The directives of a text that define macros, each with its continued lines."""
     return [f"{found[0]}\n" for found in DIRECTIVE.finditer(code) if found["macro"]]
 
 
 def _name(registration: Registration) -> str:
-    """The name of an op with that of its overload; or the namespace of a block."""
+    """The name of an op with its overload; or the namespace of a block."""
     text = registration.text or ""
     return text if registration.what == "library" else text.partition("(")[0].strip().rpartition("::")[2]
 
@@ -244,7 +244,7 @@ def _what(registration: Registration) -> str:
 
 
 def _problem(registration: Registration) -> SchemaProblem | None:
-    """What keeps torch from taking the first argument of a registration, or the whole of it."""
+    """The reason why torch rejects the first argument of a registration, or the registration."""
     text = registration.text or ""
     if registration.what == "library":
         return None

@@ -1,4 +1,4 @@
-"""Ops that the Python package registers: whether their names lie in the namespace of the variant."""
+"""Checks that the Python package registers its ops in the namespace of the variant."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _REGISTER = frozenset(
 """The other functions of torch.library whose first argument is the name of an op, `namespace::op` (torch 2.15)."""
 
 _OTHERS = ("aten::", "prim::", "prims::", "quantized::", "torch::", "torchvision::", "torchaudio::", "c10d::", "_c10d")
-"""How ops begin that torch or one of its libraries has, to which a kernel may add."""
+"""Prefixes of the ops of torch and its libraries, to which a kernel may add."""
 
 
 def check_op_names(directory: Path, python: Iterable[str], findings: Findings) -> None:
-    """Collect a note, with OP_NAMESPACE, for each op that is registered in a namespace which the text says.
+    """Collect a note with OP_NAMESPACE for each op that is registered in a literal namespace.
 
     Two versions of a kernel in one process would both register it. Upstream's builder refuses such decorators
     (`torch-ops-check-hook.py`); the name must come from `add_op_namespace_prefix`.
 
     Args:
-        directory: the project's.
-        python: the files of its Python package.
+        directory: the project's directory.
+        python: the files of the Python package.
         findings: gets the notes.
     """
     for name in python:
@@ -69,5 +69,5 @@ def _check(text: str, path: str, findings: Findings) -> None:
 
 
 def _name(function: ast.expr) -> str:
-    """The last part of what is called: `custom_op` of `torch.library.custom_op`."""
+    """The last part of a called name: `custom_op` of `torch.library.custom_op`."""
     return getattr(function, "attr", "") or getattr(function, "id", "")

@@ -1,6 +1,6 @@
-"""What C++ registers with torch, as far as its text says so: the ops of `TORCH_LIBRARY`, and of functions for it.
+"""The ops that C++ registers with torch, as far as its text shows: in `TORCH_LIBRARY`, and in functions for it.
 
-What a macro or a computed string says is not read, and then nothing is said of what is missing.
+Macros and computed strings are not evaluated; a text with them leads to no message about missing ops.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _STRING = re.compile(
     r'\s*(?:R"(?P<mark>[^\s()\\"]{0,16})\((?P<raw>[\s\S]*?)\)(?P=mark)"|"(?P<plain>(?:[^"\\\n]|\\[\s\S])*)")'
 )
 _OF_TORCH = re.compile(r"\busing\s+(?:namespace\s+torch|torch\s*::\s*Library)\s*;")
-"""What makes a bare `Library` torch's."""
+"""Text that makes a bare `Library` torch's."""
 
 _FUNCTION = re.compile(r"\b(?P<function>\w+)\s*\([^(){};]*\Z")
 _LEAVES = re.compile(r"\b(?:return|goto|throw)\b")
 DIRECTIVE = re.compile(
     r"^[ \t]*#[ \t]*(?:define[ \t]+(?P<macro>\w+)(?P<body>(?:[^\n\\]|\\[\s\S])*)|(?:[^\n\\]|\\[\s\S])*)", re.MULTILINE
 )
-"""A directive in a text without comments, with the lines that `\\` adds to it."""
+"""A directive in a text without comments, with the lines that `\\` continues."""
 
 _PLAIN = re.compile(r"\\(?P<escaped>[\s\S])|(?P<other>[^\\])")
 _ESCAPED = {"\n": "", "n": "\n", "t": "\t", **{sign: sign for sign in "\"'?\\"}}
-"""The escapes that are understood; a string with another one is not read."""
+"""The supported escapes; a string with another escape is not read."""
 
 _KEY = re.compile(r"(?:(?:at|c10|torch)\s*::\s*)?(?:DispatchKey\s*::\s*|DeviceType\s*::\s*|k)(?P<key>[A-Z]\w*)")
 _ANY = "*"
-"""The key of a call that stands in blocks of several."""
+"""The key of a call in blocks for several keys."""
 
 _FOREIGN = ("aten", "prim", "prims", "quantized", "_", "torchvision", "torchaudio")
 
@@ -52,15 +52,15 @@ class Registration(NamedTuple):
 
     Attributes:
         what: `def`, `impl` or `library`; for the last the namespace is the first argument.
-        start: where the call's first argument begins in the file.
-        text: that argument, if it is a string.
-        places: where each character of `text` stands in the file, and where it ends.
+        start: the start of the first argument in the file.
+        text: the first argument, if it is a string.
+        places: the position in the file of each character of `text`, and of its end.
         alone: whether there is no other argument.
-        key: the dispatch key that it is for, without namespaces; empty for all, or for one that is not known.
-        seen: what its `#if`s say.
-        namespace: of its block, if it stands in one and no macro is its name but TORCH_EXTENSION_NAME; else empty.
-        kind: `_IMPL` or `_FRAGMENT` for a block of that.
-        certain: whether it is run wherever it is compiled: no branch, loop, lambda or macro is around it.
+        key: its dispatch key without namespaces; empty for all keys, or for an unknown one.
+        seen: the conditions of its `#if`s.
+        namespace: the namespace of its block, unless that is a macro other than TORCH_EXTENSION_NAME; else empty.
+        kind: `_IMPL` or `_FRAGMENT` for a block of that kind.
+        certain: whether it always runs if it is compiled: no branch, loop, lambda or macro encloses it.
     """
 
     what: str
@@ -76,11 +76,11 @@ class Registration(NamedTuple):
 
 
 class Registrations(NamedTuple):
-    """What a file registers.
+    """The registrations of a file.
 
     Attributes:
-        found: in its order.
-        whole: whether these are all that it may register.
+        found: the registrations, in order.
+        whole: whether the file can register nothing else.
     """
 
     found: tuple[Registration, ...] = ()
@@ -88,7 +88,7 @@ class Registrations(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """A call, or a block: see `Registration`; where its arguments end, and whether it is for ops of others."""
+    """A call or block, see `Registration`; the end of its arguments, and whether it is for other libraries' ops."""
 
     what: str
     start: int
@@ -101,17 +101,17 @@ class _Call(NamedTuple):
 
 
 def registrations(text: str) -> Registrations:
-    """What a source or header registers.
+    """The registrations of a source or header.
 
     Args:
-        text: of it.
+        text: its text.
     """
     if "TORCH_LIBRARY" not in text and "Library" not in text:
         return Registrations()
     plain, code = blanked(text, "comment"), blanked(text)
     calls: dict[int, _Call] = {}
     for call in _calls(code):
-        other = calls.get(call.start, call)  # where `#if`s choose between two heads of a block, or a lambda is in one
+        other = calls.get(call.start, call)  # several heads of a block
         key = call.key if other.key == call.key else _ANY
         calls[call.start] = call._replace(key=key, certain=call.certain and other == call)
     places = _conditions(text, calls)
@@ -173,7 +173,7 @@ def _calls(code: str) -> Iterator[_Call]:
 
 
 def _calls_of(module: str, code: str, visible: str, start: int, pattern: _Call) -> Iterator[_Call]:
-    """The calls of a module in a body that begins at a place."""
+    """The calls on a module in a body."""
     if not re.fullmatch(r"\w+", module):
         return
     end = _closing(code, start - 1, "{", "}")
@@ -187,7 +187,7 @@ def _calls_of(module: str, code: str, visible: str, start: int, pattern: _Call) 
 
 
 def _is_straight(visible: str, start: int, at: int) -> bool:
-    """Whether what begins at a place of a body is a statement that is certainly run."""
+    """Whether a statement of a body certainly runs."""
     before = visible[start:at]
     if _LEAVES.search(before):  # a lambda among the arguments of an earlier call may return
         while before != (shorter := re.sub(r"\([^()]*\)", "", before)):
@@ -197,7 +197,7 @@ def _is_straight(visible: str, start: int, at: int) -> bool:
 
 
 def _closing(code: str, start: int, opening: str, closing: str) -> int:
-    """Where the bracket that opens at a place is closed; the end of the text if it is not."""
+    """The index of the matching bracket; the end of the text if there is none."""
     depth = 0
     for found in re.compile(f"[{re.escape(opening + closing)}]").finditer(code, start):
         depth += 1 if found[0] == opening else -1
@@ -207,7 +207,7 @@ def _closing(code: str, start: int, opening: str, closing: str) -> int:
 
 
 def _conditions(text: str, calls: dict[int, _Call]) -> dict[int, Include]:
-    """What the `#if`s around calls say, as those around an include in the line before."""
+    """The conditions of the `#if`s around calls, as those of an include in the line before."""
     lines = sorted({text.rfind("\n", 0, start) + 1 for start in calls})
     parts = [text[: lines[0]] if lines else text]
     parts += (f"#include <{start}>\n{text[start:end]}" for start, end in pairwise([*lines, len(text)]))
@@ -217,7 +217,7 @@ def _conditions(text: str, calls: dict[int, _Call]) -> dict[int, Include]:
 
 
 def _string(plain: str, start: int) -> tuple[str | None, tuple[int, ...], int]:
-    """The string literals at a place, as one text; where each of its characters stands; and where they end."""
+    """The adjacent string literals at an index as one text, the position of each character, and their end."""
     text, places, at = "", list[int](), start
     while literal := _STRING.match(plain, at):
         at = literal.end()
@@ -235,7 +235,7 @@ def _string(plain: str, start: int) -> tuple[str | None, tuple[int, ...], int]:
 
 
 def _key(arguments: str) -> str:
-    """The dispatch key that the arguments of `impl` behind its name begin with; empty without one that is known."""
+    """The dispatch key at the start of `impl`'s arguments behind the name; empty without a known key."""
     first, comma, _ = arguments.partition(",")
     found = _KEY.fullmatch(first.strip())
     return found["key"] if found and comma else ""

@@ -1,6 +1,7 @@
-"""What torch's parser of op schemas takes (function_schema_parser.cpp and schema_type_parser.cpp of torch/csrc).
+"""The grammar of torch's op schemas (function_schema_parser.cpp and schema_type_parser.cpp of torch/csrc).
 
-What it takes is taken here. Of what it refuses, values of defaults are taken that it may know in another release.
+Every schema that torch accepts is accepted here. Of the schemas that torch rejects, those are accepted whose default
+values another release may know.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ _NUMBERS = frozenset((
     "ConstQuantizerPtr", "DeviceIndex", "Layout", "MemoryFormat", "ScalarType", "Storage", "SymBool", "SymInt", "bool",
     "complex", "float", "int",
 ))  # fmt: skip
-"""Types of whose lists a default may be `[...]`."""
+"""Types whose lists may have a default `[...]`."""
 
 _NO_VALUES = {"true": "True", "false": "False", "null": "None", "nullptr": "None", "nullopt": "None", "none": "None"}
-"""Words that are no value, with what is meant."""
+"""Words that are not values, with the intended value."""
 
 _WORDS = frozenset(("Mean", "complex", "contiguous_format", "float", "long", "strided"))
-"""The words that torch takes for a value of any type; for some types a release may know others."""
+"""The words that torch accepts as values of any type; for some types, a release may know further words."""
 
 _PLAIN = ("Generator", "Scalar", "SymInt", "Tensor", "bool", "float", "int", "str")
-"""Types for which there are no other words."""
+"""Types without further words."""
 
 _OF_TORCH = ("aten", "prim")
 """Namespaces in whose schemas a word may stand for any type."""
@@ -67,12 +68,12 @@ _END = ""
 
 
 class SchemaProblem(NamedTuple):
-    """What is wrong with a schema.
+    """An error in a schema.
 
     Attributes:
-        start: where, in characters.
-        end: the end of that.
-        message: what, as the end of a sentence.
+        start: the start of the faulty part, in characters.
+        end: the end of that part.
+        message: the message, as the end of a sentence.
     """
 
     start: int
@@ -94,12 +95,12 @@ class _Token(NamedTuple):
 
 
 def schema_problem(text: str) -> SchemaProblem | None:
-    """What keeps torch from taking a text as a schema, `name(arguments) -> returns`; None if it takes it."""
+    """The reason why torch rejects a text as a schema, `name(arguments) -> returns`; None if it accepts it."""
     return _problem(text, _Parser.schema)
 
 
 def name_problem(text: str) -> SchemaProblem | None:
-    """What keeps torch from taking a text as the name of an op, `name` or `name.overload`; None if it takes it."""
+    """The reason why torch rejects a text as the name of an op, `name` or `name.overload`; None if it accepts it."""
     return _problem(text, _Parser.name)
 
 
@@ -114,7 +115,7 @@ def _problem(text: str, what: Callable[[_Parser], None]) -> SchemaProblem | None
 
 
 def _tokens(text: str) -> list[_Token]:
-    """The tokens of a text; a line ends a declaration where no bracket is open, and else it is blank."""
+    """The tokens of a text; a line break ends a declaration if no bracket is open, otherwise it counts as a blank."""
     found: list[_Token] = []
     depth, at = 0, len(text) - len(text.lstrip())
     while at < len(text):
@@ -176,12 +177,12 @@ class _Parser:
         return self._next()
 
     def finish(self) -> None:
-        """See that nothing follows; what stands in further lines is another declaration, and nobody reads it."""
+        """Require the end; further lines are another declaration, which torch does not read."""
         if self._now.kind not in {_END, "line"}:
-            self._fail(f"nothing may follow, and {_shown(self._now)} does")
+            self._fail(f"the end is expected, not {_shown(self._now)}")
 
     def name(self) -> None:
-        """`namespace::name.overload`, where only the name must be."""
+        """`namespace::name.overload`, where only the name is required."""
         first = self._name("the name of the op")
         if self._take(":"):
             self._any_type = first.text in _OF_TORCH
@@ -193,7 +194,7 @@ class _Parser:
                 self._fail(f"torch reserves `{overload.text}`; it cannot be the name of an overload", overload)
 
     def schema(self) -> None:
-        """A name, arguments in brackets, and what is returned."""
+        """A name, arguments in brackets, and the results."""
         self.name()
         if not self._is("("):
             self._fail(f"the arguments are expected in brackets, not {_shown(self._now)}")
@@ -230,7 +231,7 @@ class _Parser:
             self._fail(f"`{name.text}` needs a default, as an argument before it has one", name)
 
     def _rest(self) -> bool:
-        """Whether `...` was here: it is the last."""
+        """Whether `...` was here, which must be the last argument."""
         if not self._take("..."):
             return False
         if not self._is(")"):
@@ -244,7 +245,7 @@ class _Parser:
                 self._next()
 
     def _typed(self) -> str:
-        """A type, also with the length of a list, for which its name has `[N]`; without what has arguments."""
+        """A type as text, with `[N]` for a list with a length; without the arguments of types."""
         name = self._type()
         if self._take("["):
             if self._now.kind != "number":
@@ -362,7 +363,7 @@ class _Parser:
         token = self._now
         words = {"True", "False", "None"}
         if token.text in _NO_VALUES:
-            self._fail(f"`{token.text}` is no value: write `{_NO_VALUES[token.text]}`")
+            self._fail(f"`{token.text}` is not a value: write `{_NO_VALUES[token.text]}`")
         if token.kind == "number" or (not minus and (token.kind in {"string", "name"} or token.text in words)):
             self._next()
         else:

@@ -1,4 +1,4 @@
-"""plan x what is to be tried -> plan: with more flags, other headers of torch, or PTX beside machine code. Pure."""
+"""plan x overrides -> plan: with more flags, other headers of torch, or PTX beside machine code. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _PTX = "+PTX"
 
 
 def with_cuda_flags(plan: Plan, flags: Sequence[str]) -> Plan:
-    """A plan whose CUDA sources are compiled with more flags, under an id of its own.
+    """A plan whose CUDA sources are compiled with further flags, under a different id.
 
     Args:
-        plan: of a project.
-        flags: of nvcc; none changes nothing.
+        plan: the plan of a project.
+        flags: flags of nvcc; an empty list changes nothing.
     """
     if not flags:
         return plan
@@ -36,12 +36,12 @@ def with_cuda_flags(plan: Plan, flags: Sequence[str]) -> Plan:
 
 
 def compiled_against(plan: Plan, backend: str, torch: str) -> Plan:
-    """A plan whose variants for the stable ABI are compiled against the headers of one release, under an id of its own.
+    """A plan whose variants for the stable ABI are compiled against the headers of a release, under a different id.
 
     Args:
-        plan: of a project; it stays as it is without such variants.
-        backend: whose variants, `cpu`.
-        torch: the release, `2.13`; not before the first one that the variants fit.
+        plan: the plan of a project; unchanged if it has no such variants.
+        backend: the backend of the variants, e.g. `cpu`.
+        torch: the release, `2.13`; not older than the first release that the variants fit.
     """
     chosen = [each.configuration.stable and each.configuration.backend == backend for each in plan.variants]
     if not any(chosen):
@@ -58,15 +58,15 @@ def compiled_against(plan: Plan, backend: str, torch: str) -> Plan:
 
 
 def with_configurations(plan: Plan, variant: Variant, section: str, flags: Mapping[str, Sequence[str]]) -> Plan:
-    """A plan of several variants in the place of one: each compiles one kernel section with more flags of its own.
+    """A plan with several variants instead of one: each compiles a kernel section with its own further flags.
 
-    They are built in one go, share all else, and each has an id of its own.
+    They are built together, share everything else, and each has its own id.
 
     Args:
-        plan: of the project.
-        variant: the one; it has the section.
+        plan: the plan of the project.
+        variant: the variant to replace, which has the section.
         section: its name in build.toml.
-        flags: of all compilers, by what a variant is to be called besides the name of the one.
+        flags: the flags of all compilers, by the suffix of the new variant's name.
     """
     variants = [
         variant._replace(suffix=f"-{name}", more_flags=(section, *flag), default=False) for name, flag in flags.items()
@@ -75,7 +75,7 @@ def with_configurations(plan: Plan, variant: Variant, section: str, flags: Mappi
 
 
 def with_ptx(plan: Plan) -> Plan:
-    """A plan whose CUDA libraries have the PTX from which their machine code was made, for each architecture."""
+    """A plan whose CUDA libraries also contain the PTX of their machine code, for each architecture."""
     groups = []
     for group in plan.groups:
         archs = {backend: arch._replace(kept=_with_ptx(arch.kept)) for backend, arch in group.archs.items()}
@@ -84,7 +84,7 @@ def with_ptx(plan: Plan) -> Plan:
 
 
 def _variant(variant: Variant) -> Variant:
-    """A variant that says that it has PTX, too."""
+    """The variant with PTX in its architectures."""
     if variant.configuration.family != _CUDA or not variant.archs:
         return variant
     archs = _with_ptx(variant.archs)

@@ -29,24 +29,24 @@ _INIT = "__init__.py"
 _OPS = "_ops"
 _GENERATED = (f"{_OPS}.py", METADATA)
 _AHEAD = "_aot"
-"""The directory with what Triton has compiled, and the name of the package that launches it."""
+"""The directory with Triton's compiled code, and the name of the package that launches it."""
 
 
 def package_files(manifest: Manifest, links: Links, findings: Findings) -> tuple[str, ...]:
     """The files of the Python package that are shipped, relative to the project's directory, sorted.
 
     Args:
-        manifest: what it says; its name is right.
+        manifest: the project's build.toml, with a valid name.
         links: the project's.
         findings: gets FILE_MISSING, PATH_ESCAPES, FILE_KIND, FOREIGN_FILE and BAD_VALUE, at the project's name.
     """
     if path_problem(manifest.python_root):
-        return ()  # what edition 0 says is collected where it is read
+        return ()  # the errors of edition 0 are collected where it is read
     return _Package(manifest, links, findings).files()
 
 
 class _Package:
-    """One look at a package; see `package_files`."""
+    """A check of a package; see `package_files`."""
 
     def __init__(self, manifest: Manifest, links: Links, findings: Findings) -> None:
         self._directory = links.directory
@@ -60,7 +60,7 @@ class _Package:
         self._findings.add(code, message, self._name.span, label=label, advice=advice)
 
     def files(self) -> tuple[str, ...]:
-        """What is shipped; nothing where the package as a whole is wrong, which is collected."""
+        """The shipped files; empty if the package itself is invalid, which is collected."""
         if not self._has_init():
             return ()
         if problem := self._links.problem(self._root):
@@ -75,7 +75,7 @@ class _Package:
         return shipped
 
     def _check_modules(self, shipped: Iterable[str]) -> None:
-        """Collect an error for what is imported in the place of a file that is generated, or that has the source."""
+        """Collect an error for a file that is imported instead of a generated file, or of its source."""
         sources = {path for path in shipped if path.endswith(".py")}
         is_ahead = (self._directory / AHEAD).is_file()
         for path in shipped:
@@ -93,7 +93,7 @@ class _Package:
                 self._add(Code.FILE_KIND, message, advice="rename one of them")
 
     def _has_init(self) -> bool:
-        """Whether the package has an __init__.py, of whatever kind; collects the error if not."""
+        """Whether the package has an __init__.py of any kind; collects the error if not."""
         path = f"{self._root}/{_INIT}"
         try:
             (self._directory / path).lstat()
@@ -107,7 +107,7 @@ class _Package:
         return True
 
     def _in_its_place(self) -> str:
-        """A file that may be meant to be the package's __init__.py, or another package; empty without one."""
+        """A hint at a file that may be meant as the package's __init__.py, or at another package; empty without one."""
         package = self._directory / self._root
         try:
             if package.is_dir():
@@ -120,7 +120,7 @@ class _Package:
         return f"there is {Path(self._root).parent}/{near}" if near else ""
 
     def _walk(self) -> Iterator[str]:
-        """The files below the package that are shipped; those that cannot be are collected as errors."""
+        """The shipped files below the package; errors are collected for files that cannot be shipped."""
         is_linked = not self._links.is_plain(self._root)
         waiting = [self._root]
         while waiting:
@@ -163,7 +163,7 @@ class _Package:
         return False
 
     def _is_bad_link(self, path: str) -> bool:
-        """Whether a symbolic link would keep something from being shipped; collects the error if so."""
+        """Whether a symbolic link prevents shipping; collects the error if so."""
         try:
             real = os.path.realpath(self._directory / path, strict=True)
         except OSError as problem:
@@ -181,11 +181,11 @@ class _Package:
 
 
 def _name_problem(path: str) -> str:
-    """What keeps a file of this path from being shipped, as the rest of a sentence about it; empty if nothing does."""
+    """The reason why a path cannot be shipped, as the rest of a sentence about it; empty if it can."""
     if character := unsafe_character(path):
-        return f"has the character {character}, which is invisible or no text; rename the file"
+        return f"has the character {character}, which is invisible or not text; rename the file"
     if "\\" in path:
-        return "has a backslash, which other systems take for `/`; rename the file"
+        return "has a backslash, which other systems treat as `/`; rename the file"
     if len(path) > PATH_LIMIT:
         return f"has {len(path)} characters; at most {PATH_LIMIT} are allowed"
     return ""

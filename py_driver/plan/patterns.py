@@ -1,4 +1,4 @@
-"""Patterns in `src`: the files that they stand for, in an order that is the same everywhere."""
+"""Patterns in `src`, expanded to files in the same order everywhere."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 _SIGN = re.compile(r"[*?\[\]]")
 _BELOW = "**"
 _MADE = re.compile(r"\.|build$|bazel-")
-"""How the names of directories begin, in that of a project, in which no source is sought."""
+"""Prefixes of directories in a project's directory that are not searched for sources."""
 
 
 def with_files(directory: Path, manifest: Manifest, findings: Findings) -> Manifest:
-    """A manifest with the files that patterns in `src` stand for in the place of these.
+    """A manifest with patterns in `src` replaced by files.
 
     Args:
-        directory: the project's.
-        manifest: what it says.
-        findings: gets FILE_MISSING, PATH_ESCAPES or BAD_VALUE for a pattern that stands for no file, a note for others.
+        directory: the project's directory.
+        manifest: the project's build.toml.
+        findings: gets FILE_MISSING, PATH_ESCAPES or BAD_VALUE for a pattern that matches no file, a note for others.
     """
     framework, built = manifest.framework, manifest.built if not manifest.framework.noarch else ()
     binding = _expanded(directory, framework.src, findings, needed=True)
@@ -63,7 +63,7 @@ def _expanded(directory: Path, src: Texts, findings: Findings, *, needed: bool) 
         elif problem := path_problem(_SIGN.sub("x", text.value)):
             complain(problem[0], f"the path `{text.value}` {problem[1]}", text.span)
         elif files := sorted(set(_matches(str(directory), "", text.value.split("/")))):
-            message = f"`{text.value}` stands for {counted(len(files), 'file')}; kernel-builder accepts no patterns"
+            message = f"`{text.value}` matches {counted(len(files), 'file')}; kernel-builder accepts no patterns"
             findings.note(message, text.span)
             found += (Located(value=name, span=text.span) for name in files if name not in listed)
             listed.update(files)
@@ -74,11 +74,11 @@ def _expanded(directory: Path, src: Texts, findings: Findings, *, needed: bool) 
 
 
 def _in_place_of(root: str, pattern: str) -> str:
-    """What is there in place of the files of a pattern: the directory's sources; empty if nothing is like it.
+    """A hint for a pattern without matches: the directory's sources; empty if nothing is similar.
 
     Args:
         root: the project's directory.
-        pattern: that matches nothing.
+        pattern: the pattern.
     """
     folder, _, name = pattern.rpartition("/")
     while folder and not os.path.isdir(f"{root}/{folder}"):  # noqa: PTH112  (no Path for each pattern)
@@ -96,8 +96,8 @@ def _matches(root: str, folder: str, parts: list[str]) -> Iterator[str]:
 
     Args:
         root: the project's directory.
-        folder: a directory in it, with a slash at the end; empty for itself.
-        parts: of the pattern.
+        folder: a directory in it, with a slash at the end; empty for the project's directory.
+        parts: the parts of the pattern.
     """
     first, rest = parts[0], parts[1:]
     if first == _BELOW:
@@ -112,7 +112,7 @@ def _matches(root: str, folder: str, parts: list[str]) -> Iterator[str]:
 
 
 def _folders(root: str, folder: str) -> Iterator[str]:
-    """The directories below one, at any depth, but for hidden ones, links, and what is made in the project's own."""
+    """The directories below a directory, at any depth, except hidden ones, links, and build outputs."""
     for entry in _entries(root, folder, "*"):
         if entry.is_dir(follow_symlinks=False) and not (folder == "" and _MADE.match(entry.name)):
             below = f"{folder}{entry.name}/"
@@ -121,7 +121,7 @@ def _folders(root: str, folder: str) -> Iterator[str]:
 
 
 def _entries(root: str, folder: str, pattern: str) -> Iterable[os.DirEntry[str]]:
-    """What a directory has that matches a part of a pattern; what is hidden only if that begins with a dot too."""
+    """The entries of a directory that match a part of a pattern; hidden ones only if it begins with a dot too."""
     matches = _matcher(pattern)
     try:
         with os.scandir(f"{root}/{folder}") as entries:

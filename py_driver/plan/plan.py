@@ -1,4 +1,4 @@
-"""manifest x matrix -> plan: which variants, and what each compiles. Pure, and a matter of milliseconds."""
+"""manifest x matrix -> plan: the variants, and the groups that each compiles. Pure; takes milliseconds."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from py_driver.plan.project import Project
 
 _LATER = "every kernel section requires a later"
-"""How the reason begins for which a release is too old for all sections."""
+"""The prefix of the reason if a release is too old for all sections."""
 
 
 class Slice(NamedTuple):
-    """What a slice has of its variant.
+    """The part of a variant in a slice.
 
     Attributes:
-        name: of the capability, as directories and branches have it: `sm90`, `gfx942`.
-        archs: by the names of targets that have device code, the architectures of which the slice has it.
+        name: the capability as part of a directory's or branch's name: `sm90`, `gfx942`.
+        archs: the architectures of the slice's device code, by target.
     """
 
     name: str
@@ -54,23 +54,23 @@ class Variant(NamedTuple):
     """A variant that is built.
 
     Attributes:
-        configuration: which.
-        needs: the variant with the torch release and the C++ ABI that it is compiled against, which the identifier of a
-            stable variant does not say.
+        configuration: its configuration.
+        needs: the variant with the torch release and the C++ ABI that it is compiled against, which a stable variant's
+            identifier does not contain.
         default: whether it is built by default.
-        groups: the names of the groups that it links.
-        archs: the GPU architectures that it has, sorted as text as upstream does, or None.
+        groups: the names of its linked groups.
+        archs: its GPU architectures, sorted as text as in upstream, or None.
         identity: the name of the identity's target.
-        metadata: what its metadata.json says besides the id and the digest.
-        suffix: what tells it from others of the same configuration, see `py_driver.plan.overrides`; empty for most.
-        more_flags: the name of one of its groups and further options for that, likewise.
-        module: the dotted name of the extension module that it is, if it is one of a setup.py; else empty: a package.
+        metadata: its metadata.json without the id and the digest.
+        suffix: distinguishes variants of the same configuration, see `py_driver.plan.overrides`; usually empty.
+        more_flags: the name of one of its groups and further options for it, see `py_driver.plan.overrides`.
+        module: the dotted name, if it is an extension module of a setup.py; empty for a package.
         binding: whether the module's functions are bound by PYBIND11_MODULE.
-        library_suffix: the end of the name of the module's library: `.so`, `.abi3.so`; empty with a binding. Of a
-            package, if it is for one Python.
-        python: the one that it is for; None for every Python.
-        triton: the name of the target with what Triton has compiled for it; empty if nothing was.
-        slice: what a slice has of its variant, see `py_driver.plan.slices`; None for a variant with all device code.
+        library_suffix: the suffix of the module's library: `.so`, `.abi3.so`; empty with a binding. For a package, only
+            if it is for one Python.
+        python: the Python that it is for; None for every Python.
+        triton: the name of the target with Triton's compiled code; empty if there is none.
+        slice: the part of the variant in a slice, see `py_driver.plan.slices`; None for a variant with all device code.
     """
 
     configuration: Configuration
@@ -96,48 +96,47 @@ class Variant(NamedTuple):
 
     @property
     def identifier(self) -> str:
-        """How the `kernels` client names its directory: a slice's, and a package's for a Python, has the usual name."""
+        """The name of its directory for the `kernels` client, without the suffix of a slice or a Python."""
         return spell(self.configuration) if self.slice or (self.python and not self.module) else self.name
 
     @property
     def shown_archs(self) -> str:
-        """Its archs for people: ascending, or `-` if it has none."""
+        """Its archs for output: ascending, or `-` if it has none."""
         return " ".join(sorted(self.archs, key=arch_order)) if self.archs else "-"
 
     @property
     def exact_archs(self) -> tuple[str, ...]:
-        """Its archs, if they have features, which metadata.json does not say; else none."""
+        """Its archs, if they have features, which metadata.json omits; else empty."""
         archs = self.archs or ()
         return archs if any(BUILT[self.configuration.family].plain(arch) != arch for arch in archs) else ()
 
 
 class Excluded(NamedTuple):
-    """A variant of the matrix that the project does not build, and why."""
+    """A variant of the matrix that is not built, and the reason."""
 
     configuration: Configuration
     reason: str
 
 
 class Plan(NamedTuple):
-    """All that is built of a project.
+    """Everything that is built of a project.
 
     Attributes:
         name: the project's name.
         module: the Python package's name.
         python_root: the package's directory.
         python: its files.
-        identities: by backend, in the order of the variants.
-        groups: bindings and kernel sections.
-        variants: default ones first.
-        excluded: the variants that are not built although their backend is.
-        notes: what is worth knowing and no error.
-        only_archs: the GPU architectures that alone are built for; none means all that the sections ask for.
-        is_changed: whether it is another one than build.toml says, in something else; see `py_driver.plan.overrides`.
-        cpus: that are meant where none is named.
-        generated: the files, of those that variants are made from, that lie outside of the project's directory, with
-            the paths where they are: those that a setup.py has created.
-        shown: what messages call the project's directory, if that is one of the cache; else empty.
-        triton: what Triton compiles ahead of time, by backend.
+        identities: the identities, by backend, in the order of the variants.
+        groups: the bindings and kernel sections.
+        variants: the variants, default ones first.
+        excluded: the variants of its backends that are not built.
+        notes: the notes.
+        only_archs: the only GPU architectures to build for; empty for all of the sections'.
+        is_changed: whether it differs from build.toml in another way; see `py_driver.plan.overrides`.
+        cpus: the default CPUs.
+        generated: the paths of input files outside of the project's directory, which a setup.py has created, by name.
+        shown: the project's directory in messages, if the real one is in the cache; else empty.
+        triton: Triton's ahead-of-time compiles, by backend.
     """
 
     name: str
@@ -158,40 +157,40 @@ class Plan(NamedTuple):
 
     @property
     def sources(self) -> set[tuple[str, str]]:
-        """The sources that are compiled, each with the name of its group."""
+        """The compiled sources, each with the name of its group."""
         return {(group.name, source) for group in self.groups for source in group.sources}
 
     @property
     def device_links(self) -> Mapping[str, DeviceLink]:
-        """What links the device code of each variant that has any to link, by the name of the variant."""
+        """The device link of each variant that needs one, by the name of the variant."""
         return device_links(self.groups, {variant.name: variant.groups for variant in self.variants})
 
     @property
     def files(self) -> frozenset[str]:
-        """All files that variants are made from, relative to the project; build.toml is none of them."""
+        """All input files of variants, relative to the project, without build.toml."""
         return frozenset(name for identity in self.identities for name in identity.files)
 
     def path_of(self, directory: Path, name: str) -> Path:
-        """Where a file is.
+        """The path of a file.
 
         Args:
-            directory: of the project.
+            directory: the project's directory.
             name: relative to the project.
         """
         return self.generated.get(name) or directory / name
 
     @property
     def own_names(self) -> Mapping[str, str]:
-        """The paths, within a variant, of the files that Bazel has under others, by those others."""
+        """The paths in a variant of the files that have another path in Bazel, by that path."""
         return own_names(self.python_root, self.python)
 
 
 def plan_directory(directory: Path, releases: Releases, *, strict_archs: bool = False, pybind: bool = False) -> Plan:
-    """What is built of the project in a directory.
+    """The plan of the project in a directory.
 
     Args:
-        directory: of the project.
-        releases: to build for.
+        directory: the project's directory.
+        releases: the releases to build for.
         strict_archs: as in `make_plan`.
         pybind: as in `load`.
 
@@ -202,12 +201,12 @@ def plan_directory(directory: Path, releases: Releases, *, strict_archs: bool = 
 
 
 def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -> Plan:
-    """Plan what to build of a project.
+    """Plan the build of a project.
 
     Args:
-        project: with checked files.
+        project: a project with checked files.
         matrix: the releases to build for.
-        strict_archs: whether an arch that a section asks for must be built in every variant of it.
+        strict_archs: whether every arch of a section must be built in each of its variants.
 
     Raises:
         DriverError: NO_VARIANTS if no variant is left; ARCH_DROPPED, one diagnostic for each arch, if `strict_archs`;
@@ -247,7 +246,7 @@ def make_plan(project: Project, matrix: Matrix, *, strict_archs: bool = False) -
 
 
 def _mixed(manifest: Manifest, plan: Plan) -> list[Diagnostic]:
-    """BAD_FLAG for each section that is linked with another one, of which the device code is optimised then."""
+    """BAD_FLAG for each section that is linked with another section whose device code is optimised at link time."""
     return [
         Diagnostic(
             code=Code.BAD_FLAG,
@@ -262,7 +261,7 @@ def _mixed(manifest: Manifest, plan: Plan) -> list[Diagnostic]:
 
 
 def _dropped(manifest: Manifest, groups: Iterable[Group]) -> list[Diagnostic]:
-    """ARCH_DROPPED for each arch that a section asks for and that some CUDA version does not get."""
+    """ARCH_DROPPED for each arch of a section that is not built for a CUDA version."""
     found: dict[tuple[Span | None, str, str], list[str]] = {}
     for group in groups:
         section = next((kernel for kernel in manifest.kernels if kernel.target == group.name), None)
@@ -288,7 +287,7 @@ def _place(span: Span | None) -> tuple[int, int]:
 
 
 def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], tuple[Excluded, ...]]:
-    """The variants that are built, default ones first and noarch ones last, and those that are not."""
+    """The built variants, default ones first and noarch ones last, and the excluded ones."""
     variants, excluded = [], []
     aot = {backend for backend in manifest.built if compiles(manifest, backend)}
     chosen_for: dict[tuple[str, str | None], list[Archs | None]] = {}
@@ -328,7 +327,7 @@ def _variants(manifest: Manifest, matrix: Matrix) -> tuple[tuple[Variant, ...], 
 
 
 def _reasons(excluded: Iterable[Excluded]) -> list[str]:
-    """The reasons of exclusions, each once; of releases that are too old for every section, the latest alone."""
+    """The unique reasons of exclusions; only the latest of the releases that are too old for every section."""
     reasons = list(dict.fromkeys(exclusion.reason for exclusion in excluded))
     old: dict[str, list[str]] = {}
     for reason in reasons:
@@ -340,13 +339,13 @@ def _reasons(excluded: Iterable[Excluded]) -> list[str]:
 
 
 def _toolkit(backend: str) -> str:
-    """What compiles for a backend: `CUDA 13.0`."""
+    """The toolkit of a backend: `CUDA 13.0`."""
     known = backend_of(backend)
     return f"{known.title} {known.version_of(backend)}" if known else backend
 
 
 def _why_not(manifest: Manifest, configuration: Configuration, sections: tuple[Kernel, ...], matrix: Matrix) -> str:
-    """Why a variant is not built, apart from torch, or nothing."""
+    """The reason why a variant is not built, apart from torch, or an empty text."""
     version, bounds, title = (
         version_of(configuration.backend),
         manifest.bounds(configuration.family),
@@ -362,7 +361,7 @@ def _why_not(manifest: Manifest, configuration: Configuration, sections: tuple[K
 
 
 def _too_old(cuda: str, sections: tuple[Kernel, ...], matrix: Matrix) -> str:
-    """Which library of a user's matrix is for a later CUDA, or nothing."""
+    """The reason if a library of a user's matrix needs a later CUDA, or an empty text."""
     for section in sections:
         for name in values(section.depends):
             if (minimum := matrix.libraries.get(name, "")) and numbers(cuda) < numbers(minimum):
@@ -384,7 +383,7 @@ def _variant(manifest: Manifest, candidate: Candidate, *, groups: tuple[str, ...
 
 
 def _groups(project: Project, family: str, variants: Iterable[Variant], matrix: Matrix) -> tuple[Group, ...]:
-    """What is compiled for a backend, in all its variants."""
+    """The groups of a backend, in all its variants."""
     manifest = project.manifest
     configurations = {
         (variant.configuration.backend, variant.configuration.cpu or ""): variant.configuration

@@ -1,8 +1,8 @@
-"""plan -> plan: targets whose sources are compiled with a precompiled header of torch's; their objects are the same.
+"""plan -> plan: targets that use a precompiled header of torch; their objects are the same.
 
-It pays for who compiles sources again and again: to make the header takes longer than to compile one source, and it has
-100 MB. It is asked for only where it is likely to fit: rules/private/tools/compile/precompiled.zig looks at each source
-anew, and compiles without where it does not.
+It pays if sources are compiled repeatedly: making the header takes longer than compiling a source, and it has 100 MB.
+It is requested only where it is likely to fit: rules/private/tools/compile/precompiled.zig checks each source again,
+and compiles without the header if it does not fit.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _BOUND: Final = frozenset({"pybind", "torch"})
 _OF_SETUPTOOLS: Final = frozenset(facts("compilers")["SETUPTOOLS_FLAGS"])
-"""Flags that the header is compiled with, and so are those that use it."""
+"""Flags of the header, which its users must have too."""
 
 _SAME: Final = re.compile(r"-D\S+|-U\S+|-w|-W(?![alp],)\S*|-O3|-std=c\+\+\d+")
-"""Flags with which the header is the same: rules/private/compile.bzl says how it is made, and the compile program
-compares the last `-std` with that of torch's release."""
+"""Flags that do not change the header: rules/private/compile.bzl has its command, and the compile program compares the
+last `-std` with that of torch's release."""
 
 _FIRST: Final = re.compile(
     rb"(?:\s|//[^\n]*\n|/\*.*?\*/|#\s*pragma\s+once\b)*#[ \t]*include[ \t]*[<\"]torch/extension\.h[>\"]", re.DOTALL
@@ -34,11 +34,11 @@ _FIRST: Final = re.compile(
 
 
 def with_precompiled(plan: Plan, directory: Path) -> Plan:
-    """A plan in which a precompiled header is used where sources include `torch/extension.h` first.
+    """A plan that uses a precompiled header for sources that include `torch/extension.h` first.
 
     Args:
-        plan: of a project.
-        directory: of the project.
+        plan: the plan of a project.
+        directory: the project's directory.
     """
     groups = [group._replace(precompiled=_fits(group, plan, directory)) for group in plan.groups]
     return plan._replace(groups=tuple(groups))

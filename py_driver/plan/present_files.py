@@ -1,4 +1,4 @@
-"""The sources and headers that a project's directory has, for messages about files that are missing."""
+"""The sources and headers in a project's directory, for messages about missing files."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _SUGGESTION_LIMIT = 10
 
 
 class PresentFiles:
-    """The sources and headers below a directory; it is walked when a message first needs them.
+    """The sources and headers below a directory, which is walked when a message first needs them.
 
     Args:
-        directory: of the project.
+        directory: the project's directory.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -31,9 +31,9 @@ class PresentFiles:
         self._suggestions = 0
 
     def suggestion(self, path: str) -> str:
-        """`did you mean ...?` for a missing file; only for the first files, since each search takes its time.
+        """`did you mean ...?` for a missing file; only for the first files, since each search takes time.
 
-        Another file of the same name comes first, then the one whose path is most alike.
+        A file with the same name comes first, then the file with the most similar path.
         """
         self._suggestions += 1
         if self._suggestions > _SUGGESTION_LIMIT:
@@ -43,21 +43,21 @@ class PresentFiles:
         return did_you_mean(path, same) or (f"there is `{same[0]}`" if same else did_you_mean(path, self._files))
 
     def meant(self, path: str) -> str:
-        """`write ...` for a path of the wrong form that leads to a file or directory of the project, or nothing."""
+        """`write ...` for a malformed path that leads to a file or directory of the project, or an empty text."""
         plain = posixpath.normpath(path.replace("\\", "/")).lstrip("/")
         near = plain if plain != "." and not plain.startswith("..") and path_problem(plain) is None else ""
         return f"write `{near}`" if near and os.path.exists(self._directory / near) else ""  # noqa: PTH110  (as above)
 
     def directory(self, path: str) -> str:
-        """`did you mean ...?` for a directory that is missing: one with sources or headers; empty if none is alike."""
+        """`did you mean ...?` for a missing directory: one with sources or headers; empty if none is similar."""
         return did_you_mean(path, sorted({file.rpartition("/")[0] for file in self._files} - {""}))
 
     def source(self, suffixes: Collection[str], listed: Collection[str], folder: str = "") -> str:
         """The first source that no section lists; empty without one.
 
         Args:
-            suffixes: of the languages looked for.
-            listed: files that sections list.
+            suffixes: the suffixes of the languages.
+            listed: the files that sections list.
             folder: the directory to prefer; empty for none.
         """
         unlisted = [file for file in self._files if file.endswith(tuple(suffixes)) and file not in listed]
@@ -65,7 +65,7 @@ class PresentFiles:
 
     @cached_property
     def _files(self) -> list[str]:
-        """The sources and headers that exist; in a huge project those that are found first."""
+        """The existing sources and headers; in a huge project the first ones."""
         found: list[str] = []
         seen = 0
         for where, directories, files in os.walk(self._directory):

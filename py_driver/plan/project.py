@@ -1,4 +1,4 @@
-"""A project directory: its build.toml, whether every file that it lists is fit to build, its Python files."""
+"""A project directory: its build.toml, its checked files, its Python package."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ MANIFEST = "build.toml"
 """The name of the manifest."""
 
 _SUFFIXES = (".toml", ".tml", ".tolm", ".txt")
-"""How names of files end that may be meant to be the manifest, in small letters."""
+"""Suffixes of files that may be meant as the manifest, in lower case."""
 
 
 class Project(NamedTuple):
     """A project whose files have been checked.
 
     Attributes:
-        directory: where it is.
+        directory: its directory.
         manifest: its build.toml.
         python_root: the directory of its Python package, relative to the project's.
         python: the files of the package, relative to the project's directory, sorted.
-        reach: what the bindings and sections that are compiled include, by the names of their targets.
-        notes: what is worth knowing and no error, in the order of build.toml.
-        triton: what Triton compiles ahead of time, by backend.
+        reach: the reach of the compiled bindings and sections, by the names of their targets.
+        notes: the notes, in the order of build.toml.
+        triton: Triton's ahead-of-time compiles, by backend.
     """
 
     directory: Path
@@ -65,7 +65,7 @@ class Project(NamedTuple):
 
     @property
     def doubts(self) -> list[Diagnostic]:
-        """The notes on what upstream's builder takes and is probably a mistake, as errors."""
+        """The notes on probable mistakes that upstream's builder accepts, as errors."""
         return [Diagnostic(code=note.code, message=note.message, span=note.span) for note in self.notes if note.code]
 
 
@@ -73,15 +73,14 @@ def load(directory: Path, releases: Releases, *, pybind: bool = False) -> Projec
     """Read the project in a directory.
 
     Args:
-        directory: as the user gave it; errors name files relative to the working directory as this does.
-        releases: to build for.
-        pybind: whether it is to be bound by pybind11, for one Python each; see `py_driver.plan.for_pythons`.
+        directory: the user's path; errors name files relative to the working directory in the same way.
+        releases: the releases to build for.
+        pybind: whether pybind11 binds it, for one Python each; see `py_driver.plan.for_pythons`.
 
     Raises:
-        DriverError: NO_MANIFEST, PERMISSION, what keeps build.toml from being read, or all that is wrong with it and
-            with the files: what `manifest.reader.read` and `manifest.semantics.check` collect, FILE_MISSING,
-            PATH_ESCAPES, FILE_KIND, DUPLICATE_FILE, FOREIGN_FILE, UNLISTED_HEADER, TORCH_NOT_DECLARED, OP_REGISTRATION,
-            BAD_VALUE.
+        DriverError: NO_MANIFEST, PERMISSION, an error that prevents reading build.toml, or all errors of it and of the
+            files: those of `manifest.reader.read` and `manifest.semantics.check`, FILE_MISSING, PATH_ESCAPES,
+            FILE_KIND, DUPLICATE_FILE, FOREIGN_FILE, UNLISTED_HEADER, TORCH_NOT_DECLARED, OP_REGISTRATION, BAD_VALUE.
     """
     libraries = tuple(releases.matrix.libraries)
     manifest, findings = read(read_manifest(directory), str(directory / MANIFEST), libraries)
@@ -125,7 +124,7 @@ def load(directory: Path, releases: Releases, *, pybind: bool = False) -> Projec
 
 
 def _ahead(manifest: Manifest, releases: Releases, python: tuple[str, ...], links: Links) -> tuple[TritonTarget, ...]:
-    """What Triton compiles ahead of time, by backend; nothing without an aot.toml.
+    """Triton's ahead-of-time compiles, by backend; empty without an aot.toml.
 
     Raises:
         DriverError: see `triton_targets`.
@@ -138,10 +137,10 @@ def _ahead(manifest: Manifest, releases: Releases, python: tuple[str, ...], link
 
 
 def read_manifest(directory: Path) -> bytes:
-    """The bytes of a project's build.toml; if it grows meanwhile, at most one more than are allowed.
+    """The bytes of a project's build.toml, at most one more than the limit.
 
     Raises:
-        DriverError: NO_MANIFEST, PERMISSION; PATH_ESCAPES if it is a link to what is no file of the project; TOML_LIMIT
+        DriverError: NO_MANIFEST, PERMISSION; PATH_ESCAPES if it is a link to a file outside of the project; TOML_LIMIT
             if it is too large.
     """
     path = directory / MANIFEST
@@ -162,7 +161,7 @@ def read_manifest(directory: Path) -> bytes:
 
 
 def _in_its_place(directory: Path) -> str:
-    """What to do without a build.toml: about a file or a directory that is spelt alike, if there is one."""
+    """The help if there is no build.toml: a hint at a similar file or directory, if there is one."""
     advice = "name the directory of a kernel project, or create one with `driver init`"
     if (directory / "setup.py").is_file():
         advice = "`driver check` lists the variants of a setup.py; `driver adopt` makes a build.toml of it"
@@ -182,7 +181,7 @@ def _in_its_place(directory: Path) -> str:
 
 
 def _of_the_index(word: str) -> str:
-    """What to do with a release of the package index where a directory is wanted; nothing for other words."""
+    """The help for a release of the package index instead of a directory; empty for other words."""
     from py_driver.recording.requirement import looks_like_requirement  # noqa: PLC0415  (slow, for a failure alone)
 
     if not looks_like_requirement(word):
@@ -191,7 +190,7 @@ def _of_the_index(word: str) -> str:
 
 
 def _names(directory: Path) -> list[str]:
-    """The names in a directory; none if it cannot be read."""
+    """The names in a directory; empty if it cannot be read."""
     try:
         return os.listdir(directory)  # noqa: PTH208  (names alone)
     except OSError:

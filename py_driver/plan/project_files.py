@@ -1,4 +1,4 @@
-"""The files of a project as its sources see them, each read once."""
+"""The files of a project that sources can include, each read once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from py_driver.plan.links import Links
 
 _TREES = ("torch-ext/", "tests/")
-"""Of these upstream's tree has the files with an extension of `pyext` (nix-builder/lib/source-set.nix)."""
+"""Directories of which upstream's tree has the files with an extension of `pyext` (nix-builder/lib/source-set.nix)."""
 
 _SIZE_LIMIT = 4 * 1024 * 1024
 
@@ -31,9 +31,9 @@ class ProjectFiles:
     Args:
         links: the project's.
         src: the files that a section lists.
-        python: those of its Python package that can be included.
-        unusable: files that sections list and that cannot be read, of which something else is said.
-        extensions: of files, without a dot, that need not be listed below `_TREES`.
+        python: the files of its Python package that can be included.
+        unusable: listed files that cannot be read, which have another message.
+        extensions: the extensions, without a dot, of files below `_TREES` that need not be listed.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ProjectFiles:
         self._exists: dict[str, bool] = {}
 
     def has(self, path: str) -> bool:
-        """Whether upstream's tree has a file: if a section lists it, or it need not be listed."""
+        """Whether upstream's tree has a file: a section lists it, or it need not be listed."""
         if path in self._listed:
             return True
         if not path.startswith(_TREES) or not path.endswith(self._endings) or path == REGISTRATION:
@@ -62,7 +62,7 @@ class ProjectFiles:
         return shown and self.exists(path) and not self._links.problem(path)
 
     def text(self, path: str) -> str:
-        """The text of a file; nothing if it cannot be read or is none of the project's."""
+        """The text of a file; empty if it cannot be read or does not belong to the project."""
         if path not in self._texts:
             self._texts[path] = ""
             real = self._directory / path
@@ -75,17 +75,17 @@ class ProjectFiles:
         return self._texts[path]
 
     def complains(self, path: str, start: int, *, error: bool) -> bool:
-        """Whether something is to be said of a place in a file: once, and once more if a note becomes an error."""
+        """Whether to report a position of a file: once, and once more if a note becomes an error."""
         earlier = self._complained.get((path, start))
         self._complained[path, start] = error or bool(earlier)
         return earlier is None or (error and not earlier)
 
     def is_opaque(self, path: str) -> bool:
-        """Whether nobody can tell what a file includes."""
+        """Whether the includes of a file cannot be determined."""
         return is_opaque(self.text(path)) or path in self._large
 
     def includes(self, path: str) -> tuple[Include, ...]:
-        """What a file includes."""
+        """The includes of a file."""
         if path not in self._includes:
             self._includes[path] = scan(self.text(path))
         return self._includes[path]
@@ -101,19 +101,19 @@ class ProjectFiles:
         return path_problem(path) is None and is_directory(self._directory / path)
 
     def suggestion(self, path: str) -> str:
-        """`did you mean ...?` for a path that no file has, or nothing."""
+        """`did you mean ...?` for a missing path, or an empty text."""
         return did_you_mean(path, sorted(self._listed))
 
     def span(self, path: str, include: Include) -> Span:
-        """Where a file names what it includes."""
+        """The position of an include in a file."""
         return self.place(path, include.start, include.start + len(include.path))
 
     def place(self, path: str, start: int, end: int) -> Span:
-        """Where a part of a file stands."""
+        """The position of a part of a file."""
         if path not in self._sources:
             self._sources[path] = Source(self.shown(path), self.text(path))
         return self._sources[path].span(start, end)
 
     def shown(self, path: str) -> str:
-        """A path as the user knows it."""
+        """A path for messages."""
         return str(self._directory / path)

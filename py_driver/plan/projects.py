@@ -1,4 +1,4 @@
-"""Which projects directories hold: those with a build.toml, and those below a directory without one."""
+"""The projects of directories: directories with a build.toml, or the projects below a directory without one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 SCRIPTS = ("setup.py", "pyproject.toml")
-"""The files that make a directory a project with extension modules, if it has no build.toml."""
+"""Files of a project with extension modules, if it has no build.toml."""
 
 _BUILD = ("build", "build-slices")
-"""What is built stands there, and no project."""
+"""Directories for build outputs, which contain no project."""
 
 
 def is_project(directory: Path) -> bool:
@@ -32,8 +32,7 @@ def is_extension(directory: Path) -> bool:
 def projects_below(directory: Path) -> Iterator[Path]:
     """The projects below a directory, in the order of their paths.
 
-    Not looked at is what is below a project, in a directory named `build` or `build-slices`, in a hidden one and behind
-    a link.
+    Skipped are directories below a project, directories named `build` or `build-slices`, hidden ones and links.
     """
     for path, names, files in os.walk(directory, onerror=_fail):
         if MANIFEST in files and Path(path) != directory:
@@ -43,9 +42,9 @@ def projects_below(directory: Path) -> Iterator[Path]:
 
 
 def find_projects(directories: Iterable[Path]) -> list[Path]:
-    """The projects that directories mean, each once: a directory itself if it has a build.toml, else those below it.
+    """The unique projects of directories: a directory itself if it has a build.toml, else the projects below it.
 
-    A directory without either stands for itself: whoever reads it says that there is none.
+    A directory without any project stands for itself: reading it fails later.
 
     Raises:
         DriverError: PERMISSION if a directory cannot be read.
@@ -59,6 +58,6 @@ def find_projects(directories: Iterable[Path]) -> list[Path]:
 
 
 def _fail(problem: OSError) -> None:
-    """Raise PERMISSION for a directory that cannot be read; one that is none is left to whoever reads the project."""
+    """Raise PERMISSION for a directory that cannot be read; a path that is no directory fails later."""
     if not isinstance(problem, FileNotFoundError | NotADirectoryError):
         raise error(Code.PERMISSION, f"cannot read {problem.filename}: {problem.strerror}") from None

@@ -1,4 +1,4 @@
-"""The ops whose gradients a Python package registers, as far as its text names them."""
+"""The ops whose gradients a Python package registers, as far as its text shows."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 ALL = "*"
-"""Stands among names for ops that the text does not name: there may be any."""
+"""The name that stands for any op, if the text does not name it."""
 
 _WORDS = ("register_autograd", "Function", "Autograd", "CompositeImplicit")
-"""A text without these registers no gradient."""
+"""A text without these words registers no gradient."""
 
 
 def registered(texts: Iterable[str]) -> frozenset[str]:
-    """The names of the ops that have a gradient, without namespaces; with `ALL` if others may have one.
+    """The names of the ops with a gradient, without namespaces; with `ALL` if any other op may have one.
 
-    What a backward calls is among them: a function whose first parameter is `ctx`, as torch's documents write it.
+    The functions that a backward calls are included: a backward's first parameter is `ctx`, as in torch's
+    documentation.
 
     Args:
-        texts: of the package's Python files.
+        texts: the texts of the package's Python files.
     """
     return frozenset(name for text in texts if any(word in text for word in _WORDS) for name in _names(text))
 
@@ -51,7 +52,7 @@ def _registers(call: ast.Call) -> bool:
 
 
 def _op(argument: ast.expr) -> str:
-    """The name of the op: of `"ns::relu"`, `prefix("relu")`, `f"{ns}::relu"` or `ops.relu.default`."""
+    """The name of the op in `"ns::relu"`, `prefix("relu")`, `f"{ns}::relu"` or `ops.relu.default`."""
     if isinstance(argument, ast.Call) and len(argument.args) == 1:
         return _op(argument.args[0])
     if isinstance(argument, ast.JoinedStr) and argument.values:

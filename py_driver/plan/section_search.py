@@ -1,4 +1,4 @@
-"""Where the compiler looks for what the files of a section include."""
+"""The include search of a section's files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TVM_FFI_FOLDERS = ("tvm/", "dlpack/")
 _OPENMP_HEADER = "omp.h"
 
 OPENMP = "openmp"
-"""What a section depends on that includes OpenMP's header without OpenMP; upstream's gcc has it in sight."""
+"""The dependency of a section that includes OpenMP's header without OpenMP; upstream's gcc finds the header."""
 
 
 _TELLS = re.compile(rf"-[DU] ?({'|'.join(family.macro for family in BUILT.values())})(=| |$)")
@@ -33,15 +33,15 @@ upstream's generated CMake (kernel-builder, templates/utils.cmake)."""
 
 
 class Section:
-    """What decides which headers the files of a section find.
+    """The settings that decide which headers the files of a section find.
 
     Attributes:
-        told: whether its flags define, or undefine, a macro by which `Include.backends` tells backends apart.
-        libraries: folders of the headers that its `depends` brings.
-        foreign: whether its `depends` names a library of a matrix of the user's own, whose headers nobody knows here.
+        told: whether its flags define, or undefine, a macro of a backend, on which `Include.backends` relies.
+        libraries: the folders of the headers of its `depends`.
+        foreign: whether its `depends` names a library of a user's matrix, whose headers are unknown.
     """
 
-    def __init__(  # noqa: PLR0913  (what a section says, and what others do)
+    def __init__(  # noqa: PLR0913  (the section's settings, and others')
         self,
         title: str,
         files: tuple[Texts, Texts],
@@ -68,31 +68,31 @@ class Section:
         self.libraries = tuple(self._libraries)
 
     def library(self, path: str, target: str, include: Include) -> str:
-        """What messages call where the compiler may find what no `src` lists; empty if nothing is known to have it.
+        """The name in messages of the library in which the compiler may find an unlisted file; empty if none is known.
 
         Args:
-            path: of the file that includes.
-            target: the file of the project that has the name.
-            include: what is included.
+            path: the path of the including file.
+            target: the file of the project with the name.
+            include: the include.
         """
         known = next((name for folder, name in self._libraries.items() if include.path.startswith(folder)), "")
         beside = include.quoted and posixpath.normpath(posixpath.join(posixpath.dirname(path), include.path)) == target
         return known or ("a toolchain" if may_be_of_a_toolchain(include.path) and not beside else "")
 
     def needs_openmp(self, include: Include, sources: Iterable[str]) -> bool:
-        """Whether an include is the header of OpenMP, and a source does not see it without further ado."""
+        """Whether an include is OpenMP's header, and a source would not find it."""
         if include.path != _OPENMP_HEADER or include.with_openmp:
             return False
         return not asks_for_openmp(self._flags) or any(owner_of(source) for source in sources)
 
     def undeclared(self, include: Include) -> str:
-        """The value of `depends` that the section lacks for an include, or nothing."""
+        """The value of `depends` that the section lacks for an include, or an empty text."""
         if include.path.startswith(TORCH_FOLDERS) and not self.torch and not self.tvm_ffi:
             return TORCH
         return self.others if include.path.startswith(CUTLASS_FOLDERS) else ""
 
     def folders(self, path: str, include: Include) -> tuple[str, ...]:
-        """The directories of the project that are searched for an include of a file, in their order."""
+        """The directories of the project that are searched for an include of a file, in order."""
         return (*([posixpath.dirname(path)] if include.quoted else []), *self.include, ALWAYS)
 
     def target(self, files: ProjectFiles, path: str, include: Include) -> tuple[str | None, bool]:
@@ -100,6 +100,6 @@ class Section:
         folders = self.folders(path, include)
         paths = [posixpath.normpath(posixpath.join(folder, include.path)) for folder in folders]
         listed = next((number for number, path in enumerate(paths) if files.has(path)), None)
-        there = (number for number, path in enumerate(paths) if files.exists(path))  # what no `src` lists is no input
+        there = (number for number, path in enumerate(paths) if files.exists(path))  # an unlisted file is not an input
         chosen = next(there, None) if listed is None else listed
         return (None, False) if chosen is None else (paths[chosen], chosen == len(folders) - 1)

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 def sliced(plan: Plan, variants: Iterable[Variant]) -> Plan:
-    """A plan that has slices of variants besides: one for each capability that the variant has device code for.
+    """A plan with additional slices: one for each capability of a variant's device code.
 
-    All share the compile actions and the id of the variant. A section's code for a capability is what a GPU of that
-    would run of the variant, as 8.0 on 8.6; a section that has none keeps its lowest architecture, without which it
-    does not link.
+    They share the compile actions and the id of the variant. A section keeps the code that a GPU of the capability
+    would run in the variant, as 8.0 on 8.6; a section without such code keeps its lowest architecture, since it would
+    not link without any.
 
     Args:
-        plan: of the project.
-        variants: of it; those without device code have no slices.
+        plan: the plan of the project.
+        variants: variants of the plan; a variant without device code has no slices.
     """
     groups = {group.name: group for group in plan.groups}
     links = plan.device_links
@@ -41,20 +41,20 @@ def slices_of(plan: Plan, name: str) -> tuple[Variant, ...]:
     """The slices of a plan for a capability, in the order of their variants.
 
     Args:
-        plan: with slices.
-        name: of the capability.
+        plan: a plan with slices.
+        name: the capability.
     """
     return tuple(variant for variant in plan.variants if variant.slice and variant.slice.name == name)
 
 
 def slice_names(plan: Plan) -> tuple[str, ...]:
-    """The capabilities that a plan has slices for, ascending: `sm80`, `sm90`."""
+    """The capabilities of a plan's slices, ascending: `sm80`, `sm90`."""
     found = {variant.slice.name: variant.archs for variant in plan.variants if variant.slice}
     return tuple(sorted(found, key=lambda name: (not name.startswith("sm"), len(name), name)))
 
 
 def _capabilities(variant: Variant) -> tuple[str, ...]:
-    """The GPU capabilities that a variant has device code for, ascending; none without an extension."""
+    """The GPU capabilities of a variant's device code, ascending; empty without an extension."""
     if not variant.groups or not variant.archs:
         return ()
     backend = BUILT[variant.configuration.family]

@@ -1,8 +1,8 @@
-"""Files of the Python package whose names Bazel's labels do not carry: Bazel has them under others.
+"""Files of the Python package with names that Bazel's labels do not support: they get other names in Bazel.
 
-Labels have no blanks and no letters outside of ASCII; Bazel opens such files only under some locales of the machine;
-and quotes and brackets mean something to shells. So such a file is copied into the workspace under a name that says
-nothing, is built into the variant under that, and gets its own back when the variant leaves Bazel's output tree.
+Labels support no blanks and no letters outside of ASCII; Bazel opens such files only under some locales; and quotes and
+brackets are special in shells. So such a file is copied into the workspace under a generated name, is built into the
+variant under it, and gets its own name back when the variant leaves Bazel's output tree.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _PREFIX = ".staged-"
-"""Nothing in a Python package that begins with a dot is shipped, so no other file is called so."""
+"""Files of a Python package that begin with a dot are not shipped, so no other file has such a name."""
 
 _DIGITS = 24
 
 
 def staged(path: str) -> str:
-    """The path under which Bazel has a file: its own, with another name for each part that is not plain.
+    """The path of a file in Bazel: its own, with a generated name for each part that is not plain.
 
     Args:
-        path: of the file, or the end of it after a `/`.
+        path: the path of the file, or its end after a `/`.
     """
     return "/".join(part if is_plain(part) else _other_name(part) for part in path.split("/"))
 
@@ -35,11 +35,11 @@ def _other_name(part: str) -> str:
 
 
 def own_names(root: str, files: Iterable[str]) -> dict[str, str]:
-    """The paths, within a package, of the files that Bazel has under others, by those others.
+    """The paths in a package of the files that have another path in Bazel, by that path.
 
     Args:
         root: the directory of the package.
-        files: of the package.
+        files: the files of the package.
     """
     names = (path.removeprefix(f"{root}/") for path in files)
     return {other: name for name in names if (other := staged(name)) != name}

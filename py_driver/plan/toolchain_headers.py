@@ -1,4 +1,4 @@
-"""Which headers the toolchains have, as far as that is known without them."""
+"""The headers of the toolchains, as far as they are known without fetching them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from py_driver.resources import resource
 
 
 def may_be_of_a_toolchain(path: str) -> bool:
-    """Whether a header may be one of CUDA, ROCm, torch, a compiler or the C library, by the path that includes it."""
+    """Whether an include's path may belong to CUDA, ROCm, torch, a compiler or the C library."""
     names, patterns, folders = _known()
     folder, slash, _ = path.partition("/")
     if slash:

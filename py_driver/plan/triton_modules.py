@@ -1,4 +1,4 @@
-"""The modules of a Python package that have functions in Triton: their parameters, and what they import."""
+"""The modules of a Python package with functions in Triton: the functions' parameters, and the modules' imports."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from py_driver.manifest.section import Findings
 
 _SIGNED_BOOLEANS = "3.6"
-"""The release of Triton that calls a bool `i1`."""
+"""The release of Triton that spells a bool `i1`."""
 
 _INTEGERS = (("i32", (1 << 31) - 1), ("i64", (1 << 63) - 1))
-"""The types of integers that Triton chooses, with the greatest of each."""
+"""The integer types that Triton chooses, with the largest value of each."""
 
 
 class Parameter(NamedTuple):
@@ -31,8 +31,8 @@ class Parameter(NamedTuple):
     Attributes:
         name: as the source spells it.
         is_constant: whether it is a `tl.constexpr`.
-        default: a list with its default; empty if it has none that the source says literally.
-        is_optional: whether it has a default, of whatever kind.
+        default: a list with its default; empty without a literal default.
+        is_optional: whether it has a default of any kind.
     """
 
     name: str
@@ -42,14 +42,14 @@ class Parameter(NamedTuple):
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the function says the value of a constant that nobody passes."""
+        """Whether it is a constant with a default."""
         return self.is_constant and self.is_optional
 
     def default_type(self, release: str) -> str:
-        """The type of the default of an argument that is no constant; empty if the source does not say one.
+        """The type of the default of an argument that is not constant; empty without a literal default.
 
         Args:
-            release: of Triton.
+            release: the release of Triton.
         """
         if self.is_constant or not self.default:
             return ""
@@ -68,7 +68,7 @@ class Modules:
     Args:
         manifest: the project's build.toml.
         python: the files of the package.
-        directory: the project's.
+        directory: the project's directory.
     """
 
     def __init__(self, manifest: Manifest, python: Sequence[str], directory: Path) -> None:
@@ -83,7 +83,7 @@ class Modules:
         self._trees: dict[str, ast.Module] = {}
 
     def _tree(self, module: str) -> ast.Module:
-        """A module's syntax; empty if Python cannot read it, which the compile says."""
+        """A module's syntax tree; empty if Python cannot parse it, which the compile reports."""
         if module not in self._trees:
             try:
                 self._trees[module] = ast.parse((self._directory / self._files[module]).read_bytes())
@@ -92,7 +92,7 @@ class Modules:
         return self._trees[module]
 
     def parameters(self, compiled: Compiled, findings: Findings) -> tuple[Parameter, ...]:
-        """The parameters of a function; empty if there is no such function, which is collected."""
+        """The parameters of a function; empty if it does not exist, which is collected."""
         module, _, name = compiled.function.value.rpartition(".")
         if module not in self._files:
             message = f"there is no module `{module}` in {self._root}"
@@ -111,11 +111,11 @@ class Modules:
         """The functions of a module."""
         nodes = [node for node in ast.walk(self._tree(module)) if isinstance(node, ast.FunctionDef)]
         own = {*_statements(self._tree(module).body)}
-        # A method, or a function in a function, is what the name means if nothing else is.
+        # A method or a nested function has the name only if no other function does.
         return {node.name: node for node in sorted(nodes, key=lambda node: (node in own, node.lineno))}
 
     def parameters_of(self, function: str) -> tuple[Parameter, ...]:
-        """The parameters of a function, e.g. `kernels.forward`; empty if there is no such function."""
+        """The parameters of a function, e.g. `kernels.forward`; empty if it does not exist."""
         module, _, name = function.rpartition(".")
         node = self._functions(module).get(name) if module in self._files else None
         return tuple(_parameters(node.args)) if node else ()
@@ -130,7 +130,7 @@ class Modules:
         return (self._directory / self._files[module]).read_bytes()
 
     def closure(self, functions: Iterable[str]) -> tuple[str, ...]:
-        """The files of the modules with some functions, and of those of the package that they import."""
+        """The files of the functions' modules, and of the modules of the package that they import."""
         waiting = sorted({function.rpartition(".")[0] for function in functions})
         found: dict[str, None] = {}
         while waiting:
@@ -142,7 +142,7 @@ class Modules:
         return tuple(sorted(self._files[module] for module in found))
 
     def _imports(self, module: str) -> Iterator[str]:
-        """What a module imports of its package, by names in that."""
+        """The modules of its package that a module imports, by their names in it."""
         is_package = self._files[module].endswith("/__init__.py")
         for node in ast.walk(self._tree(module)):
             if isinstance(node, ast.Import):
@@ -185,7 +185,7 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _named_module(call: ast.Call) -> str:
-    """What `importlib.import_module` imports, with its dots; empty if it is another call, or its name no plain text."""
+    """The argument of `importlib.import_module`, with its dots; empty for another call, or a computed name."""
     function = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     first = call.args[0] if call.args else None
     named = first.value if isinstance(first, ast.Constant) else None

@@ -1,1 +1,1 @@
-"""Many candidates of a kernel: read, built together, and judged by their answers."""
+"""Many candidates of a kernel: read, built together, and judged by their results."""

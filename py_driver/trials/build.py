@@ -1,4 +1,4 @@
-"""Builds all candidates by one call of Bazel: what comes of each, whatever comes of others."""
+"""Builds all candidates in one call of Bazel, with a result for each, independent of the others."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Module:
-    """A candidate that was built.
+    """A built candidate.
 
     Attributes:
         path: the directory to import from.
         name: the dotted name of the module.
-        seconds: that its actions took, added up.
-        ran: how many actions ran for it.
-        notes: what is worth knowing of it.
+        seconds: the total duration of its actions.
+        ran: the number of actions that ran for it.
+        notes: its notes.
     """
 
     path: Path
@@ -55,11 +55,11 @@ class Module:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcomes:
-    """What came of candidates.
+    """The results of candidates.
 
     Attributes:
-        of: each, by its key: the module, or why there is none.
-        cpu_seconds: of processors, that actions which ran here took together.
+        of: the module or the error of each, by key.
+        cpu_seconds: the processor time of all actions that ran here.
     """
 
     of: Mapping[str, Module | DriverError]
@@ -67,21 +67,21 @@ class Outcomes:
 
     @property
     def ran(self) -> int:
-        """How many compile actions ran for candidates that were built."""
+        """The number of compile actions that ran for built candidates."""
         return sum(module.ran for module in self.of.values() if isinstance(module, Module))
 
 
 def build_trials(trials: Sequence[Trial], releases: Releases, output: Output, choices: Choices) -> Outcomes:
-    """Build candidates of some backends.
+    """Build candidates of several backends.
 
     Args:
         trials: the candidates of each backend.
-        releases: to build for.
-        output: where progress is shown.
-        choices: how.
+        releases: the releases to build for.
+        output: shows progress.
+        choices: the options of the build.
 
     Raises:
-        DriverError: what keeps all of them from being built.
+        DriverError: an error that prevents all builds.
     """
     check_user_lock(releases)
     found: dict[str, Module | DriverError] = {key: why for trial in trials for key, why in trial.refused.items()}
@@ -118,7 +118,7 @@ def _plan(trial: Trial, choices: Choices) -> Plan:
 def _collected(
     entry: Placed[Prepared], trial: Trial, batch: Batch, outcome: Outcome
 ) -> dict[str, Module | DriverError]:
-    """What came of the candidates of one backend."""
+    """The results of the candidates of a backend."""
     built, failed = {counts.variant: counts for counts in outcome.counts}, batch.failed(entry.project)
     found: dict[str, Module | DriverError] = {}
     for variant in trial.plan.variants:

@@ -1,4 +1,4 @@
-"""A file of candidates, one JSON object a line: read, and checked as a whole."""
+"""A file of candidates, one JSON object on each line: read, and checked completely."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _NAME: Final = "candidate"
-"""The module of a candidate that names none."""
+"""The default module of a candidate."""
 
 _FILE: Final = re.compile(r"(?=.{1,200}$)\w[\w.-]*\.\w+", re.ASCII)
-"""The name of a further file: short enough for a file system, and for the files that are written beside it."""
+"""The pattern of a further file's name: short enough for a file system, and for the files that are written beside
+it."""
 
 _TAKEN: Final = ("main.cpp", "cuda.cu")
-"""The files that hold `cpp_sources` and `cuda_sources`."""
+"""The files for `cpp_sources` and `cuda_sources`."""
 
 _LITERALS: Final = (bool, int, float, str, type(None))
 
@@ -30,12 +31,12 @@ class Candidate(NamedTuple):
     """A candidate.
 
     Attributes:
-        id: what its author calls it.
-        line: of the file.
-        arguments: of `rules_torch_kernels.cpp_extension.inline_of`.
-        files: further sources, and headers, by their names.
-        is_module: whether Python imports it; else it registers ops.
-        check: what it is judged by, see `rules_torch_kernels.judging`; empty if it is only to be built.
+        id: its author's id.
+        line: its line in the file.
+        arguments: the arguments of `rules_torch_kernels.cpp_extension.inline_of`.
+        files: further sources and headers, by name.
+        is_module: whether Python imports it; otherwise it registers ops.
+        check: the inputs of its judgement, see `rules_torch_kernels.judging`; empty if it is only built.
     """
 
     id: str
@@ -47,7 +48,7 @@ class Candidate(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """What a value may be."""
+    """A type of a value."""
 
     words: str
     fits: Callable[[object], bool]
@@ -74,10 +75,10 @@ def _is_files(value: object) -> bool:
 
 
 def is_source(name: str) -> bool:
-    """Whether a file is compiled; others are headers.
+    """Whether a file is compiled; other files are headers.
 
     Args:
-        name: of the file.
+        name: the name of the file.
     """
     return name.endswith(tuple(f".{extension}" for extension in facts("backends")["CXX_EXTENSIONS"])) or is_device(
         name, "cuda"
@@ -138,14 +139,14 @@ _KEYS: Final = {**_OTHER, **_ARGUMENTS, **_CHECK}
 
 
 def read_candidates(text: str, file: str) -> list[Candidate]:
-    """The candidates of a file, in its order; blank lines are none.
+    """The candidates of a file, in order; blank lines are ignored.
 
     Args:
-        text: of the file.
-        file: what messages call it.
+        text: the text of the file.
+        file: its path for messages.
 
     Raises:
-        DriverError: all that is wrong with it: BAD_VALUE, WRONG_TYPE, UNKNOWN_KEY, MISSING_KEY, UNSUPPORTED.
+        DriverError: all its errors: BAD_VALUE, WRONG_TYPE, UNKNOWN_KEY, MISSING_KEY, UNSUPPORTED.
     """
     found: list[Candidate] = []
     faults: list[Diagnostic] = []
@@ -171,7 +172,7 @@ def read_candidates(text: str, file: str) -> list[Candidate]:
 
 
 class _Fault(NamedTuple):
-    """What is wrong with a line."""
+    """An error in a line."""
 
     code: Code
     message: str
@@ -180,15 +181,15 @@ class _Fault(NamedTuple):
 
 
 def _read(line: str) -> tuple[dict[str, Any], list[_Fault]]:
-    """The object of a line, or why it is none."""
+    """The object of a line, or its error."""
     try:
         value = json.loads(line, object_pairs_hook=_object)
         odd = next((found[0] for text in _texts_in(value) if (found := _NO_TEXT.search(text))), "")
     except json.JSONDecodeError as problem:
-        message = f"this is no JSON: {problem.msg[0].lower()}{problem.msg[1:]}"
+        message = f"this is not JSON: {problem.msg[0].lower()}{problem.msg[1:]}"
         return {}, [_Fault(Code.BAD_VALUE, message, "a candidate is one line", problem.colno)]
     except (ValueError, RecursionError) as problem:
-        return {}, [_Fault(Code.BAD_VALUE, f"this is no JSON: {problem}")]
+        return {}, [_Fault(Code.BAD_VALUE, f"this is not JSON: {problem}")]
     if not isinstance(value, dict):
         return {}, [_Fault(Code.WRONG_TYPE, "a candidate is an object: `{...}`")]
     if odd:
@@ -202,7 +203,7 @@ _NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
 
 
 def _texts_in(value: object) -> Iterator[str]:
-    """All texts in a value of JSON, keys too."""
+    """All texts in a JSON value, including keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -215,21 +216,21 @@ def _texts_in(value: object) -> Iterator[str]:
 
 
 def _object(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON, whose keys are there once."""
+    """A JSON object with unique keys."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"the key `{key}` is there twice")
+            raise ValueError(f"duplicate key `{key}`")
         found[key] = value
     return found
 
 
 def _wrong(value: Mapping[str, Any]) -> Iterable[_Fault]:
-    """What is wrong with an object."""
+    """The errors of an object."""
     for key, part in value.items():
         if key not in _KEYS:
             advice = did_you_mean(key, _KEYS) or f"known are {', '.join(_KEYS)}"
-            yield _Fault(Code.UNKNOWN_KEY, f"`{key}` is no key of a candidate", advice)
+            yield _Fault(Code.UNKNOWN_KEY, f"`{key}` is not a key of a candidate", advice)
         elif not _KEYS[key].fits(part):
             yield _Fault(Code.WRONG_TYPE, f"`{key}` is not {_KEYS[key].words}")
     if "id" not in value:
@@ -255,7 +256,7 @@ def _functions(value: Mapping[str, Any]) -> list[str]:
 
 
 def _candidate(value: Mapping[str, Any], line: int) -> Candidate:
-    """The candidate of an object that is right."""
+    """The candidate of a valid object."""
     check = {key: value[key] for key in _CHECK if key in value}
     if check and "call" not in check:
         [check["call"]] = _functions(value)

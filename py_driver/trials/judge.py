@@ -1,4 +1,4 @@
-"""Judges modules of candidates in the Python that has torch."""
+"""Judges candidates' modules in the Python with torch."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def job_of(candidate: Candidate, module: Module, family: str, timeout: float) ->
     """A candidate as `rules_torch_kernels.judging` reads it.
 
     Args:
-        candidate: which.
-        module: what was built of it.
+        candidate: the candidate.
+        module: its built module.
         family: the backend that it was built for.
-        timeout: how many seconds its process may take.
+        timeout: the time limit of its process, in seconds.
     """
     libraries = sorted(module.libraries.glob("*.so"))
     return {
@@ -42,7 +42,7 @@ def job_of(candidate: Candidate, module: Module, family: str, timeout: float) ->
 
 
 def judged(jobs: Sequence[dict[str, Any]], python: str) -> Iterator[dict[str, Any]]:
-    """What comes of candidates, one after another.
+    """The results of candidates, one after another.
 
     Args:
         jobs: the candidates.

@@ -1,4 +1,4 @@
-"""Errors of compilers at their places in the texts that a candidate has."""
+"""Maps positions of compilers' errors to the texts of a candidate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from py_driver.trials.projects import Sources
 
 _KEYS: Final = {"main.cpp": "cpp_sources", "cuda.cu": "cuda_sources"}
-"""By the source that is compiled, where its text comes from."""
+"""The argument with the text of a compiled source, by source."""
 
 _COPIED: Final = "sources"
 """The directory with copies of files, see `inline_project.py` of the client."""
@@ -23,10 +23,10 @@ _FILES: Final = "files"
 _GUTTER: Final = re.compile(r"^( *)(\d+)( \|)")
 
 _HEAD: Final = re.compile(r"\S.*?:\d+(:\d+)?: ")
-"""The beginning of a message about a place."""
+"""The prefix of a message with a position."""
 
 _WHERE: Final = re.compile(r"^  \((.*)\)$")
-"""The line that says where a message was told."""
+"""The line that names the variants of a message."""
 
 _VARIANTS: Final = re.compile(r"in \d+ variants?\b.*")
 
@@ -35,20 +35,20 @@ def errors_of(failure: DriverError, sources: Sources, arguments: Mapping[str, An
     """The errors of a candidate as values for JSON.
 
     Args:
-        failure: what they are.
-        sources: of the candidate, as they were built.
-        arguments: its own.
+        failure: the errors.
+        sources: the candidate's sources as they were built.
+        arguments: the candidate's arguments.
     """
     places = Places(sources, arguments)
     return [{**places.of(diagnostic), "code": diagnostic.code.number} for diagnostic in failure.diagnostics]
 
 
 class Places:
-    """Places in the texts of a candidate.
+    """Positions in the texts of a candidate.
 
     Args:
-        sources: of the candidate, as they were built.
-        arguments: its own.
+        sources: the candidate's sources as they were built.
+        arguments: the candidate's arguments.
     """
 
     def __init__(self, sources: Sources, arguments: Mapping[str, Any]) -> None:
@@ -58,7 +58,7 @@ class Places:
         self._path = re.compile(r"(?:[\w.+@~-]*/)*([ui][0-9a-f]{20}/[^\s:'\"()]+)(?::(\d+))?")
 
     def of(self, diagnostic: Diagnostic) -> dict[str, Any]:
-        """An error: `file`, `line` and `column` are None where nobody told them."""
+        """An error as a value for JSON: `file`, `line` and `column` are None if unknown."""
         span = diagnostic.span
         file, line = self._place(span.file, span.line) if span else ("", 0)
         return {
@@ -70,7 +70,7 @@ class Places:
         }
 
     def _place(self, path: str, line: int) -> tuple[str, int]:
-        """A place as the author knows it: `cpp_sources`, and its line there."""
+        """A position in the author's texts: `cpp_sources`, and its line there."""
         found = self._path.search(path)
         return self._named(found[1], line) if found else (path, line)
 
@@ -85,7 +85,7 @@ class Places:
         value = self._arguments.get(key, "")
         line -= self._sources.lines_before.get(name, 0) if line else 0
         if line < 0 or (line == 0 and self._sources.lines_before.get(name, 0)):
-            return key, 0  # what stands before the text
+            return key, 0  # the generated lines before the text
         if isinstance(value, str):
             return (key, line) if line <= value.count("\n") + 1 else ("functions", 0)
         for number, text in enumerate(value):
@@ -95,7 +95,7 @@ class Places:
         return "functions", 0
 
     def _told(self, text: str) -> str:
-        """A text with the places that it names."""
+        """A text with the author's positions."""
 
         def replaced(found: re.Match[str]) -> str:
             file, line = self._named(found[1], int(found[2] or 0))
@@ -104,7 +104,7 @@ class Places:
         return self._path.sub(replaced, text)
 
     def _lines(self, lines: Iterable[str]) -> Iterator[str]:
-        """Lines of a compiler, with the numbers of the lines that it shows."""
+        """Lines of a compiler, with the author's line numbers."""
         moved = 0
         for line in lines:
             if (found := self._path.search(line)) and found[2]:
@@ -119,7 +119,7 @@ class Places:
 
 
 def _without_variants(lines: Sequence[str]) -> Iterator[str]:
-    """Lines of a message, without the variant that a candidate is."""
+    """Lines of a message, without the candidate's variant."""
     for line in lines:
         if not (found := _WHERE.match(line)):
             yield line

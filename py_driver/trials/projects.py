@@ -1,4 +1,4 @@
-"""Candidates as a project with a setup.py for each backend, with a module for each of them that differs from others."""
+"""Candidates as a setup.py project for each backend, with a module for each distinct candidate."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ARGUMENTS: Final = {
     "extra_compile_args['nvcc']": "extra_cuda_cflags",
     "extra_link_args": "extra_ldflags",
 }
-"""What `load_inline` calls arguments of a setup.py."""
+"""The names of setup.py arguments in `load_inline`."""
 
 _CLASSES: Final = {"cpu": "CppExtension", "cuda": "CUDAExtension"}
 _SETUP: Final = """# Written by `driver batch`.
@@ -70,20 +70,20 @@ _FILES: Final = "files"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sources:
-    """What is to be built of a candidate, and of all that are equal to it.
+    """The sources of a candidate, and of all equal candidates.
 
-    Sources and headers are in directories named by what they depend on, so that candidates share them.
+    The directories of sources and headers are named after their dependencies, so that candidates share them.
 
     Attributes:
-        key: a digest of all that a build depends on.
-        name: of the module.
-        texts: of files, by their paths in the project.
-        units: the paths of those that are compiled, by the names that their author knows.
-        include_dirs: directories among these files.
+        key: a digest of everything that a build depends on.
+        name: the name of the module.
+        texts: the texts of files, by path in the project.
+        units: the paths of compiled files, by the author's names.
+        include_dirs: the include directories among the files.
         flags: options of the compilers, by `cxx` and `nvcc`.
         link_flags: options of the linker.
         family: the backend: `cpu` or `cuda`.
-        lines_before: how many lines stand before the author's text, by the names of `units`.
+        lines_before: the number of lines before the author's text, by the names of `units`.
     """
 
     key: str
@@ -98,7 +98,7 @@ class Sources:
 
     @property
     def module(self) -> str:
-        """The dotted name of the module, which no other candidate has."""
+        """The unique dotted name of the module."""
         return f"{self.key}.{self.name}"
 
     @property
@@ -118,14 +118,14 @@ class Sources:
 
 
 def compose(candidates: Sequence[Candidate], file: str) -> list[Sources]:
-    """What is to be built of candidates.
+    """The sources of candidates.
 
     Args:
-        candidates: of a file.
-        file: what messages call it.
+        candidates: the candidates of a file.
+        file: its path for messages.
 
     Raises:
-        DriverError: BAD_VALUE for arguments that `load_inline` does not take.
+        DriverError: BAD_VALUE for arguments that `load_inline` does not accept.
     """
     calls = json.dumps([candidate.arguments for candidate in candidates])
     done = subprocess.run(
@@ -150,11 +150,11 @@ runpy.run_module("rules_torch_kernels.composing", None, "__main__", True)
 
 
 def _sources(value: Mapping[str, Any], files: Mapping[str, str]) -> Sources:
-    """What is to be built of a candidate.
+    """The sources of a candidate.
 
     Args:
-        value: what `rules_torch_kernels.composing` makes of its arguments.
-        files: further ones.
+        value: the result of `rules_torch_kernels.composing` for its arguments.
+        files: further files.
     """
     family = "cuda" if any(is_device(name, "cuda") for name in files) else value["backend"]
     used = [name for name in value["sources"] if name != _MAIN or value["has_main"]]
@@ -189,13 +189,13 @@ def _digest(value: object) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """Candidates of one backend, planned.
+    """Planned candidates of a backend.
 
     Attributes:
-        directory: of their project.
-        plan: with a variant for each.
-        refused: by their keys, why others cannot be built.
-        notes: by their keys, what is worth knowing of candidates, such as a flag that is ignored.
+        directory: the directory of their project.
+        plan: the plan, with a variant for each.
+        refused: the errors of candidates that cannot be built, by key.
+        notes: the notes about candidates, such as an ignored flag, by key.
     """
 
     directory: Path
@@ -204,17 +204,17 @@ class Trial:
     notes: Mapping[str, Sequence[str]]
 
     def key_of(self, variant: Variant) -> str:
-        """The key of the candidate that a variant is."""
+        """The key of a variant's candidate."""
         return variant.module.partition(".")[0]
 
 
 class Target(NamedTuple):
-    """For what candidates are built.
+    """The target of candidates.
 
     Attributes:
-        torch: which.
+        torch: the torch.
         python: the interpreter that imports them.
-        archs: GPU architectures; those of the toolkit if none.
+        archs: GPU architectures; the toolkit's if empty.
     """
 
     torch: Torch
@@ -223,16 +223,16 @@ class Target(NamedTuple):
 
 
 def plan_trial(sources: Sequence[Sources], target: Target, releases: Releases, output: Output) -> Trial:
-    """Write the project of candidates of one backend, record it, and plan its modules.
+    """Write the project of a backend's candidates, record it, and plan its modules.
 
     Args:
-        sources: of the candidates; each has another key.
-        target: for what they are built.
-        releases: to build for.
-        output: where progress is shown.
+        sources: the candidates' sources, with unique keys.
+        target: the target.
+        releases: the releases to build for.
+        output: shows progress.
 
     Raises:
-        DriverError: NO_SUCH_VARIANT if nothing is built for that torch; what `record_project` raises.
+        DriverError: NO_SUCH_VARIANT if nothing is built for that torch; the errors of `record_project`.
     """
     family, matrix = sources[0].family, releases.matrix
     directory = _written(sources)
@@ -240,7 +240,7 @@ def plan_trial(sources: Sequence[Sources], target: Target, releases: Releases, o
     toolkit = matrix.toolkit(variant.configuration.backend)
     arch_list = ";".join(target.archs or toolkit.default_archs) if toolkit else ""
     record = record_project(directory, variant.configuration, arch_list, releases, output).record
-    # Each in a record of its own, so that the id of a candidate says nothing of others.
+    # Each has its own record, so that the id of a candidate does not depend on others.
     records = {
         module.name.partition(".")[0]: ConfigurationRecord(
             variant.configuration, variant.default, replace(record, modules=(module,))
@@ -267,7 +267,7 @@ def plan_trial(sources: Sequence[Sources], target: Target, releases: Releases, o
             plan = candidates_of(directory, matrix)._replace(variants=())
         notes: dict[str, list[str]] = {}
         for note in plan.notes:
-            # Of a use of Python the place is one in a source, and the message names the module.
+            # For a use of Python, the position is in a source, and the message names the module.
             key = next((key for key in records if key == note.span.file or f"{key}." in note.message), "")
             notes.setdefault(key, []).append(_named(note.message, key))
         plan = _sharing(plan)._replace(shown=directory.name, notes=())
@@ -275,11 +275,11 @@ def plan_trial(sources: Sequence[Sources], target: Target, releases: Releases, o
 
 
 def _named(message: str, key: str) -> str:
-    """A message about a module of the setup.py with the words of `load_inline`.
+    """A message about a module of the setup.py in the terms of `load_inline`.
 
     Args:
-        message: which.
-        key: of the candidate.
+        message: the message.
+        key: the key of the candidate.
     """
     for ours, theirs in {f"{key}.": "", **_ARGUMENTS}.items():
         message = message.replace(ours, theirs)
@@ -287,17 +287,17 @@ def _named(message: str, key: str) -> str:
 
 
 def _of_candidate(fault: Diagnostic, key: str) -> Diagnostic:
-    """What is wrong with a module of the setup.py, as it is told of a candidate."""
+    """An error of a setup.py module, in the terms of the candidate."""
     return fault._replace(span=None, message=_named(fault.message, key))
 
 
 def _sharing(plan: Plan) -> Plan:
-    """A plan in which variants have one target for equal sources; the planner makes one for each module."""
+    """A plan in which variants share a target for equal sources; the planner makes one for each module."""
     known: dict[str, Group] = {}
     named: dict[str, str] = {}
     for group in plan.groups:
         digest = _digest(repr(group._replace(name="", title="")))
-        # Not by the module's name: the action is to be found again by a module with other sources besides.
+        # Not by the module's name: a module with further sources must find the same action.
         shared = known.setdefault(digest, group._replace(name=f"objects.{digest}", title="candidates"))
         named[group.name] = shared.name
     variants = [variant._replace(groups=tuple(named[name] for name in variant.groups)) for variant in plan.variants]
@@ -305,7 +305,7 @@ def _sharing(plan: Plan) -> Plan:
 
 
 def _written(sources: Sequence[Sources]) -> Path:
-    """The project of candidates, in the cache: found again by what it has."""
+    """The project of candidates, in the cache, named after its content."""
     family = sources[0].family
     digest = sha256("\0".join(sorted(own.key for own in sources)).encode())[:24]
     directory = cache_root() / INLINE / f"batch_{family}-{digest}"
@@ -330,7 +330,7 @@ def _files(directory: Path) -> Iterator[str]:
 
 
 def _configuration(directory: Path, torch: Torch, family: str, matrix: Matrix) -> Variant:
-    """The configuration to build candidates for: of a torch as it is, or as it would be with a toolkit.
+    """The configuration of candidates: for a torch as installed, or as if it were built with a toolkit.
 
     Raises:
         DriverError: NO_SUCH_VARIANT.
@@ -358,5 +358,5 @@ def _configuration(directory: Path, torch: Torch, family: str, matrix: Matrix) -
 
 
 def _as_built(torch: Torch, family: str, backend: str) -> Torch:
-    """A torch with the backend that is compared with: a torch for GPUs runs what is for the CPU, too."""
+    """A torch with the backend for the comparison: a torch for GPUs also runs variants for the CPU."""
     return replace(torch, backend=backend) if family == "cpu" or torch.backend == "cpu" else torch

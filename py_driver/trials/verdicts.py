@@ -1,4 +1,4 @@
-"""Verdicts on candidates, in the order of their file, each as soon as it and those before it are known."""
+"""Verdicts on candidates, in the order of their file, each as soon as it and all earlier ones are known."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def verdicts(
     timeout: float,
     kernels: Callable[[Module], Sequence[Kernel]],
 ) -> Generator[dict[str, Any]]:
-    """Judge candidates that were built; a verdict for each, as a value for JSON.
+    """Judge built candidates, and return a verdict for each, as a value for JSON.
 
     Args:
-        candidates: each with what was built of it.
-        built: what came of that, by its key.
+        candidates: the candidates, each with its sources.
+        built: the results of the builds, by key.
         python: the interpreter with torch.
-        timeout: how many seconds a candidate may take.
-        kernels: the functions for GPUs in a module.
+        timeout: the time limit of a candidate, in seconds.
+        kernels: returns the GPU functions of a module.
 
     Raises:
-        DriverError: see `judged`, and what `kernels` raises.
+        DriverError: see `judged`, and the errors of `kernels`.
     """
     firsts: dict[tuple[object, ...], str] = {}
     same: dict[str, str] = {}
@@ -67,12 +67,12 @@ def verdicts(
             verdict = _verdict(candidate, sources, module, next(answers), used.get(sources.key, []))
         told[candidate.id] = verdict
         yield verdict
-    for _ in answers:  # none: this lets the judging process end
+    for _ in answers:  # no answers: this lets the judging process end
         raise AssertionError
 
 
 def _judged_by(candidate: Candidate, sources: Sources) -> tuple[object, ...]:
-    """Equal for candidates of which all is equal that decides what they answer, and where errors are."""
+    """Equal for candidates with the same results and error positions."""
     arguments = repr(sorted(candidate.arguments.items()))
     return (
         sources.key,
@@ -84,7 +84,7 @@ def _judged_by(candidate: Candidate, sources: Sources) -> tuple[object, ...]:
 
 
 def _blank(candidate: Candidate) -> dict[str, Any]:
-    """A verdict of which nothing is known yet; each has these keys."""
+    """An empty verdict, with all keys."""
     return {
         "id": candidate.id,
         "line": candidate.line,
@@ -109,7 +109,7 @@ def _verdict(
     answer: Mapping[str, Any],
     kernels: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    """The verdict on a candidate that was built."""
+    """The verdict on a built candidate."""
     keys = ("status", "stage", "reason", "worst", "time")
     verdict = {**_blank(candidate), **{key: answer[key] for key in keys if key in answer}, "notes": [*module.notes]}
     verdict["kernels"] = kernels
@@ -131,5 +131,5 @@ def _why_no_time(verdict: Mapping[str, Any]) -> str:
 
 
 def _resources(kernel: Kernel) -> dict[str, Any]:
-    """What a function for GPUs uses."""
+    """The resources of a GPU function."""
     return {key: getattr(kernel, key) for key in _KERNEL}

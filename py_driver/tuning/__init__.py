@@ -1,1 +1,1 @@
-"""Which configuration of a kernel is the fastest for which problem: measured, recorded, and put into a header."""
+"""The fastest configuration of a kernel for each problem: measured, recorded, and written into a header."""

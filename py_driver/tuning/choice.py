@@ -1,4 +1,4 @@
-"""Which configurations to take: the best for each case, those that tie with it, and the fewest that serve all. Pure."""
+"""The choice of configurations: the best for each case, its ties, and a smallest set for all cases. Pure."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ if TYPE_CHECKING:
     from py_driver.tuning.space import Case, Configuration, Space
 
 WITHIN: Final = 0.02
-"""How much slower than the best a configuration may be to be as good."""
+"""The relative slowdown up to which a configuration counts as good as the best."""
 
 _TIE: Final = 0.01
-"""Up to which difference two medians tie although their intervals are apart: rounds repeat within 0.6 % (H200)."""
+"""The difference up to which two medians tie although their intervals do not overlap: rounds repeat within 0.6 %
+(H200)."""
 
 _EXACT: Final = 5
-"""Up to how many configurations the fewest are found by trying all sets; beyond, the next best is taken each time."""
+"""The number of configurations up to which all sets are tried for the smallest one; beyond, the choice is greedy."""
 
 _TRIES: Final = 2_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Best:
-    """What is best on a case.
+    """The best configuration on a case.
 
     Attributes:
-        configuration: the fastest.
-        record: of it.
-        ties: the others that may be as fast, the fastest first.
+        configuration: the fastest configuration.
+        record: its record.
+        ties: other configurations that may be as fast, the fastest first.
     """
 
     configuration: Configuration
@@ -41,7 +42,7 @@ class Best:
 
 
 def best(records: Records, case: Case) -> Best | None:
-    """What is best on a case; None if nothing was measured."""
+    """The best configuration on a case; None if nothing was measured."""
     found = sorted(records.correct(case).items(), key=lambda pair: pair[1].us)
     if not found:
         return None
@@ -55,12 +56,12 @@ def _ties(fastest: Record, other: Record) -> bool:
 
 
 def slower(records: Records, configuration: Configuration, cases: Sequence[Case]) -> float | None:
-    """How much slower than the best a configuration is: the geometric mean over cases; None if it lacks one.
+    """The slowdown of a configuration against the best: the geometric mean over cases; None if one is missing.
 
     Args:
-        records: what was measured.
-        configuration: which.
-        cases: on which.
+        records: the measurements.
+        configuration: the configuration.
+        cases: the cases.
     """
     ratios = []
     for case in cases:
@@ -75,9 +76,9 @@ def cover(space: Space, records: Records, within: float = WITHIN) -> dict[Case, 
     """A smallest set of configurations that covers all cases, by case; the default wherever it is good.
 
     Args:
-        space: what was tuned.
-        records: what was measured.
-        within: how much slower than the best is good.
+        space: the tuning space.
+        records: the measurements.
+        within: the relative slowdown up to which a configuration is good.
     """
     good: dict[Case, dict[Configuration, float]] = {}
     for case in space.cases:
@@ -95,7 +96,7 @@ def cover(space: Space, records: Records, within: float = WITHIN) -> dict[Case, 
 
 
 def _rank(space: Space, config: Configuration, fits: Mapping[Configuration, float]) -> tuple[bool, float]:
-    """The default before others that are good, and then the faster."""
+    """The sort key of good configurations: the default first, then the faster ones."""
     return config != space.default, fits[config]
 
 

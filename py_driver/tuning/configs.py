@@ -1,7 +1,7 @@
 """The JSON files that `driver tune --apply` writes for kernels in Triton, in the form of the Hub's kernels.
 
-`configs/N=4096,K=4096,device_name=NVIDIA_H200.json` has, for each value of the size that varies, the configuration that
-is chosen for it: https://huggingface.co/docs/kernels/builder/triton-autotune. Pure.
+`configs/N=4096,K=4096,device_name=NVIDIA_H200.json` has the chosen configuration for each value of the varying size:
+https://huggingface.co/docs/kernels/builder/triton-autotune. Pure.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def config_files(space: Space, gpu: str, chosen: Mapping[Case, Configuration]) -> dict[str, str]:
-    """The files of a GPU: names to texts, one for all cases that differ in the key alone.
+    """The files of a GPU: texts by name, one file for all cases that differ only in the key.
 
     Args:
-        space: what was tuned.
-        gpu: its name, as torch says it.
+        space: the tuning space.
+        gpu: torch's name of the GPU.
         chosen: the configuration for each case.
     """
     at = space.sizes.index(space.key)
@@ -33,7 +33,7 @@ def config_files(space: Space, gpu: str, chosen: Mapping[Case, Configuration]) -
 
 
 def is_of(space: Space, text: str) -> bool:
-    """Whether a file has configurations of a space, and nothing else: then it may be written anew."""
+    """Whether a file has only configurations of a space, so that it may be overwritten."""
     try:
         table = json.loads(text)
     except (ValueError, RecursionError):

@@ -27,7 +27,7 @@ _COMPARISONS: Final[Mapping[type[ast.cmpop], tuple[Callable[[int, int], bool], s
 
 
 LARGEST: Final = (1 << 62) - 1
-"""The largest number of a size or in a condition: the header has them as `long long`."""
+"""The largest number of a size or in a condition, which the header has as `long long`."""
 
 _LONGEST: Final = 500
 _FALSE: Final = frozenset({"false", "0"})
@@ -38,15 +38,15 @@ class Expression:
     """A condition like `cols % VEC == 0 and THREADS <= 512`.
 
     Attributes:
-        text: as it was written.
-        names: the names in it.
+        text: the text of the condition.
+        names: its names.
     """
 
     def __init__(self, text: str) -> None:
-        """Read it.
+        """Parse the condition.
 
         Raises:
-            ValueError: it is none; the message says why.
+            ValueError: it is not a condition; the message has the reason.
         """
         self.text = text
         if len(text) > _LONGEST:
@@ -63,7 +63,7 @@ class Expression:
         """Collect the names of a part.
 
         Raises:
-            ValueError: it has what is not allowed.
+            ValueError: a construct is not allowed.
         """
         match node:
             case ast.Name():
@@ -89,7 +89,7 @@ class Expression:
         """Whether it is true.
 
         Args:
-            values: of all its names.
+            values: the values of all its names.
 
         Raises:
             ValueError: a value is divided by zero.
@@ -121,10 +121,10 @@ class Expression:
                 return int(ast.literal_eval(node))
 
     def as_cpp(self, values: Mapping[str, int]) -> str:
-        """What is left of the condition in C++ where some names have values: `true` if they decide it.
+        """The rest of the condition in C++ with values for a part of the names: `true` if they decide it.
 
         Args:
-            values: of these names; the others stay.
+            values: the values by name; other names stay.
 
         Raises:
             ValueError: a value is divided by zero.
@@ -145,7 +145,7 @@ class Expression:
                     self._cpp(node.left, values),
                     self._cpp(node.right, values),
                 )
-                # C++ rounds to zero, Python down: the header has functions that do as Python.
+                # C++ rounds to zero, Python down: the header has functions that round like Python.
                 return f"{sign}({left}, {right})" if sign.startswith("floor") else f"({left} {sign} {right})"
             case ast.UnaryOp():
                 return f"({'!' if isinstance(node.op, ast.Not) else '-'}{self._cpp(node.operand, values)})"
@@ -165,7 +165,7 @@ class Expression:
 
     @staticmethod
     def _joined(every: bool, parts: Iterator[str]) -> str:  # noqa: FBT001
-        """Conditions joined with `&&` or `||`, without those that are decided, and without what follows a decision."""
+        """Conditions joined with `&&` or `||`, without decided ones, and without those after a decision."""
         left = []
         for part in parts:
             if part in _DECIDED:

@@ -1,4 +1,4 @@
-"""The header that `driver tune --apply` writes: which configuration is for which problem on which GPU. Pure."""
+"""The header that `driver tune --apply` writes: the configuration for each problem on each GPU. Pure."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 MARK: Final = "// Written by `driver tune --apply`"
-"""How the header begins."""
+"""The first words of the header."""
 
 
 class Chosen(NamedTuple):
-    """What is chosen for a GPU.
+    """The choice for a GPU.
 
     Attributes:
         cases: the configuration for each case.
-        facts: of the GPU, which conditions may ask for; `capability` is among them.
+        facts: the facts about the GPU that conditions may use, including `capability`.
     """
 
     cases: Mapping[Case, Configuration]
@@ -32,16 +32,16 @@ class Chosen(NamedTuple):
 def header(space: Space, chosen: Sequence[Chosen]) -> str:
     """The header's text.
 
-    For each GPU that was measured there are ranges of the key: a case's configuration is for what is larger than the
-    key of the case before it and up to its own, where the conditions hold. Else, beyond the largest case, and on other
-    GPUs, the default is taken.
+    For each measured GPU there are ranges of the key: a case's configuration is for keys above the previous case's, up
+    to its own, if the conditions hold. The default is for all other problems, keys beyond the largest case, and other
+    GPUs.
 
     Args:
-        space: what was tuned.
-        chosen: for each GPU.
+        space: the tuning space.
+        chosen: the choice for each GPU.
 
     Raises:
-        DriverError: BAD_VALUE if a condition cannot be worked out.
+        DriverError: BAD_VALUE if a condition cannot be evaluated.
     """
     names = ", ".join(f"int kValue{number}" for number in range(len(space.parameters)))
     members = "\n".join(f"  static constexpr int {name} = kValue{at};" for at, name in enumerate(space.parameters))
@@ -91,12 +91,12 @@ def _config(configuration: Configuration) -> str:
 
 
 def _ranges(space: Space, chosen: Chosen) -> list[str]:
-    """The lines of a GPU: neighbours with the same configuration are one range."""
+    """The lines of a GPU: adjacent cases with the same configuration are one range."""
     at = space.sizes.index(space.key)
     ranges: list[tuple[int, Configuration]] = []
     for case, config in sorted(chosen.cases.items(), key=lambda item: (item[0][at], item[0])):
         if ranges and (ranges[-1][0] == case[at] or ranges[-1][1] == config):
-            # Of two cases with the same key the first one counts; `conflicts` names such.
+            # If two cases have the same key, the first one counts; `conflicts` returns such cases.
             ranges[-1] = (case[at], ranges[-1][1])
         else:
             ranges.append((case[at], config))
@@ -124,7 +124,7 @@ def _guards(space: Space, config: Configuration, facts: Mapping[str, int]) -> li
 
 
 def conflicts(space: Space, cases: Mapping[Case, Configuration]) -> list[tuple[Case, Case]]:
-    """Cases that want different configurations and have the same key: the header cannot tell them apart."""
+    """Cases with different configurations and the same key, which the header cannot distinguish."""
     at = space.sizes.index(space.key)
     ordered: Sequence[Case] = sorted(cases, key=lambda case: (case[at], case))
     return [

@@ -1,4 +1,4 @@
-"""A picture of what was measured: how much slower than the best each configuration is on each case. Pure."""
+"""A picture of measurements: the slowdown of each configuration against the best on each case. Pure."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from py_driver.tuning.space import Case, Configuration, Space
 
 _ROWS: Final = 60
-"""Up to how many configurations are drawn, the best ones first."""
+"""The maximum number of drawn configurations, the best ones first."""
 
 _MARGIN: Final = 10
 _HEIGHT: Final = 18
-"""How high a row of the table is, in pixels."""
+"""The height of a row of the table, in pixels."""
 
 _LINE: Final = 13
-"""How high a line of the headings is."""
+"""The height of a line of the headings."""
 
 _SIZE: Final = 12
 _TITLE: Final = 14
@@ -35,25 +35,25 @@ _STYLE: Final = (
 )
 
 _WORST: Final = 2.0
-"""From where on a field is as light as it gets."""
+"""The slowdown from which a field has the lightest colour."""
 
 _NOTHING: Final = "#eeeeee"
 
 _CURVE: Final = 120
-"""How high the curve below the table is, in pixels."""
+"""The height of the curve below the table, in pixels."""
 
 _SHORTEST: Final = 320
-"""How long its axis is at least."""
+"""The minimum length of its axis."""
 
 
 def picture(space: Space, records: Records) -> str:
-    """An SVG: a row for each configuration, a column for each case, dark where it is as fast as the best.
+    """The picture, as SVG: a row for each configuration, a column for each case, dark where it is as fast as the best.
 
-    Below stands how near the best one was that was known after each configuration, in the order in which they ran.
+    The curve below shows the best result so far after each configuration, in the order of the runs.
 
     Args:
-        space: what was tuned.
-        records: what was measured.
+        space: the tuning space.
+        records: the measurements.
     """
     shown = _best_first(space, records)
     fields = {(config, case): _field(records, config, case) for config in shown for case in space.cases}
@@ -98,18 +98,18 @@ def picture(space: Space, records: Records) -> str:
 
 
 def _field(records: Records, config: Configuration, case: Case) -> str:
-    """What the table has for a configuration and a case: how slow it is, or why there is no time."""
+    """The text of the table for a configuration and a case: the slowdown, or why there is no time."""
     if ratio := _ratio(records, config, case):
         return f"{ratio:.2f}"
     return records.found[config, case].outcome if (config, case) in records.found else ""
 
 
 def _legend(left: float, top: int) -> list[str]:
-    """What the colours of the table mean.
+    """The legend of the colours.
 
     Args:
-        left: where the first one stands.
-        top: likewise.
+        left: the left edge of the first colour.
+        top: the top edge of the first colour.
     """
     parts = []
     for ratio, meaning in ((1.0, "1: the best"), (1.5, "1.5"), (_WORST, f"{_WORST:g} or slower"), (None, "no time")):
@@ -122,13 +122,13 @@ def _legend(left: float, top: int) -> list[str]:
 
 
 def so_far(space: Space, records: Records) -> list[float]:
-    """After each configuration, in the order of the records: how much slower than the best the best known one was.
+    """The slowdown of the best result so far after each configuration, in the order of the records.
 
-    It is the geometric mean over the cases on which something was right; infinite until there is something for each.
+    It is the geometric mean over the cases with a correct result; infinite until each of them has one.
 
     Args:
-        space: what was tuned.
-        records: what was measured.
+        space: the tuning space.
+        records: the measurements.
     """
     cases = [case for case in space.cases if records.correct(case)]
     best = {case: min(record.us for record in records.correct(case).values()) for case in cases}
@@ -143,12 +143,12 @@ def so_far(space: Space, records: Records) -> list[float]:
 
 
 def _curve(values: Sequence[float], top: int, width: float) -> list[str]:
-    """The best so far as a line: to the right the configurations tried, downwards how near it is to the best.
+    """The best result so far as a line: configurations tried on the x axis, slowdown on the y axis.
 
     Args:
         values: see `so_far`.
-        top: of the axes.
-        width: of the picture.
+        top: the top of the axes.
+        width: the width of the picture.
     """
     drawn = [(at, value) for at, value in enumerate(values, 1) if math.isfinite(value)]
     if not drawn:
@@ -176,7 +176,7 @@ def _curve(values: Sequence[float], top: int, width: float) -> list[str]:
 
 
 def _best_first(space: Space, records: Records) -> Sequence[Configuration]:
-    """The configurations that were right somewhere: those right everywhere first, by their mean."""
+    """The configurations with a correct result: those that are correct on all cases first, by their mean."""
     known = {config for config, case in records.found if case in space.cases and _ratio(records, config, case)}
 
     def order(config: Configuration) -> tuple[int, float, Configuration]:
@@ -187,7 +187,7 @@ def _best_first(space: Space, records: Records) -> Sequence[Configuration]:
 
 
 def _ratio(records: Records, config: Configuration, case: Case) -> float | None:
-    """How much slower than the best a configuration is on a case; None if it was not measured."""
+    """The slowdown of a configuration on a case; None if it was not measured."""
     found = records.correct(case)
     return found[config].us / min(other.us for other in found.values()) if config in found else None
 

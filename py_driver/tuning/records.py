@@ -1,4 +1,4 @@
-"""What was measured of the configurations of a kernel on one GPU: `tuning/SPACE.GPU.json`."""
+"""The measurements of a kernel's configurations on a GPU: `tuning/SPACE.GPU.json`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from py_driver.tuning.space import Case, Configuration, Space
 
 OUTCOMES: Final = ("correct", "constraints", "compile", "runtime", "correctness", "timeout")
-"""What may come of a configuration on a case, in the words of the T4 format of auto-tuners."""
+"""The possible outcomes of a configuration on a case, in the terms of the T4 format of auto-tuners."""
 
 CORRECT: Final = OUTCOMES[0]
 EXCLUDED: Final = OUTCOMES[1]
@@ -26,14 +26,14 @@ EXCLUDED: Final = OUTCOMES[1]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
-    """What came of a configuration on a case.
+    """The result of a configuration on a case.
 
     Attributes:
         outcome: one of `OUTCOMES`.
         reason: why it was not measured; empty if it was.
         us: the median, in microseconds.
-        interval: that holds it in 95 of 100 cases, likewise.
-        runs: how often it was measured.
+        interval: the 95 % confidence interval of the median, in microseconds.
+        runs: the number of measurements.
     """
 
     outcome: str
@@ -45,12 +45,12 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Records:
-    """What was measured on a GPU.
+    """The measurements on a GPU.
 
     Attributes:
-        machine: with the `kernels` client's names, and `capability`, e.g. 90; 0 without a GPU.
-        sources: the id of the project as it was measured.
-        found: by configuration and case.
+        machine: the machine, with the `kernels` client's keys and `capability`, e.g. 90; 0 without a GPU.
+        sources: the id of the measured sources.
+        found: the records, by configuration and case.
     """
 
     machine: dict[str, Any]
@@ -59,7 +59,7 @@ class Records:
 
     @property
     def capability(self) -> int:
-        """Of the GPU: 90 for 9.0; 0 without one."""
+        """The capability of the GPU: 90 for 9.0; 0 without a GPU."""
         return int(self.machine.get("capability", 0))
 
     def correct(self, case: Case) -> dict[Configuration, Record]:
@@ -86,24 +86,24 @@ class Records:
 
 
 def file_of(directory: Path, space: Space, gpu: str) -> Path:
-    """Where the records of a GPU are.
+    """The path of the records of a GPU.
 
     Args:
-        directory: of the project.
-        space: what is tuned.
-        gpu: its name.
+        directory: the project's directory.
+        space: the tuning space.
+        gpu: the name of the GPU.
     """
     return directory / PLACE / f"{space.name}.{re.sub(r'[^a-z0-9]+', '-', gpu.lower()).strip('-')}.json"
 
 
 def read_records(path: Path, space: Space) -> Records | None:
-    """The records of a file that count for a space as it is now; None if there is no file.
+    """The records of a file that are valid for the current space; None if there is no file.
 
-    Those of values, sizes and cases that the space has no more are left out, as is what a condition excludes now; what
-    one excluded then is worked out anew.
+    Records of values, sizes and cases that the space no longer has are dropped, and so are those that a condition now
+    excludes; earlier exclusions are evaluated again.
 
     Raises:
-        DriverError: WRONG_TYPE if it has something else; PERMISSION.
+        DriverError: WRONG_TYPE if it has other content; PERMISSION.
     """
     if not is_file(path):
         return None
@@ -128,7 +128,7 @@ def _record(line: Any, space: Space) -> tuple[tuple[Configuration, Case], Record
     """A record of a file; None if the space has no such configuration or case.
 
     Raises:
-        ValueError: it is none; also LookupError, TypeError, AttributeError and OverflowError.
+        ValueError: it is not a record; also LookupError, TypeError, AttributeError and OverflowError.
     """
     if line["config"].keys() != set(space.parameters) or line["case"].keys() != set(space.sizes):
         return None
@@ -149,7 +149,7 @@ def _record(line: Any, space: Space) -> tuple[tuple[Configuration, Case], Record
 
 
 def write_records(path: Path, records: Records, space: Space) -> None:
-    """Write records, whole.
+    """Write records atomically.
 
     Raises:
         DriverError: NO_SPACE or PERMISSION.

@@ -1,4 +1,4 @@
-"""What there is to tune of a kernel: `tuning/NAME.toml`, read and checked. Pure but for the reading."""
+"""The tuning space of a kernel: `tuning/NAME.toml`, read and checked. Pure except for reading the file."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Configuration = tuple[int, ...]
-"""A value for each parameter of a space, in its order."""
+"""A value for each parameter of a space, in order."""
 
 Case = tuple[int, ...]
-"""A problem: a value for each of its sizes, in the order of the space."""
+"""A problem: a value for each size, in the order of the space."""
 
 PLACE: Final = "tuning"
 """The directory of a project with its spaces and records."""
 
 FACTS: Final = ("capability", "smem", "sms")
-"""What conditions may ask of the GPU: 90 for 9.0, bytes of shared memory that a block may have, multiprocessors."""
+"""The facts about the GPU in conditions: 90 for 9.0, the maximum bytes of shared memory of a block, multiprocessors."""
 
 _KEYS: Final = ("section", "workload", "header", "configs", "space", "constraints", "default", "cases")
 _CASE_KEYS: Final = ("key", "shapes")
@@ -42,23 +42,23 @@ _INT: Final = 1 << 31
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Space:
-    """The configurations of a kernel, and the problems that they are tried on.
+    """The configurations of a kernel, and the problems on which they are measured.
 
     Attributes:
-        name: of the file, without its suffix.
-        section: of build.toml whose sources get the values, as `-DTUNE_NAME=value`; empty if they are not compiled, as
-            those of Triton.
-        workload: of the benchmark, e.g. `Softmax.softmax`; its class gets each case as the attribute `case`, and the
-            values as the attribute `config`.
+        name: the name of the file, without its suffix.
+        section: the section of build.toml whose sources get the values, as `-DTUNE_NAME=value`; empty if they are not
+            compiled, as for Triton.
+        workload: the workload of the benchmark, e.g. `Softmax.softmax`; its class gets each case as the attribute
+            `case`, and the values as the attribute `config`.
         header: the file that `driver tune --apply` writes, relative to the project; empty if there is none.
-        configs: the directory in which it writes JSON files instead, likewise.
-        parameters: their names.
-        values: of each of them.
-        constraints: conditions that a configuration and a case fulfil together.
-        default: the configuration of a kernel that was not tuned.
+        configs: the directory in which it writes JSON files instead, relative to the project; empty if there is none.
+        parameters: the names of the parameters.
+        values: the values of each parameter.
+        constraints: conditions on a configuration and a case.
+        default: the configuration of an untuned kernel.
         sizes: the names of a case's numbers.
-        cases: to measure.
-        key: the size that the header looks at.
+        cases: the cases to measure.
+        key: the size by which the header chooses.
     """
 
     name: str
@@ -76,28 +76,28 @@ class Space:
 
     @property
     def configurations(self) -> Iterator[Configuration]:
-        """All of them, the default first."""
+        """All configurations, the default first."""
         yield self.default
         yield from (config for config in itertools.product(*self.values) if config != self.default)
 
     @property
     def count(self) -> int:
-        """How many configurations there are."""
+        """The number of configurations."""
         count = 1
         for values in self.values:
             count *= len(values)
         return count
 
     def violated(self, configuration: Configuration, case: Case, facts: Mapping[str, int]) -> str:
-        """The first condition that a configuration does not fulfil on a case; empty if it fulfils all.
+        """The first condition that a configuration violates on a case; empty if it fulfils all.
 
         Args:
-            configuration: which.
-            case: which.
-            facts: what is known of the GPU; a condition that asks for more counts as fulfilled.
+            configuration: the configuration.
+            case: the case.
+            facts: the known facts about the GPU; a condition with unknown facts counts as fulfilled.
 
         Raises:
-            DriverError: BAD_VALUE if a condition cannot be worked out.
+            DriverError: BAD_VALUE if a condition cannot be evaluated.
         """
         values = {**facts, **self.named(configuration), **dict(zip(self.sizes, case, strict=True))}
         for constraint in self.constraints:
@@ -112,7 +112,7 @@ class Space:
         return ""
 
     def named(self, configuration: Configuration) -> dict[str, int]:
-        """A configuration with its names."""
+        """A configuration as values by parameter."""
         return dict(zip(self.parameters, configuration, strict=True))
 
     def flags(self, configuration: Configuration) -> tuple[str, ...]:
@@ -120,16 +120,16 @@ class Space:
         return tuple(f"-DTUNE_{name}={value}" for name, value in self.named(configuration).items())
 
     def shown(self, configuration: Configuration) -> str:
-        """A configuration for people: `VARIANT=1 THREADS=256`."""
+        """A configuration for output: `VARIANT=1 THREADS=256`."""
         return " ".join(f"{name}={value}" for name, value in self.named(configuration).items())
 
     def shown_case(self, case: Case) -> str:
-        """A case for people: `rows=8192 cols=4096`."""
+        """A case for output: `rows=8192 cols=4096`."""
         return " ".join(f"{name}={value}" for name, value in zip(self.sizes, case, strict=True))
 
 
 def spaces_of(directory: Path) -> dict[str, Path]:
-    """The files with spaces of a project, by their names."""
+    """The files of a project's spaces, by name."""
     return {path.stem: path for path in sorted((directory / PLACE).glob("*.toml"))}
 
 
@@ -137,11 +137,11 @@ def find_space(directory: Path, name: str) -> Space:
     """A space of a project.
 
     Args:
-        directory: of the project.
-        name: of the space; the only one there is if empty.
+        directory: the project's directory.
+        name: the name of the space; if empty, the only one.
 
     Raises:
-        DriverError: FILE_MISSING if there is none; USAGE if it is not clear which; see `read_space`.
+        DriverError: FILE_MISSING if there is no space; USAGE if it is ambiguous; see `read_space`.
     """
     known = spaces_of(directory)
     if not known:
@@ -160,7 +160,7 @@ def read_space(path: Path) -> Space:
     """Read a space.
 
     Raises:
-        DriverError: TOML_SYNTAX, UNKNOWN_KEY, MISSING_KEY, WRONG_TYPE or BAD_VALUE if it is none; PERMISSION.
+        DriverError: TOML_SYNTAX, UNKNOWN_KEY, MISSING_KEY, WRONG_TYPE or BAD_VALUE if it is invalid; PERMISSION.
     """
     with reading(path):
         text = path.read_bytes()
@@ -177,12 +177,12 @@ _MACROS: Final = ("EOF", "NULL", "assert", "errno", "linux", "stderr", "stdin", 
 
 @cache
 def _taken() -> frozenset[str]:
-    """Names that the header cannot give to something else."""
+    """Names that cannot be used in the header."""
     return frozenset({*tomli.loads(resource("projects/names.toml"))["keywords"], *_OWN, *_MACROS})
 
 
 class _Reader:
-    """Makes a space of a table."""
+    """Reads a space from a table."""
 
     def __init__(self, path: Path, table: dict[str, Any]) -> None:
         self._path = path
@@ -231,7 +231,7 @@ class _Reader:
         return space
 
     def _check_written(self, space: Space) -> None:
-        """See whether what is to be written fits who reads the values: a compiler, or Python."""
+        """Check that the files to write suit the reader of the values: a compiler, or Python."""
         if space.header and not space.section:
             raise self._wrong(Code.MISSING_KEY, "`section` is missing: without one, no compiler reads a header")
         if space.configs and space.section:

@@ -1,4 +1,4 @@
-"""Builds the configurations of a kernel, measures them, and keeps a record of each, also if it is ended in between."""
+"""Builds and measures the configurations of a kernel, and records each, even if it is interrupted."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ _PLACE: Final = "tuning"
 """The directory beside the builds for this machine."""
 
 _TOGETHER: Final = 48
-"""How many configurations are loaded into one process, and take turns there."""
+"""The number of configurations that are loaded into a process, and take turns there."""
 
 _TOGETHER_IN_TIME: Final = 8
-"""Likewise, where the time is limited."""
+"""The same, if the time is limited."""
 
 _CPU: Final = "cpu"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tuned:
-    """What came of tuning.
+    """The result of tuning.
 
     Attributes:
-        records: all that is known now.
-        file: where they are.
-        built: how many configurations were built.
-        actions: how many actions ran for that.
-        skipped: how many configurations were left out, since the time was over.
+        records: all records.
+        file: the file of the records.
+        built: the number of configurations that were built.
+        actions: the number of actions that ran for them.
+        skipped: the number of configurations that were skipped for lack of time.
     """
 
     records: Records
@@ -71,15 +71,15 @@ class Tuned:
 
 
 def digest(directory: Path, releases: Releases, space: Space) -> str:
-    """What tells what is tuned from others: a digest of the sources but headers of tuning, and of the benchmarks.
+    """The identity of what is tuned: a digest of the sources without tuning headers, and of the benchmarks.
 
     Args:
-        directory: of the project.
-        releases: to plan for.
-        space: what is tuned.
+        directory: the project's directory.
+        releases: the releases to plan for.
+        space: the tuning space.
 
     Raises:
-        DriverError: what is wrong with the project; USAGE if it has no such section; FILE_MISSING or PERMISSION if a
+        DriverError: the errors of the project; USAGE if it has no such section; FILE_MISSING or PERMISSION if a
             benchmark cannot be read.
     """
     plan = plan_directory(directory, releases)
@@ -98,11 +98,11 @@ def digest(directory: Path, releases: Releases, space: Space) -> str:
 
 
 def stale_records(directory: Path, releases: Releases) -> list[Path]:
-    """The records of a project that are of other sources than it has now; what is no space or no record is passed over.
+    """The records of a project for other sources than the current ones; invalid spaces and records are skipped.
 
     Args:
-        directory: of the project.
-        releases: to plan for.
+        directory: the project's directory.
+        releases: the releases to plan for.
     """
     found = []
     for name, path in spaces_of(directory).items():
@@ -119,7 +119,7 @@ def stale_records(directory: Path, releases: Releases) -> list[Path]:
 
 
 def _written(directory: Path) -> tuple[set[str], set[str]]:
-    """What the spaces of a project write: headers, and directories of JSON files; a space that is wrong has none."""
+    """The headers and directories of JSON files that the spaces of a project write; an invalid space has none."""
     headers, configs = set[str](), set[str]()
     for path in spaces_of(directory).values():
         with suppress(DriverError):
@@ -134,7 +134,7 @@ def _is_over(end: float | None) -> bool:
 
 
 def _about(variant: Variant, python: str) -> dict[str, Any]:
-    """The machine, as far as conditions and the name of the file need it."""
+    """The facts about the machine for conditions and the name of the file."""
     if variant.configuration.family == _CPU:
         return {"gpu": _CPU, "variant": variant.name, "capability": 0, "smem": 0, "sms": 0}
     facts = gpu_facts(python)
@@ -149,15 +149,15 @@ def _about(variant: Variant, python: str) -> dict[str, Any]:
 
 @dataclass(kw_only=True, slots=True)
 class Tuner:
-    """Tunes one space of a project on this machine.
+    """Tunes a space of a project on this machine.
 
     Attributes:
-        directory: of the project.
-        space: what is tuned.
-        machine: which variant is tuned.
-        releases: to build for.
-        choices: how to build.
-        output: where progress is shown.
+        directory: the project's directory.
+        space: the tuning space.
+        machine: the machine, which determines the variant.
+        releases: the releases to build for.
+        choices: the options of the build.
+        output: shows progress.
     """
 
     directory: Path
@@ -169,13 +169,14 @@ class Tuner:
     _actions: int = field(default=0, init=False)
 
     def run(self, seconds: float | None) -> Tuned:
-        """Build and measure what has no record yet.
+        """Build and measure everything without a record.
 
         Args:
-            seconds: after which nothing more is begun; configurations are then taken by chance, the default first.
+            seconds: the time after which nothing more is started; configurations are then in random order, the default
+                first.
 
         Raises:
-            DriverError: what keeps all configurations from being built or measured.
+            DriverError: an error that prevents building or measuring all configurations.
         """
         directory = self.directory / DEV / _PLACE
         for old in directory.iterdir() if directory.is_dir() else ():
@@ -187,7 +188,7 @@ class Tuner:
             shutil.rmtree(directory / str(os.getpid()), ignore_errors=True)
 
     def _run(self, seconds: float | None) -> Tuned:
-        """See `run`; the builds have a directory of this process, which goes afterwards."""
+        """See `run`; the builds have a directory of this process, which is removed afterwards."""
         start = time.monotonic()
         sources = digest(self.directory, self.releases, self.space)
         scripts = scripts_of(self.directory)
@@ -208,7 +209,7 @@ class Tuner:
         end = None if seconds is None else start + seconds
         together = _TOGETHER_IN_TIME if seconds is not None else _TOGETHER
         with self.output.task(f"tuning {self.space.name}") as task:
-            # However little time there is, something is measured.
+            # Something is measured however short the time is.
             while tried < len(todo) and not (tried and _is_over(end)):
                 batch = todo[tried : tried + together]
                 task.update(f"building {tried + 1} to {tried + len(batch)} of {len(todo)} configurations")
@@ -224,7 +225,7 @@ class Tuner:
         return Tuned(records=records, file=file, built=built, actions=self._actions, skipped=skipped)
 
     def _todo(self, records: Records, seconds: float | None) -> list[Configuration]:
-        """The configurations that lack a record; what a condition excludes gets one here."""
+        """The configurations without a record; configurations that a condition excludes get one here."""
         facts = {name: int(records.machine[name]) for name in ("capability", "smem", "sms")}
         todo = []
         for configuration in self.space.configurations:
@@ -242,9 +243,9 @@ class Tuner:
         return todo
 
     def _build(self, here: Local, batch: Sequence[Configuration], records: Records) -> dict[Configuration, DevBuild]:
-        """Build configurations, all in one call of Bazel; that one does not compile is its record.
+        """Build configurations in one call of Bazel; a compile error becomes the configuration's record.
 
-        Of those that are not compiled, one build serves all.
+        One build serves all configurations that are not compiled.
         """
         into = f"{_PLACE}/{os.getpid()}"
         if not self.space.section:
@@ -277,7 +278,7 @@ class Tuner:
         python: str,
         file: Path,
     ) -> None:
-        """Measure what was built; the records are written as they come."""
+        """Measure the builds; each record is written immediately."""
         numbers, cases = [*builds], self.space.cases
         todo = [*self._pairs(numbers, records)]
         if not todo:

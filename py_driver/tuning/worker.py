@@ -1,4 +1,4 @@
-"""Lets the Python that has torch measure configurations, and outlives what they do to it."""
+"""Measures configurations in the Python with torch, and survives its crashes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _WORKER: Final = "rules_torch_kernels.tuning"
 _PATIENCE: Final = 120
-"""How many seconds may pass until the worker says the next thing."""
+"""The timeout for the worker's next message, in seconds."""
 
 _LOOK: Final = 0.05
 
@@ -29,7 +29,7 @@ Pair = tuple[int, int]
 """The numbers of a configuration and of a case."""
 
 
-def measure(  # noqa: PLR0913  (what, with what, and where it goes)
+def measure(  # noqa: PLR0913  (the configurations, the interpreter, and the records)
     space: Space,
     builds: Mapping[Configuration, DevBuild],
     todo: Sequence[Pair],
@@ -40,18 +40,18 @@ def measure(  # noqa: PLR0913  (what, with what, and where it goes)
     """Measure configurations on cases.
 
     Args:
-        space: what is tuned.
-        builds: the configurations, built.
-        todo: which of them on which cases.
+        space: the tuning space.
+        builds: the built configurations.
+        todo: the pairs of configuration and case to measure.
         scripts: the benchmarks.
         python: the interpreter, with torch and the `kernels` client.
         take: gets each record, with the machine.
 
     Raises:
-        DriverError: USAGE if the benchmarks have no such workload; LOAD_FAILED if nothing can be measured.
+        DriverError: USAGE if the benchmarks do not have the workload; LOAD_FAILED if nothing can be measured.
     """
     left, machine = [*todo], dict[str, Any]()
-    # Cases in which a process ended, or was kept, while it timed several: of these, each is timed alone.
+    # Cases in which a process crashed or hung while it timed several configurations, which are then timed separately.
     alone: set[int] = set()
 
     def finish(pair: Pair, record: Record) -> None:
@@ -76,7 +76,7 @@ def measure(  # noqa: PLR0913  (what, with what, and where it goes)
             if any(pair in left for pair in now):
                 raise error(Code.LOAD_FAILED, "the configurations cannot be measured: the process skipped some")
             continue
-        # What was begun last is what ended the process, or kept it: all others get another one.
+        # The last started pair has crashed or hung the process: all others get another process.
         at = [pair for pair in now if pair in left and run.is_at(pair)]
         if len(at) > 1:
             alone.add(at[0][1])
@@ -87,7 +87,7 @@ def measure(  # noqa: PLR0913  (what, with what, and where it goes)
 
 
 class _Run:
-    """One process that measures."""
+    """A measuring process."""
 
     def __init__(
         self, asked: Mapping[str, Any], build: DevBuild, python: str, workload: str, machine: dict[str, Any]
@@ -102,12 +102,12 @@ class _Run:
         self.reason = ""
 
     def is_at(self, pair: Pair) -> bool:
-        """Whether a pair is what it did last."""
+        """Whether a pair is the one that it started last."""
         config, case = self._at
         return case is not None and case == pair[1] and config in {None, pair[0]}
 
     def through(self, take: Callable[[Pair, Record], None]) -> str:
-        """Measure; empty if it came to its end, else what the outcome of what it did last is.
+        """Measure; returns the outcome of the last pair, or an empty text if the process has finished.
 
         Raises:
             DriverError: USAGE if there is no such workload.
@@ -143,7 +143,7 @@ class _Run:
         return "timeout" if is_late else "runtime"
 
     def _follow(self, process: subprocess.Popen[bytes], results: Path, take: Callable[[Pair, Record], None]) -> bool:
-        """Hand on what is said until the process ends; whether it took too long."""
+        """Pass on messages until the process ends; returns whether it timed out."""
         last = time.monotonic()
         with results.open("rb") as file:
             rest = b""

@@ -1,27 +1,28 @@
-"""The backends that are built: what the rules, the toolchains and the driver all need to know of each, by its name.
+"""The backends that are built: the facts about each that the rules, the toolchains and the driver share, by its name.
 
 The driver reads this file as text (py_driver/matrix/facts.py): everything is a literal.
 """
 
-# Each backend has all of these; one without a toolkit, as the CPU, has empty ones:
+# Each backend has all of these keys; for a backend without a toolkit, such as the CPU, some are empty:
 #
 # defines: further macros of every compile, each with its value after `=`.
 # device_arch: the attribute of torch's device properties that names the architecture; empty if `major` and `minor` do.
-# dispatch_keys: torch's keys of the tensors that its kernels take.
+# dispatch_keys: torch's dispatch keys of the tensors that its kernels accept.
 # example: an architecture, for messages.
-# flags: the attribute of kernel_objects with the options of its own compiler; with `-` for `_` the key of build.toml.
-# languages: of device code, by the extension of a source; all other sources are C++.
-# macro: what every compile defines for this backend alone, and by which a binding tells backends apart; not `USE_CUDA`,
-#     of which hipify makes `USE_ROCM`.
+# flags: the attribute of kernel_objects with the options of its own compiler; the key of build.toml has `-` instead of
+#     `_`.
+# languages: the languages of device code, by file extension; all other sources are C++.
+# macro: the macro that every compile for this backend alone defines, so that a binding can tell backends apart; not
+#     `USE_CUDA`, which hipify turns into `USE_ROCM`.
 # newer_toolkits: whether a variant runs with a later minor version of the toolkit than it was built with.
-# prefix: what the names of its toolkits begin with in a variant; the release follows, as in `cu130`.
-# rewriter: the mnemonic of the action that makes other sources of those of a section first, and headers of torch's
-#     likewise; empty if they are compiled as they are.
-# title: what messages call it.
-# torch_attribute: the attribute of `torch.version` that names the toolkit that torch was built with.
-# torch_build: what follows the version in the setting `torch`, as in torch's own local versions (`2.13.0+rocm7.2`).
-# torch_libraries: those of torch that its extensions are linked with, besides the CPU's.
-# way: how its sources are compiled: what its `ways` in phases.bzl begin with.
+# prefix: the prefix of a toolkit's name in a variant; the release follows, as in `cu130`.
+# rewriter: the mnemonic of the action that first rewrites the sources of a section, and headers of torch; empty if they
+#     are compiled unchanged.
+# title: its name in messages.
+# torch_attribute: the attribute of `torch.version` that names the toolkit of torch's own build.
+# torch_build: the suffix of the version in the setting `torch`, as in torch's own local versions (`2.13.0+rocm7.2`).
+# torch_libraries: torch's libraries that its extensions are linked with, besides the CPU's.
+# way: how its sources are compiled: the prefix of its `ways` in phases.bzl.
 BACKENDS = {
     "cpu": {
         "defines": [],
@@ -59,7 +60,7 @@ BACKENDS = {
     },
     "rocm": {
         # The last three are torch's own for ROCm: COMMON_HIP_FLAGS and COMMON_HIPCC_FLAGS of torch.utils.cpp_extension,
-        # less those that take away the operators of half types.
+        # without the macros that remove the operators of half types.
         "defines": ["USE_ROCM=1", "__HIP_PLATFORM_AMD__=1", "CUDA_HAS_FP16=1", "ENABLE_FP8"],
         "device_arch": "gcnArchName",
         "dispatch_keys": ["CUDA", "HIP"],
@@ -81,6 +82,6 @@ BACKENDS = {
 # The extensions of C++ sources.
 CXX_EXTENSIONS = ["cpp", "cc", "cxx"]
 
-# Languages besides C++ that the host compiler takes, by extension, as clang calls them. They see no id of the kernel, and
-# all headers; gcc is here for C++ alone.
+# Languages besides C++ that the host compiler compiles, by extension, as clang names them. Their sources do not see the
+# id of the kernel, and read all headers; gcc compiles C++ alone.
 OTHER_LANGUAGES = {"S": "assembler-with-cpp", "c": "c"}

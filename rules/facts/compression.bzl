@@ -1,11 +1,12 @@
-"""What fatbinary is told to compress device code, for each choice of `//rules/settings:compress`.
+"""fatbinary's options for the compression of device code, for each value of `//rules/settings:compress`.
 
 The driver reads this file as text (py_driver/matrix/facts.py): everything is a literal.
 """
 
-# By the newest of its options for this that a fatbinary has, which toolchains/matrix.toml says of each CUDA release: before 12.8
-# there is LZ4 alone. `--compress-mode` means PTX and debug code unless `--compress-all` stands beside it, but for `size`.
-# As `fatbinary --help` says and its output shows: `speed` is LZ4, `balance` and `size` are Zstandard.
+# By the newest compression option that a fatbinary has; toolchains/matrix.toml names it for each CUDA release. Before
+# 12.8, fatbinary has LZ4 alone. `--compress-mode` covers only PTX and debug code unless `--compress-all` stands beside
+# it, except for `size`. As `fatbinary --help` says and its output shows: `speed` is LZ4, `balance` and `size` are
+# Zstandard.
 FATBINARY = {
     "--compress-all": {
         "none": ["--compress=false"],
@@ -19,8 +20,8 @@ FATBINARY = {
     },
 }
 
-# What the names of an author's options of nvcc and fatbinary begin with that choose it, without their dashes.
+# Prefixes, without dashes, of the options of nvcc and fatbinary with which an author chooses the compression.
 AUTHORS = ["compress", "no-compress"]
 
-# Options of nvcc for code that is debugged, which nvcc compresses as it likes.
+# Options of nvcc for debug code, whose compression is left to nvcc.
 DEBUG = ["--device-debug", "-G"]

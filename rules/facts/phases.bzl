@@ -1,60 +1,65 @@
-"""The kinds of actions that compile: all that the rules and the driver both need to know of them, by mnemonic.
+"""The kinds of compile actions: the facts that the rules and the driver share, by mnemonic.
 
 The driver reads this file as text (py_driver/matrix/facts.py): everything is a literal.
 """
 
-# In the order in which a page shows them:
+# In the order in which a report shows them:
 #
-# after: those whose outputs it reads; one for an architecture reads what those for the same one made.
-#     Only those count that the source's way has.
-# archs: which of the variant's architectures its key has in it besides its own: `all`, `all+PTX` (and which of them have
+# after: the actions whose outputs it reads; an action for an architecture reads outputs for the same architecture.
+#     Actions that the source's way does not have are ignored.
+# archs: which of the variant's architectures its key contains besides its own: `all`, `all+PTX` (and which of them have
 #     PTX), or the `last` one.
-# compresses: true if it compresses device code, so that its key has `//rules/settings:compress` in it.
-# elsewhere: how its messages tell of device code that another source defines: `undefined`, as a linker does, or `twice`, as
-#     a variable that is there already; without: neither.
-# joined: in which of its ways one action for the source does what elsewhere one for each architecture does; its key has
-#     all of them in it.
-# makes: the name of the first file that it makes, by which the driver knows it, below the directory of the source's
-#     phases: once for the source, or in a directory of each architecture, or both. No two share a name. Without: the
-#     object of the source.
-# memory: megabytes that Bazel takes it for, see below: [without torch's headers in sight, with those that the source
+# compresses: true if it compresses device code, so that its key contains `//rules/settings:compress`.
+# elsewhere: how its messages report device code that another source defines: `undefined`, as a linker does, or `twice`,
+#     as a duplicate variable; if absent: not at all.
+# joined: the ways in which a single action for the source replaces one action for each architecture; its key contains
+#     all architectures.
+# makes: the name of its first output, by which the driver recognises it, below the directory of the source's phases:
+#     once for the source, in a directory for each architecture, or both. Names are unique. If absent: the object of the
+#     source.
+# memory: megabytes that Bazel reserves for it, see below: [without torch's headers, with the ones that the source
 #     needs, with all of them].
-# names_headers: when it writes `headers.txt`, which says with which of torch's headers the source was compiled: `always`,
-#     or `sometimes`, where it had a choice; without: never.
-# reads_headers: true if it reads the headers though it follows others; what follows none does so anyway.
-# reads_id: true if it reads the id of the kernel though it follows others; what follows none does if the source sees it.
-# seconds: what the driver expects before it ran one, likewise.
-# templates: what a source with the headers of CUTLASS or CuTe is taken for, if that is more: `memory`, as Bazel is told of
-#     all sources of a section that depends on CUTLASS; `most`, the largest that was measured; and `seconds`.
-# text: which text it makes that the report reads: `preprocessed` or `ptx`; without: none.
-# ways: how sources are compiled that need it: `cxx`, `hip`, `cuda` or `cuda-monolithic`, which is all of nvcc in one;
-#     with torch's headers in sight also `cuda-needed` and `cuda-full`, by which of them are read; `cuda-link` is how the
-#     device code of several sources is linked; `triton` is how a function of an aot.toml is compiled. A C++ source of the way
-#     `cxx` needs the last action alone, unless it sees the id of the kernel; `cxx-text` is what gcc compiles without one.
-# words: what it does, for the pictures and tables of a report.
-# work: what it does, for messages.
+# names_headers: when it writes `headers.txt`, which names the set of torch's headers that the source was compiled with:
+#     `always`, or `sometimes`, where it had a choice; if absent: never.
+# reads_headers: true if it reads the headers although it follows other actions; an action that follows none always
+#     does.
+# reads_id: true if it reads the id of the kernel although it follows other actions; an action that follows none does if
+#     the source sees it.
+# seconds: the duration that the driver expects before it has run one, for the same three cases.
+# templates: the figures for a source with the headers of CUTLASS or CuTe, if they are higher: `memory`, which Bazel
+#     reserves for all sources of a section that depends on CUTLASS; `most`, the largest measured size; and `seconds`.
+# text: the kind of text that it produces for the report: `preprocessed` or `ptx`; if absent: none.
+# ways: the ways of compiling a source that include it: `cxx`, `hip`, `cuda` or `cuda-monolithic`, a single call of
+#     nvcc; with torch's headers also `cuda-needed` and `cuda-full`, depending on the headers that are read; `cuda-link`
+#     links the device code of several sources; `triton` compiles a function of an aot.toml. A C++ source of the way
+#     `cxx` needs the last action alone, unless it sees the id of the kernel; `cxx-text` is a source without an id that
+#     gcc compiles.
+# words: its name in the pictures and tables of a report.
+# work: its name in messages.
 #
-# Memory: the largest resident sizes that were measured with CUDA 13.0 and torch 2.13 (November 2026), rounded up: of a
-# source with `torch/all.h` (cicc 2679 MiB, cudafe++ 2023, the host compiler 948), and of the largest of sources without
-# torch, which used CUB's radix sort and a CUTLASS GEMM (cicc 660, cudafe++ 644, the host compiler 231; ptxas 90). gcc
-# takes 1222 with `torch/all.h`, and is counted as clang. HIP
-# (ROCm 7.2): 142 MiB without torch, and 1139 for the host or a GPU with torch, thrust and hipCUB; clang's largest. Bazel
-# tells the size of no input, so what may include all of torch counts as if it did. To preprocess a CUDA source takes 69
-# MiB without torch; with it an action does so for all architectures at once, and six are counted, of 130 MiB each.
+# Memory: the largest resident sizes measured with CUDA 13.0 and torch 2.13 (November 2026), rounded up: for a source
+#     with `torch/all.h` (cicc 2679 MiB, cudafe++ 2023, the host compiler 948), and for the largest of the sources
+#     without torch, which used CUB's radix sort and a CUTLASS GEMM (cicc 660, cudafe++ 644, the host compiler 231;
+#     ptxas 90). gcc needs 1222 with `torch/all.h`, and gets the same figures as clang. HIP (ROCm 7.2): 142 MiB without
+#     torch, and 1139 for the host or a GPU with torch, thrust and hipCUB, the largest of clang. Bazel does not pass the
+#     sizes of inputs, so a source that may include all of torch counts as if it did. Preprocessing a CUDA source needs
+#     69 MiB without torch; with torch, one action preprocesses for all architectures at once, and the figure is for
+#     six, of 130 MiB each.
 #
 # Seconds: medians of examples/relu for six architectures, and of a source with torch/all.h (CUDA 13.0, torch 2.13, a core
-# of 2.5 GHz, November 2026); of nvcc in one, the sum for one architecture. HIP: of examples/relu for gfx942, and of a
-# source with torch/all.h, thrust and hipCUB (ROCm 7.2).
+# of 2.5 GHz, November 2026); for `cuda-monolithic`, the sum for one architecture. HIP: of examples/relu for gfx942, and
+# of a source with torch/all.h, thrust and hipCUB (ROCm 7.2).
 #
-# With the headers that it needs, the source with torch/all.h took 1003 MiB and 4.8 s in cicc's front end, 1107 and 9.6 in
-# cudafe++, 464 and 5.8 in the host compiler; a C++ source is taken for less than twice that.
+# With only the headers that it needs, the source with torch/all.h took 1003 MiB and 4.8 s in cicc's front end, 1107 and
+# 9.6 in cudafe++, 464 and 5.8 in the host compiler; the figure for a C++ source is less than twice the last.
 #
-# Device code that is linked sees no header: the third figures are those with link-time optimization, which compiles it.
+# Linking device code reads no header: the third figures are for link-time optimization, which compiles the code.
 #
-# Triton 3.9: 640 MiB, of which its library is most, and 1 s for a function of ten lines, 3 s in a sandbox.
+# Triton 3.9: 640 MiB, most of it for its library, and 1 s for a function of ten lines, 3 s in a sandbox.
 #
-# Templates: one of the 72 sources of flash-attn2 took 453 s and 5.6 GB by itself (November 2026), most of it in cicc; a GEMM
-# of CUTLASS 660 MiB. What is told is between them, so that a section of light sources still runs side by side.
+# Templates: one of the 72 sources of flash-attn2 took 453 s and 5.6 GB by itself (November 2026), most of it in cicc; a
+#     GEMM of CUTLASS 660 MiB. The figure for Bazel lies between them, so that light sources of a section still run in
+#     parallel.
 #
 # @unsorted-dict-items
 PHASES = {
@@ -275,10 +280,10 @@ PHASES = {
     },
 }
 
-# What is named as the source of actions that link the device code of several sources.
+# The name that stands for the source in actions that link the device code of several sources.
 LINKED_CODE = "device_code"
 
-# What other actions do, for people.
+# The names of other actions in messages.
 OTHER_WORK = {
     "Hipify": "the translation into HIP",
     "KernelCheck": "the ABI check",

@@ -3,7 +3,7 @@
 The driver reads this file as text (py_driver/matrix/facts.py): everything is a literal.
 """
 
-# Where each begins, in rules/private/tools.
+# The root source file of each program, relative to rules/private/tools.
 MAIN = {
     "abi_check": "abi_check/check.zig",
     "assemble": "assemble/main.zig",
@@ -12,5 +12,5 @@ MAIN = {
     "link": "link/main.zig",
 }
 
-# The directory, in rules/private/tools, in which a release has them compiled, in one for each CPU.
+# The directory in rules/private/tools with a release's compiled programs, in a subdirectory for each CPU.
 PREBUILT = "prebuilt"

@@ -1,8 +1,8 @@
-"""What every action of the rules has in common."""
+"""What all actions of the rules have in common."""
 
 load("//rules/facts:environment.bzl", "ENVIRONMENT")
 
-# Path mapping is on.
+# Path mapping is enabled.
 ACTION = {
     "env": ENVIRONMENT,
     "execution_requirements": {"supports-path-mapping": "1"},
@@ -30,6 +30,6 @@ def dirname(file):
         file: File, a marker that stands in the directory to name.
 
     Returns:
-        string, a path that path mapping has seen.
+        string, a path after path mapping.
     """
     return file.dirname

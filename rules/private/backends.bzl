@@ -1,4 +1,4 @@
-"""What the rules know of each backend: its facts, and the functions that compile for it."""
+"""The backends as the rules see them: the facts of each, and the functions that compile for it."""
 
 load("//rules/facts:backends.bzl", FACTS = "BACKENDS")
 load("//toolchains:gpus.bzl", "GPUS")
@@ -10,15 +10,15 @@ load(":hipify.bzl", "hipify")
 # Functions that compile a source of device code; see `compile_cuda`.
 _COMPILE = {"cuda": compile_cuda, "rocm": compile_hip}
 
-# Functions that make other sources of those of a section first, see `hipify`; by the mnemonic of what they register.
+# Functions that first rewrite the sources of a section, see `hipify`; by the mnemonic of the action that they register.
 _REWRITE = {"Hipify": hipify}
 
 # Besides the facts:
 #
 # compile: one of _COMPILE.
-# options: of every compile.
+# options: the options of every compile.
 # rewrite: one of _REWRITE, or None.
-# toolchain: the toolchain type of its SDKs; None if it has none, and then nothing else but `options` counts.
+# toolchain: the toolchain type of its SDKs; None if it has no SDK, and then only `options` counts.
 BACKENDS = {
     name: struct(
         compile = _COMPILE[name] if name in GPUS else None,
@@ -40,10 +40,11 @@ LANGUAGES = {
 CC = Label("//toolchains/cc:toolchain_type")
 TORCH = Label("//toolchains/torch:toolchain_type")
 
-# What kernel_objects and kernel_variant may need; of all but the C++ compiler only what the variant names is there.
+# The toolchains that kernel_objects and kernel_variant may need; apart from the C++ compiler, only those exist that the
+# variant names.
 TOOLCHAINS = [config_common.toolchain_type(CC, mandatory = True)] + [
-    config_common.toolchain_type(one, mandatory = False)
-    for one in [BACKENDS[name].toolchain for name in GPUS] + [TORCH]
+    config_common.toolchain_type(kind, mandatory = False)
+    for kind in [BACKENDS[name].toolchain for name in GPUS] + [TORCH]
 ]
 
 def find_sdk(ctx, toolchain_type, attribute, wanted, title):
@@ -54,10 +55,10 @@ def find_sdk(ctx, toolchain_type, attribute, wanted, title):
         toolchain_type: Label, one of TOOLCHAINS.
         attribute: string, the attribute that asks for it.
         wanted: string, the release, as the variant names it.
-        title: string, what messages call it.
+        title: string, its name in messages.
 
     Returns:
-        what the toolchain has as `sdk`.
+        the toolchain's `sdk`.
     """
     toolchain = ctx.toolchains[toolchain_type]
     if not toolchain:

@@ -1,4 +1,4 @@
-"""The action that checks a linked extension: whether all the systems, Pythons and torches it is for can load it."""
+"""The action that checks a linked extension: whether every system, Python and torch that it is for can load it."""
 
 load("//toolchains/cc:flags.bzl", "CPU")
 load(":actions.bzl", "ACTION")
@@ -16,7 +16,7 @@ _POLICY = {
 }
 
 def _stated_archs(ctx, objects):
-    """The architectures that metadata.json states; `none` if nothing of the extension was compiled for a GPU."""
+    """The architectures that metadata.json states; `none` if the extension has no device code."""
     if not [o for o in objects if o.basename.split(".")[-2] in LANGUAGES]:
         return "none"
     return ",".join(json.decode(ctx.attr.metadata).get("backend", {}).get("archs", []))
@@ -24,8 +24,8 @@ def _stated_archs(ctx, objects):
 def check_extension(ctx, extension, objects, id):
     """Checks an extension.
 
-    The action is a validation: Bazel runs it whenever the variant is built, beside all that uses the extension, unless
-    it is told `--norun_validations`.
+    The action is a validation: Bazel runs it whenever the variant is built, in parallel with the users of the
+    extension, unless `--norun_validations` is set.
 
     Args:
         ctx: context of kernel_variant.
@@ -57,7 +57,7 @@ def check_extension(ctx, extension, objects, id):
         arguments.add("--cxx-abi", ctx.attr.cxx_abi)
     arguments.add_all(objects, before_each = "--object")
 
-    # Only if a symbol is undefined: it tells what refers to that.
+    # Read only if a symbol is undefined, to find out which object refers to it.
     linker = ctx.toolchains[CC].sdk.compiler
     arguments.add("--linker", linker)
     arguments.add("--torch-exports", ctx.file._torch_exports)

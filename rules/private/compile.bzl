@@ -8,23 +8,23 @@ load(":hipify.bzl", "hip_name", "renamed")
 load(":phase.bzl", "headers_file", "object_file", "phase_file", "run_phase")
 load(":sources.bzl", "add_directories", "source_prefix_map")
 
-# Debug sections name the directory that clang runs in; gcc is told by our program.
+# Debug sections name the directory that clang runs in; for gcc, our program passes the option.
 NO_DIRECTORY = "-fdebug-compilation-dir=."
 
 # What torch's setup.py classes define for all sources.
 _HAS_EXTENSION_HEADER = "-DTORCH_API_INCLUDE_EXTENSION_H"
 
 def _repository_prefix_map(file):
-    """Takes the way to an external repository out of `__FILE__`: its name differs between Bazel versions and root modules."""
+    """Removes an external repository's path from `__FILE__`: it differs between Bazel versions and root modules."""
     root = file.owner.workspace_root
     return ["-ffile-prefix-map=%s/=" % root] if root else []
 
 def _sdks(job):
-    """What headers come from besides the compilers' and the section's own, in the order of the search."""
+    """The SDKs with headers besides the compilers' and the section's own, in the order of the search."""
     return job.libraries + ([job.torch] if job.torch else [])
 
 def prefix_maps(arguments, job, source, compiler, before_each = None, gpu = True):
-    """Adds the options that take the ways to packages and repositories out of `__FILE__`.
+    """Adds the options that remove the paths of packages and repositories from `__FILE__`.
 
     Args:
         arguments: Args to add to.
@@ -32,8 +32,8 @@ def prefix_maps(arguments, job, source, compiler, before_each = None, gpu = True
         source: File to compile.
         compiler: File of the host compiler.
         before_each: string to put before each option, or None.
-        gpu: bool, whether the ways to the GPU's toolkit are among them: not where a text is compiled for several releases of
-            that, in which the preprocessor has put the names of files already.
+        gpu: bool, whether the paths of the GPU's toolkit are included: not for a preprocessed text, which is compiled
+            for several releases of the toolkit and already contains the names of files.
     """
     files = [compiler, job.registration] + (job.gpu.markers if job.gpu and gpu else [])
     arguments.add_all(files, map_each = _repository_prefix_map, before_each = before_each)
@@ -60,7 +60,7 @@ def add_source(arguments, job, source):
         arguments.add(job.sources[source])
 
 def language_flags(job):
-    """What host compiler and nvcc understand alike; optimised as a CMake release build is, as upstream does.
+    """Options that the host compiler and nvcc share; optimised as in a CMake release build, as upstream does.
 
     Args:
         job: see `prefix_maps`.
@@ -86,12 +86,12 @@ def _cxx_abi(job):
     return [] if job.cxx_abi == "none" else ["-D_GLIBCXX_USE_CXX11_ABI=%d" % (1 if job.cxx_abi == "cxx11" else 0)]
 
 def preprocessor_flags(arguments, job, needed, name):
-    """Adds the defines and the ways to headers.
+    """Adds the defines and the include directories.
 
     Args:
         arguments: Args to add to.
         job: see `prefix_maps`.
-        needed: File, a directory of torch's headers less what a source does not need, or None.
+        needed: File, a directory of torch's headers without the parts that a source does not need, or None.
         name: File, a header that defines TORCH_EXTENSION_NAME, or None.
     """
     arguments.add("-DNDEBUG")
@@ -103,7 +103,7 @@ def preprocessor_flags(arguments, job, needed, name):
     arguments.add_all(job.pybind_defines)
     arguments.add_all([job.registration], map_each = dirname, before_each = "-I")
     if job.binding:
-        # Before the project's own: it may have a copy of pybind11.
+        # Before the project's own directories: they may contain a copy of pybind11.
         arguments.add_all([job.binding.marker], map_each = dirname, before_each = "-I")
     if job.hipified:
         for include in job.includes:
@@ -119,7 +119,7 @@ def preprocessor_flags(arguments, job, needed, name):
         arguments.add("-include", name)
 
 def scanned(job, source, needed):
-    """The files whose words say which of torch's headers a source needs.
+    """The files whose words determine which of torch's headers a source needs.
 
     Args:
         job: see `prefix_maps`.
@@ -132,7 +132,7 @@ def scanned(job, source, needed):
     return [job.sources[source]] + job.headers if needed else []
 
 def preprocessor_inputs(job, source, sdk_files, name, needed = None):
-    """What preprocessing a source reads, with each header of the toolchains by itself.
+    """The inputs of preprocessing a source, with each header of the toolchains as a file of its own.
 
     Args:
         job: see `prefix_maps`.
@@ -148,17 +148,17 @@ def preprocessor_inputs(job, source, sdk_files, name, needed = None):
     return depset(direct, transitive = sdk_files + [sdk.headers for sdk in _sdks(job)])
 
 def _own_files(job, source, name):
-    """What a source reads that is of no toolchain: of the project and of the rules."""
+    """The files of the project and of the rules that a source reads."""
     direct = [job.hipified] if job.hipified else [job.sources[source]] + job.headers
     return [job.registration] + (job.binding.headers if job.binding else []) + direct + ([name] if name else [])
 
 def packed_inputs(job, source, compilers, name, needed = None):
-    """What preprocessing a source reads, with the headers of each toolchain in one file, if they all have one.
+    """The inputs of preprocessing a source, with each toolchain's headers in one file, if all toolchains have a pack.
 
     Args:
         job: see `prefix_maps`.
         source: File to compile.
-        compilers: list of struct, see `packed`: what brings headers besides libraries and torch.
+        compilers: list of struct, see `packed`: the SDKs with headers besides libraries and torch.
         name: see `preprocessor_flags`.
         needed: see `preprocessor_flags`.
 
@@ -171,11 +171,11 @@ def packed_inputs(job, source, compilers, name, needed = None):
     return struct(inputs = inputs, packs = brought.packs, readers = brought.readers)
 
 def packed(sdks, readers):
-    """The headers of toolchains for an action whose program takes packs: those, or each header if a toolchain has none.
+    """The headers of toolchains for a program that reads packs: the packs, or each header if a toolchain has no pack.
 
     Args:
-        sdks: list of struct with `headers`, depset of File, and `pack`, the same in one File, or None.
-        readers: list of File, or directories of them, whose headers are wanted.
+        sdks: list of struct with `headers`, depset of File, and `pack`, the same headers in one File, or None.
+        readers: list of File, or directories of them, whose includes are resolved.
 
     Returns:
         struct of `inputs`, depset of File; `packs` and `readers`, list of File, for `add_packs`.
@@ -186,23 +186,23 @@ def packed(sdks, readers):
     return struct(inputs = depset(packs), packs = packs, readers = readers)
 
 def add_packs(arguments, packed):
-    """Adds the options that name packs, and files whose headers are wanted.
+    """Adds the options that name packs, and the files whose includes are resolved.
 
     Args:
-        arguments: Args of a program that takes packs, to add to.
+        arguments: Args to add to, of a program that reads packs.
         packed: struct, see `packed`.
     """
     arguments.add_all(packed.packs, before_each = "--pack")
     arguments.add_all(packed.readers, before_each = "--reads")
 
 def _flags_of(language, flags):
-    """An author's flags for C++ as another language takes them: without a standard of C++."""
+    """An author's flags for C++ without the C++ standard, for another language."""
     if not language:
         return flags
     return [flag for flag in flags if not flag.startswith("-std=") and not flag.startswith("--std=")]
 
 def without_definitions(flags):
-    """An author's flags for a compiler, less those that only preprocessing reads; so the later phases are shared more.
+    """An author's flags without the options that only preprocessing reads, so that more of the later phases are shared.
 
     Args:
         flags: list of string.
@@ -221,9 +221,10 @@ def without_definitions(flags):
 def compile_cxx(ctx, job, source):
     """Compiles a source in C++, C or assembly with the host compiler, or C++ with gcc if the target asks for it.
 
-    A source that sees the id of the kernel is preprocessed in an action of its own, and the id is put into its text after
-    that: the id changes with every edit of any source, and the text does not if the source asks registration.h alone for
-    it. So is each source that gcc compiles: releases of CUDA share the compile of a text that is the same.
+    A source that sees the id of the kernel is preprocessed in an action of its own, and the id is then inserted into
+    its text: the id changes with every edit of any source, but the text does not if the source gets the id through
+    registration.h alone. Each source that gcc compiles is also preprocessed separately: releases of CUDA share the
+    compile of an equal text.
 
     Args:
         ctx: rule context.
@@ -280,7 +281,7 @@ def compile_cxx(ctx, job, source):
         return [object], [object]
     text = phase_file(ctx, source, "KernelCxxPreprocess")
 
-    # What is read if the compiler does not take the text of the headers that seem to be needed.
+    # The fallback if the compiler rejects the text with the headers that seem to be needed.
     full = [ctx.actions.declare_file("full.ii", sibling = text)] if needed else []
     tried = [headers_file(ctx, source, "tried.txt")] if needed else []
     find.add("-E")
@@ -311,7 +312,7 @@ def compile_cxx(ctx, job, source):
     return [object], ([text, texts[0], object] if name else [text, object])
 
 def _clang_compiler(ctx, job, scan, packed):
-    """clang as `compile_cxx` calls a compiler; `gcc_compiler` tells of the fields."""
+    """clang as `compile_cxx` calls a compiler; `gcc_compiler` documents the fields."""
 
     def start(step, full, read, header = None):
         if step != "compile-text":
@@ -332,7 +333,7 @@ def _clang_compiler(ctx, job, scan, packed):
     return struct(
         at_text = ["-Wno-gnu-line-marker", NO_DIRECTORY, "-c"],
 
-        # What is said about the search for headers is of no use there, and the text has the line markers of clang.
+        # Options for the search for headers are unused there, and the text has clang's line markers.
         before_text = ["-Wno-unused-command-line-argument"],
         by_text = False,
         compile = [NO_DIRECTORY, "-c"],
@@ -343,15 +344,16 @@ def _clang_compiler(ctx, job, scan, packed):
     )
 
 def precompiled_command(job, args, header, text):
-    """What has clang parse what a source includes, as `compile_cxx` would have it read by sources of any project.
+    """The command with which clang precompiles a header, with the options of `compile_cxx` that all projects share.
 
-    Options of an author are not among these: a source that has some which matter is compiled without.
+    An author's options are not among them: a source with options that matter is compiled without the precompiled
+    header.
 
     Args:
-        job: struct of `source`, File, and what of a job of `compile_cxx` counts for it.
-        args: function that makes Args.
-        header: File to make.
-        text: File to make, with the text of it.
+        job: struct of `source`, File, and the fields of a job of `compile_cxx` that matter here.
+        args: function that returns new Args.
+        header: File to write.
+        text: File to write, with the text of the header.
 
     Returns:
         struct of `arguments`, list of Args, and `inputs`, depset of File.
@@ -386,19 +388,19 @@ def precompiled_command(job, args, header, text):
     )
 
 def guarded(ctx, compiler, packed, scan = [], full = [], read = [], precompiled = None):
-    """A compiler that reads an action's inputs and nothing else: it fails if it has, where no sandbox keeps it from that.
+    """A compiler that reads an action's inputs alone: outside of a sandbox, it fails if it has read another file.
 
     Args:
         ctx: rule context, with the attribute `_compile`.
         compiler: File, a static clang.
         packed: struct, see `packed`.
         scan: list of File, see `scanned`.
-        full: list of File, the text of all headers, if the action makes that too.
-        read: list of File, see `headers_file`, if the action writes that.
-        precompiled: PrecompiledHeaderInfo of what the source may include first, or None.
+        full: list of File, the text with all headers, if the action writes it too.
+        read: list of File, see `headers_file`, if the action writes it.
+        precompiled: PrecompiledHeaderInfo of the header that the source may include first, or None.
 
     Returns:
-        dict, `executable` and `tools` of an action; and Args, those that come first.
+        dict, `executable` and `tools` of an action; and its first Args.
     """
     arguments = ctx.actions.args()
     arguments.add("guarded")
@@ -414,14 +416,14 @@ def guarded(ctx, compiler, packed, scan = [], full = [], read = [], precompiled 
     return {"executable": ctx.executable._compile, "tools": [compiler]}, arguments
 
 def confined(ctx, compiler):
-    """A compiler of preprocessed text, or an assembler: it reads no file but an action's inputs, where the kernel can see to that.
+    """A compiler of preprocessed text, or an assembler, confined to an action's inputs where the kernel supports that.
 
     Args:
         ctx: rule context, with the attribute `_compile`.
         compiler: File, a static clang.
 
     Returns:
-        dict, `executable` and `tools` of an action; and Args, those that come first.
+        dict, `executable` and `tools` of an action; and its first Args.
     """
     arguments = ctx.actions.args()
     arguments.add_all(["confined", "--"])

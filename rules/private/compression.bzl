@@ -1,4 +1,4 @@
-"""How the device code of CUDA is compressed: what fatbinary is told, and no other program."""
+"""The compression of CUDA's device code: options of fatbinary alone."""
 
 load("//rules/facts:compression.bzl", "AUTHORS", "DEBUG")
 load("//rules/facts:settings.bzl", "FLAGS")
@@ -10,16 +10,16 @@ def _chosen(flag):
     return any([word.startswith("-") and word.lstrip("-").startswith(name) for word in words for name in AUTHORS])
 
 def compression(label, gpu, choice, flags):
-    """What fatbinary is told of the compression; nothing where nvcc's own words are to stay.
+    """fatbinary's options for the compression; empty where nvcc's own options stay.
 
-    An author's options for a section count where nobody chooses for the whole build; code that is debugged is then left to
+    An author's options for a section apply unless the setting of the whole build is changed; debug code is then left to
     nvcc.
 
     Args:
         label: Label, of the target.
         gpu: CudaSdkInfo.
         choice: string, the value of `//rules/settings:compress`.
-        flags: list of string, an author's options of nvcc.
+        flags: list of string, the author's options of nvcc.
 
     Returns:
         list of string.

@@ -1,11 +1,10 @@
-"""The actions that compile one CUDA source: those that nvcc's own phases need each, or one for all of them.
+"""The actions that compile one CUDA source: one for each phase of nvcc, or one for all of them.
 
-Split, a phase is an action of its own. The key of an action is what it reads: what is preprocessed to the same text is
-compiled once, for a further architecture only that one is preprocessed and compiled, and architectures are compiled beside
-each other. With torch's headers in sight one action preprocesses for the host and all architectures, so that it can tell
-which texts are equal. Every phase runs the command that `nvcc --dryrun` names for it (tools/compile/nvcc.zig), so both ways make
-the same code. What nvcc includes into the host's code as text, the code of all architectures, is an object of its own
-beside it.
+If split, each phase is an action of its own, whose key is its inputs: sources with equal preprocessed text are compiled
+once, a further architecture is preprocessed and compiled alone, and architectures are compiled in parallel. With
+torch's headers one action preprocesses for the host and all architectures, so that it can tell which texts are equal.
+Every phase runs the command that `nvcc --dryrun` names for it (tools/compile/nvcc.zig), so both ways produce the same
+code. The code of all architectures, which nvcc includes into the host code as text, is an object of its own.
 """
 
 load("//rules/facts:compilers.bzl", "NVCC_FLAGS", "VISIBILITY")
@@ -26,14 +25,14 @@ load(
 )
 load(":phase.bzl", "headers_file", "object_file", "phase_file", "run_phase")
 
-# Phases that write the code that launches kernels; others read it.
+# Phases that write the host stub; others read it.
 _STUB_WRITERS = ["cicc", "device-frontend"]
 
-# Phases to which it is no matter what CPU the host has: variants for several share them.
+# Phases that do not depend on the CPU of the host: variants for several CPUs share them.
 _OF_THE_DEVICE = ["device-compile", "ptxas"]
 
 def without_threads(flags):
-    """An author's flags for nvcc, less those that say how many commands it runs at once.
+    """An author's flags for nvcc without the options for the number of commands that it runs at once.
 
     Args:
         flags: list of string.
@@ -59,7 +58,7 @@ def arch_number(arch):
     return arch.removesuffix("+PTX").replace(".", "")
 
 def _arch_list(archs):
-    """The value of `__CUDA_ARCH_LIST__` for some capabilities: `800,900` for `9.0a` and `8.0`."""
+    """The value of `__CUDA_ARCH_LIST__` for capabilities: `800,900` for `9.0a` and `8.0`."""
     numbers = {int(arch_number(arch).rstrip("af")): None for arch in archs}
     return ",".join(["%d0" % number for number in sorted(numbers)])
 
@@ -67,8 +66,8 @@ def gencode(arch, kind = "sm"):
     """The nvcc option for a capability.
 
     Args:
-        arch: string, a capability: `9.0` gives machine code, `9.0+PTX` gives PTX too.
-        kind: string, `sm`, or `lto` for what is optimised when device code is linked in the place of machine code.
+        arch: string, a capability: `9.0` for machine code, `9.0+PTX` for PTX too.
+        kind: string, `sm` for machine code, or `lto` for code that is optimised when device code is linked.
 
     Returns:
         string.
@@ -80,7 +79,7 @@ def gencode(arch, kind = "sm"):
     return "-gencode=arch=compute_%s,code=%s" % (number, targets)
 
 def _nvcc(arguments, job, archs, host):
-    """Adds the call of nvcc with what each phase needs."""
+    """Adds the call of nvcc with the options that every phase needs."""
     arguments.add("--")
     arguments.add(job.gpu.nvcc)
     arguments.add("-ccbin", host.launcher)
@@ -94,7 +93,7 @@ def _nvcc(arguments, job, archs, host):
     arguments.add_all(language_flags(job))
 
 def _call(arguments, job, source, archs, object):
-    """Adds the call of nvcc that compiles a source, for some capabilities, with what preprocessing needs."""
+    """Adds the call of nvcc that compiles a source for capabilities, with the options that preprocessing needs."""
     _nvcc(arguments, job, archs, job.gpu.host)
     prefix_maps(arguments, job, source, job.gpu.host.compiler, before_each = "-Xcompiler")
     preprocessor_flags(arguments, job, job.needed, id_header(job))
@@ -116,8 +115,8 @@ def compile_cuda(ctx, job, source):
         source: File to compile.
 
     Returns:
-        list of File, the objects to link; list of File, the first output of each action; and, if the device code is to
-        be linked, a struct: see `relocatable` of KernelObjectsInfo; else None.
+        list of File, the objects to link; list of File, the first output of each action; and, if the device code needs
+        linking, a struct, see `relocatable` of KernelObjectsInfo; else None.
     """
     split = not job.linking.optimized and job.cuda_compile != "monolithic" and job.gpu.split
     return (_compile_split if split else _compile_monolithic)(ctx, job, source)
@@ -135,7 +134,7 @@ def _compile_monolithic(ctx, job, source):
     return [object], [object], _relocatable(ctx, job, source, object, {})
 
 def _relocatable(ctx, job, source, object, cubins):
-    """What is known of a source whose device code is to be linked; None of another one."""
+    """The entry in `relocatable` of KernelObjectsInfo; None if the source's device code needs no linking."""
     if not job.linking.relocatable:
         return None
     return struct(
@@ -148,21 +147,21 @@ def _relocatable(ctx, job, source, object, cubins):
     )
 
 def _compile_split(ctx, job, source):
-    """Compiles a CUDA source in an action for each phase of nvcc, and for each capability of the variant.
+    """Compiles a CUDA source with one action for each phase of nvcc and each capability of the variant.
 
-    The code of all capabilities is an object of its own, so that the host's is compiled beside it, and not again for a
-    further capability, unless that is the last one and the bounds of its launches are others.
+    The code of all capabilities is an object of its own, so that the host code is compiled in parallel, and not again
+    for a further capability, unless that is the last one and its launch bounds differ.
     """
     directory = "%s.objects/%s.phases/" % (ctx.label.name, package_path(source))
     archs = {arch_number(arch): [arch.removesuffix("+PTX")] for arch in job.archs}
     later_flags = without_definitions(job.cuda_flags)
 
-    # With torch's headers, what reads the text takes nearly all of the time, so it is an action of its own.
+    # With torch's headers, the front end takes nearly all of the time, so it is an action of its own.
     has_frontend = job.torch and not job.target_version
     brought = packed_inputs(job, source, [job.gpu, job.gpu.host], id_header(job), job.needed)
     headers = depset(transitive = [job.gpu.programs, brought.inputs])
 
-    # Which architecture is named to the host's phases is of no effect, if it is always the same.
+    # The architecture of the host's phases has no effect, as long as it is always the same.
     host = [job.gpu.archs[-1]]
     arch_list = _arch_list(job.archs if job.own_arch_list else job.gpu.archs)
     host_text = phase_file(ctx, source, "CudaPreprocess")
@@ -237,7 +236,7 @@ def _compile_split(ctx, job, source):
         cubin = phase_file(ctx, source, "CudaAssemble", number)
         later("ptxas", "CudaAssemble", "Assembling for sm_" + number, cubin, arch, {"code": ptx})
         images["sm_" + number] = cubin
-        if number in [arch_number(one) for one in job.archs if one.endswith("+PTX")]:
+        if number in [arch_number(arch) for arch in job.archs if arch.endswith("+PTX")]:
             images["compute_" + number] = ptx
     fatbin = phase_file(ctx, source, "CudaFatbinary")
     later("fatbinary", "CudaFatbinary", "Bundling the code of", fatbin, job.archs, images)
@@ -258,7 +257,7 @@ def _compile_split(ctx, job, source):
 
     object = object_file(ctx, source)
 
-    # In this order the linker puts the GPU's code where it is if nvcc is called once.
+    # In this order the linker lays out device code as in a monolithic compile.
     if not job.needed:
         ctx.actions.symlink(output = object, target_file = compiled)
         cubins = {number: images["sm_" + number] for number in archs}
@@ -289,7 +288,7 @@ def _compile_split(ctx, job, source):
     return [whole, object], firsts + [object], _relocatable(ctx, job, source, whole, cubins)
 
 def _read_texts(ctx, job, source, directory, archs, texts, stubs, later, firsts):
-    """Reads each text of a source once: bitcode by the number of the architecture, and the code that launches kernels."""
+    """Reads each text of a source once: bitcode by the number of the architecture, and the host stub."""
     bitcodes = {}
     arguments = ctx.actions.args()
     arguments.add("spread")

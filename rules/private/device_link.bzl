@@ -1,8 +1,8 @@
-"""kernel_device_link: the device code of several sources, linked.
+"""kernel_device_link: links the device code of several sources.
 
-For each architecture nvlink is an action, which reads the code of that architecture alone; another one compiles what
-registers the linked code, as nvcc's call with `-dlink` does. Like the phases of a compile, both run the commands that
-`nvcc --dryrun` names (tools/compile/device_link.zig).
+For each architecture, an action runs nvlink and reads the code of that architecture alone; another action compiles the
+code that registers the linked code, as nvcc does with `-dlink`. Like the phases of a compile, both run the commands
+that `nvcc --dryrun` names (tools/compile/device_link.zig).
 """
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
@@ -26,7 +26,7 @@ def _order(number):
     return (int(digits), number)
 
 def _archs(sources):
-    """The architectures of all sources: capabilities without PTX, which is not linked, by their numbers."""
+    """The architectures of all sources: capabilities by number, without PTX, which is not linked."""
     found = {arch_number(arch): arch.removesuffix("+PTX") for source in sources for arch in source.archs}
     return {number: found[number] for number in sorted(found, key = _order)}
 
@@ -37,15 +37,15 @@ def _kernel_device_link_impl(ctx):
         return [no_objects("cuda")]
     sources = [source for target in ctx.attr.objects for source in target[KernelObjectsInfo].relocatable]
     if not sources:
-        help = "add `-rdc=true` to the `cuda_flags` of those that share device code"
-        fail_with(ctx.label, "objects", "none of the targets has device code to link", help)
+        help = "add `-rdc=true` to the `cuda_flags` of the targets that share device code"
+        fail_with(ctx.label, "objects", "no target has device code to link", help)
     gpu = find_sdk(ctx, backend.toolchain, "objects", release, backend.title)
     optimized = any([source.optimized for source in sources])
     if optimized and not all([source.optimized for source in sources]):
         problem = "device code with and without link-time optimization is linked together"
         fail_with(ctx.label, "objects", problem, "add `-dlto` to the `cuda_flags` of all, or of none")
 
-    # The third of the figures of phases.bzl.
+    # Selects the third figures of phases.bzl.
     job = struct(gcc = None, needed = None, target_version = [], templates = False, torch = optimized)
     directory = "%s.objects/%s" % (ctx.label.name, LINKED_CODE)
 
@@ -86,7 +86,7 @@ def _kernel_device_link_impl(ctx):
         taken = ctx.actions.declare_file("%s.phases/%s/libraries.txt" % (directory, number))
         libraries.append(taken)
 
-        # A source that has no machine code of this architecture may have other code that fits.
+        # A source without machine code for this architecture may have other code that fits.
         code = [source.cubins.get(number, source.object) for source in sources]
         arguments = ctx.actions.args()
         arguments.add("device-link")
@@ -143,17 +143,17 @@ kernel_device_link = rule(
             values = ["cuda"],
         ),
         "depends": attr.string_list(
-            doc = "`torch`, if one of `objects` depends on it; else all versions of torch share the linked code.",
+            doc = "`torch`, if one of `objects` depends on it; without it all versions of torch share the linked code.",
         ),
         "flags": attr.string_list(
-            doc = "Further options of nvcc where it links device code, e.g. `-Xnvlink=--verbose`.",
+            doc = "Further options of nvcc for linking device code, e.g. `-Xnvlink=--verbose`.",
         ),
         "id": attr.label(
             doc = "A kernel_id, if one of `objects` has one.",
             providers = [KernelIdInfo],
         ),
         "objects": attr.label_list(
-            doc = "The kernel_objects whose device code is linked: all of a variant that were compiled with `-rdc=true`.",
+            doc = "The kernel_objects whose device code is linked: all of a variant's that are compiled with `-rdc=true`.",
             mandatory = True,
             providers = [KernelObjectsInfo],
         ),
@@ -163,5 +163,5 @@ kernel_device_link = rule(
     },
     provides = [KernelObjectsInfo],
     toolchains = TOOLCHAINS,
-    doc = "The device code of all sources of a variant that were compiled with `-rdc=true`, linked for each architecture.",
+    doc = "Links the device code of all sources of a variant that are compiled with `-rdc=true`, for each architecture.",
 )

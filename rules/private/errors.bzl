@@ -1,4 +1,4 @@
-"""How the rules fail: with the target, the attribute and what to do."""
+"""Errors of the rules: they name the target, the attribute and a remedy."""
 
 def fail_with(label, attribute, problem, help):
     """Ends the analysis with a message in the project's form.

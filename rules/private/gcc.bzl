@@ -1,13 +1,13 @@
-"""How C++ is compiled with gcc: its command line."""
+"""gcc's command line for C++."""
 
 load("//rules/facts:flags.bzl", "TO_LINKER")
 load(":openmp.bzl", "asks_for_openmp")
 
-# A process with OpenMP has threads, as one with -pthread; gcc's driver says so.
+# gcc's driver defines this for OpenMP and for -pthread, since both have threads.
 _THREADS = "-D_REENTRANT"
 
 def cc1plus_flags(flags):
-    """An author's flags as gcc's driver hands them on to its compiler.
+    """An author's flags as gcc's driver passes them to cc1plus.
 
     Args:
         flags: list of string.
@@ -25,15 +25,16 @@ def gcc_compiler(ctx, job, scan):
     Args:
         ctx: rule context, with the attribute `_gcc_step`.
         job: struct of what all sources of a target have in common, with `gcc`; see kernel_objects.bzl.
-        scan: list of File, whose words say which of torch's headers a source needs; empty if all are read.
+        scan: list of File, whose words determine which of torch's headers a source needs; empty if all are read.
 
     Returns:
-        struct: `options` begin each command and `flags` are the author's; `compile` comes before a source that is
-        compiled, `before_text` and `at_text` before and behind the author's flags where it is preprocessed text; `by_text`
-        is whether a source is preprocessed by an action of its own in any case, so that releases of CUDA share the compile;
-        `includes` and `files` are what is searched for headers; `start` makes of a step (`preprocess`, `compile` or
-        `compile-text`) and two lists of File, the text of all headers and those of `headers_file` if there are any, a
-        dict, the program of the action, and a list of Args, those that come first.
+        struct: `options` begin each command and `flags` are the author's; `compile` precedes a source, `before_text`
+            and `at_text` stand before and behind the author's flags for a preprocessed text; `by_text` is whether every
+            source is preprocessed in an action of its own, so that releases of CUDA share the compile; `includes` and
+            `files` are the include directories and the headers in them; `start` is a function of a step (`preprocess`,
+            `compile` or `compile-text`) and two lists of File, the text with all headers and the files of
+            `headers_file`, both possibly empty; it returns a dict, the program of the action, and a list, its first
+            Args.
     """
     gcc = job.gcc
     tools = depset([gcc.loader, gcc.compiler, job.cc.compiler], transitive = [gcc.libraries])
@@ -62,7 +63,7 @@ def gcc_compiler(ctx, job, scan):
         compile = [],
         files = [job.cc.headers, gcc.headers],
         flags = cc1plus_flags(job.cxx_flags),
-        includes = [gcc.include if one == job.cc.clang_include else one for one in job.cc.includes],
+        includes = [gcc.include if path == job.cc.clang_include else path for path in job.cc.includes],
         options = gcc.flags,
         start = start,
     )

@@ -1,8 +1,8 @@
 """The actions that compile one HIP source: clang's own phases, each with public options.
 
-Host and architectures are preprocessed and compiled each for itself, so that a further architecture compiles for that one
-alone, and what is preprocessed to the same text is compiled once. The code objects of all architectures become one
-bundle, an object of its own, which the host's code registers with the runtime.
+The host and each architecture are preprocessed and compiled separately, so that a further architecture is compiled
+alone, and sources with equal preprocessed text are compiled once. The code objects of all architectures become one
+bundle, an object of its own, which the host code registers with the runtime.
 """
 
 load(":actions.bzl", "dirname", "package_path")
@@ -21,14 +21,14 @@ load(
 )
 load(":phase.bzl", "object_file", "phase_file", "run_phase")
 
-# Any architecture: the host's phases name none, and clang wants one.
+# Any architecture: clang requires one, even for the host's phases.
 _NO_ARCH = "gfx906"
 
-# Flags of the compiler that decide what the assembler takes.
+# Compiler flags that the assembler needs too.
 _ASSEMBLER_FLAGS = ["-mwavefrontsize64", "-mno-wavefrontsize64"]
 
-# What CUDA has in host code, and clang's wrapper of HIP if asked: `max` and `min` of all numbers. Without, those of two
-# doubles or two 64-bit integers are `max(int, int)`.
+# CUDA's host code has `max` and `min` for all numbers; clang's wrapper for HIP defines them on request. Without these
+# macros, `max` of two doubles or two 64-bit integers is `max(int, int)`.
 _HOST_MIN_MAX = ["-D__HIP_DEFINE_EXTENDED_HOST_MIN_MAX__=1", "-D__HIP_DEFINE_MIXED_HOST_MIN_MAX__=1"]
 
 def compile_hip(ctx, job, source):
@@ -40,7 +40,8 @@ def compile_hip(ctx, job, source):
         source: File, the source as it stands in the project.
 
     Returns:
-        list of File, the objects to link; list of File, the first output of each action; None, as no device code is linked.
+        list of File, the objects to link; list of File, the first output of each action; None, since no device code is
+        linked.
     """
     rocm = job.gpu
     path = package_path(source)
@@ -50,10 +51,10 @@ def compile_hip(ctx, job, source):
     common.add_all(["-x", "hip", "-nogpuinc", "-fPIC", "-fvisibility=hidden"])
     common.add_all(language_flags(job))
 
-    # Options that only the host's or only the GPU's compiler takes are given to both.
+    # Both compilers, the host's and the GPU's, get options that only one of them uses.
     common.add("-Wno-unused-command-line-argument")
 
-    # It makes internal symbols unique, and the bundle's; clang would take a hash of the path and the options.
+    # It makes internal symbols and the bundle's symbols unique; clang's default is a hash of the path and the options.
     cuid = "%s:%s" % (ctx.label.name, path)
     common.add("-cuid=" + cuid)
     find = ctx.actions.args()

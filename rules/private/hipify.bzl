@@ -15,7 +15,7 @@ def renamed(name):
     return name.replace("cuda", "hip").replace("CUDA", "HIP").replace("THC", "THH")
 
 def hip_name(path):
-    """Where hipify puts what it makes of a source of an extension: `get_hip_file_path` of torch.utils.hipify.
+    """The path of hipify's output for a source of an extension: `get_hip_file_path` of torch.utils.hipify.
 
     Args:
         path: string, of the source within its package.
@@ -33,7 +33,7 @@ def hip_name(path):
     return renamed(directory) + slash + made
 
 def _package_of(file):
-    """The directory that has the Python package of a file in it."""
+    """The directory that contains the Python package of a file."""
     return file.dirname.rpartition("/")[0]
 
 def hipify(ctx, rocm, torch, sources):
@@ -42,12 +42,11 @@ def hipify(ctx, rocm, torch, sources):
     Args:
         ctx: context of kernel_objects.
         rocm: RocmSdkInfo.
-        torch: TorchSdkInfo whose hipify it is; None for sources that are compiled without torch.
+        torch: TorchSdkInfo whose hipify runs; None for sources that are compiled without torch.
         sources: dict of File by File, see sources.bzl.
 
     Returns:
-        File, a directory with the files under their own names and under those that hipify gives them; and File, the
-        report.
+        File, a directory with the files under their own names and under hipify's names; and File, the report.
     """
     sdk = rocm.hipify
     module = torch.hipify if torch else sdk.module
@@ -73,7 +72,7 @@ def hipify(ctx, rocm, torch, sources):
     arguments.add_all([directory], expand_directories = False)
     arguments.add(report)
 
-    # Of several directories with a header hipify takes the last; the compiler takes the first.
+    # If several directories contain a header, hipify uses the last; the compiler uses the first.
     arguments.add_all(reversed(ctx.attr.includes), before_each = "-I")
     arguments.add_all([package_path(file) for file in ctx.files.srcs], before_each = "-s")
     for file in ctx.files.srcs + ctx.files.hdrs:

@@ -1,4 +1,4 @@
-"""JSON whose text stays as it is: what Starlark decodes and encodes anew has other bytes for letters beyond ASCII."""
+"""JSON as unchanged text: decoding and encoding in Starlark changes the bytes of letters beyond ASCII."""
 
 def json_object(parts):
     """The text of an object.
@@ -15,7 +15,7 @@ def json_with(text, values):
     """The text of an object with further values.
 
     Args:
-        text: string, JSON: an object that has none of their names.
+        text: string, JSON: an object without any of these names.
         values: dict, the values by their names.
 
     Returns:

@@ -40,9 +40,9 @@ kernel_bundle = rule(
         "variants": attr.label_list(
             providers = [KernelVariantInfo],
             mandatory = True,
-            doc = "The variants, each a kernel_variant; each sets its own configuration.",
+            doc = "The kernel_variants; each sets its own configuration.",
         ),
         "_assemble": tool("assemble"),
     },
-    doc = "One directory that holds every variant under its identifier: what a kernel repository ships as `build/`.",
+    doc = "A directory with every variant under its identifier: the `build/` of a kernel repository.",
 )

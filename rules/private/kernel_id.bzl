@@ -1,4 +1,4 @@
-"""kernel_id: the unique id of a kernel, from the content of its sources."""
+"""kernel_id: the unique id of a kernel, a hash of its sources."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("//rules/facts:backends.bzl", "BACKENDS")
@@ -44,7 +44,7 @@ def _kernel_id_impl(ctx):
     ]
 
 def _object(ctx, source, header):
-    """Compiles what has the id in it for those bindings whose own text does not."""
+    """Compiles the source that contains the id, for bindings whose own text does not."""
     cc = ctx.toolchains[_CC].sdk
     object = ctx.actions.declare_file("%s/%s.o" % (ctx.label.name, source.basename.removesuffix(".cpp")))
     arguments = ctx.actions.args()
@@ -77,7 +77,7 @@ kernel_id = rule(
             doc = "A part of the id.",
         ),
         "config": attr.string(
-            doc = "Whatever else changes the result in every variant alike (flags, archs), e.g. its SHA-256.",
+            doc = "Everything else that changes all variants alike (flags, archs), e.g. its SHA-256.",
         ),
         "module": attr.string(
             mandatory = True,
@@ -86,7 +86,7 @@ kernel_id = rule(
         "srcs": attr.label_list(
             allow_files = True,
             mandatory = True,
-            doc = "All source files of the kernel for this backend, Python files too.",
+            doc = "All source files of the kernel for this backend, including Python files.",
         ),
         "_assemble": tool("assemble"),
         "_linked": attr.label_list(

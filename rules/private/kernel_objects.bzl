@@ -21,37 +21,37 @@ load(":sources.bzl", "bare_sources", "include_directories")
 load(":stable_abi.bzl", "target_version")
 load(":transitions.bzl", "more_flags", "objects_transition")
 
-# The header of OpenMP, for sources that include it without asking for OpenMP: gcc compiles their C++, which has it in
-# sight, and others get it alone.
+# OpenMP's header, for sources that include it without enabling OpenMP: gcc, which has the header, compiles their C++;
+# other sources get the header alone.
 _OPENMP = "openmp"
 
-# Headers that bind functions as pybind11's do, without Python. They need torch's.
+# Headers that bind functions as pybind11's do, without Python. They need torch's headers.
 _PYBIND = "pybind"
 
-# The headers of the one Python that a variant is for, with which pybind11's own are read.
+# The headers of the variant's Python, which pybind11's own headers need.
 _CPYTHON = "cpython"
 
 _DEPENDS = ["torch", _OPENMP, _PYBIND] + LIBRARIES.keys()
 
 def _libraries(depends):
-    """The targets of what a section depends on besides torch; only those are ever fetched."""
+    """The targets of a section's dependencies besides torch; Bazel fetches no others."""
     return [LIBRARIES[name] for name in depends if name in LIBRARIES]
 
 def _needs_gcc(cxx_flags, depends):
-    """Whether gcc compiles the C++ of a section whatever the settings say."""
+    """Whether gcc compiles the C++ of a section regardless of the settings."""
     return asks_for_openmp(cxx_flags) or _OPENMP in depends
 
 def _gcc(cuda_flags, cxx_flags, depends, hip_flags):
-    """The target of gcc if a section has to do with OpenMP or `//rules/settings:cxx` chooses it; only then it is ever fetched."""
+    """The target of gcc if a section uses OpenMP or `//rules/settings:cxx` chooses it; Bazel fetches it only then."""
     asked = _needs_gcc(cxx_flags, depends) or gpu_openmp(cuda_flags, hip_flags).asked
     return GCC if asked else GCC_IF_CHOSEN
 
 def _precompiled(precompiled, depends):
-    """The target of the precompiled header of a section, if it asks for that and the header fits."""
+    """The target of the precompiled header, if a section asks for it and it fits."""
     return Label("//rules/private/include:precompiled") if precompiled and _PYBIND in depends else None
 
 def _sdk(ctx, toolchain_type, attribute, wanted, title):
-    """The SDK of what a section asks for, if the variant names a release of it."""
+    """The SDK that a section asks for, or an error if the variant names no release of it."""
     if wanted == NONE or (attribute == "backend" and wanted in BACKENDS):
         fail_with(
             ctx.label,
@@ -80,7 +80,7 @@ def _compile(ctx, job, source):
     return fail_with(ctx.label, "srcs", problem, "set backend = " + " or ".join(fitting))
 
 def _check_cpython(ctx):
-    """Fails if what sources see of Python contradicts itself."""
+    """Fails if the sources depend on contradictory Python headers."""
     if _CPYTHON not in ctx.attr.depends:
         return
     for name in [_PYBIND, "python"]:
@@ -88,13 +88,13 @@ def _check_cpython(ctx):
             fail_with(ctx.label, "depends", "`%s` and `%s`: headers for one Python and for all" % (_CPYTHON, name), "remove one")
 
 def _check_chosen_python(ctx):
-    """Fails if sources see the headers of a Python and the variant names none."""
+    """Fails if the sources need a Python's headers and the variant names no Python."""
     if any([library[LibrarySdkInfo].name == NONE for library in ctx.attr._libraries]):
         problem = "the variant that links this group names no Python"
         fail_with(ctx.label, "depends", problem, "set `python_version` of the variant, e.g. `3.13`")
 
 def _packing(ctx, backend, gpu, linking):
-    """What fatbinary is told; nothing of code that nvlink optimises, which nobody has tried."""
+    """fatbinary's options; empty for code that nvlink optimises, for which they are untested."""
     has_code = backend.flags == "cuda_flags" and any([f.extension in backend.languages for f in ctx.files.srcs])
     if not has_code or linking.optimized:
         return []
@@ -115,7 +115,7 @@ def _kernel_objects_impl(ctx):
     backend = BACKENDS[ctx.attr.backend]
     release = ctx.attr._backend[BuildSettingInfo].value
     if release == NONE:
-        # Built by its own name, outside of any variant (`bazel build //...`), there is nothing to compile it for.
+        # A target that is built outside of any variant (`bazel build //...`) has no configuration to compile for.
         return [no_objects(ctx.attr.backend)]
     _check_chosen_python(ctx)
     gpu = _sdk(ctx, backend.toolchain, "backend", release, backend.title) if backend.toolchain else None
@@ -126,7 +126,7 @@ def _kernel_objects_impl(ctx):
         fail_with(ctx.label, "archs", "no architectures for `%s`" % release, help)
     for source in ctx.files.srcs:
         if source.extension == "c" and asks_for_openmp(ctx.attr.cxx_flags):
-            problem = "`%s` is C, and OpenMP is there for C++ alone" % source.short_path
+            problem = "`%s` is C: the rules support OpenMP in C++ alone" % source.short_path
             fail_with(ctx.label, "srcs", problem, "compile it in a target without OpenMP, or as C++")
     stable_abi = ctx.attr._stable_abi[BuildSettingInfo].value
     includes = _include_directories(ctx)
@@ -159,7 +159,7 @@ def _kernel_objects_impl(ctx):
         hipified = hipified,
         id = ctx.attr.id[KernelIdInfo] if ctx.attr.id else None,
         includes = ctx.attr.includes if hipified else includes,
-        # torch's headers for one Python may use any of its others.
+        # torch's headers for one Python may use any other header of torch.
         needed = torch.needed if torch and wants_needed and stable_abi == NONE and not hipified and not cpython else None,
         pybind_defines = torch.pybind_defines if torch and cpython else [],
         own_arch_list = ctx.attr.own_arch_list,
@@ -182,7 +182,7 @@ def _kernel_objects_impl(ctx):
         made, ran, code = _compile(ctx, job, source)
         objects += made
 
-        # Device code that is an object of its own stands before the host code.
+        # An object of device code alone stands before the host code.
         device += made[:-1]
         if source.extension in LANGUAGES and len(made) == 1 and not code:
             undivided.append(package_path(source))
@@ -211,7 +211,7 @@ kernel_objects = rule(
     cfg = objects_transition,
     attrs = {
         "archs": attr.string_list_dict(
-            doc = "For each backend what to compile for: of `cu130` `8.0`, `9.0a`, `10.0+PTX`, of `rocm72` `gfx90a`, `gfx942`.",
+            doc = "The architectures to compile for, by backend: `8.0`, `9.0a`, `10.0+PTX` for `cu130`, `gfx90a`, `gfx942` for `rocm72`.",
         ),
         "backend": attr.string(
             mandatory = True,
@@ -219,7 +219,7 @@ kernel_objects = rule(
         ),
         "cuda_compile": attr.string(
             values = [""] + FLAGS["cuda_compile"]["values"],
-            doc = "Whether each phase of nvcc is an action of its own. Empty: as `//rules/settings:cuda_compile` says.",
+            doc = "Whether each phase of nvcc is an action of its own. Default: the value of `//rules/settings:cuda_compile`.",
         ),
         "cuda_flags": attr.string_list(
             doc = "Further options of nvcc, for `.cu` files.",
@@ -228,7 +228,7 @@ kernel_objects = rule(
             doc = "Further options of the host compiler, for C++ files.",
         ),
         "depends": attr.string_list(
-            doc = "What the sources include: `torch`, `pybind`, `python`, `openmp`, `cutlass_3_6`, ... With `cpython` the headers of the variant's Python are there, and torch has pybind11's. With `pybind` those of our headers that bind functions without Python are found in the place of pybind11's. Without torch all its versions of one C++ ABI share the objects.",
+            doc = "What the sources include: `torch`, `pybind`, `python`, `openmp`, `cutlass_3_6`, ... `cpython` adds the headers of the variant's Python, and pybind11's among torch's. `pybind` replaces pybind11's headers by our headers, which bind functions without Python. Without `torch`, all versions of torch with the same C++ ABI share the objects.",
         ),
         "hdrs": attr.label_list(
             allow_files = True,
@@ -236,7 +236,7 @@ kernel_objects = rule(
         ),
         "headers": attr.string(
             values = [""] + FLAGS["headers"]["values"],
-            doc = "Which of torch's headers are read: those that the sources need, or all. Empty: as `//rules/settings:headers` says.",
+            doc = "Which of torch's headers are read: the headers that the sources need, or all. Default: the value of `//rules/settings:headers`.",
         ),
         "hip_flags": attr.string_list(
             doc = "Further options of clang, for `.cu` and `.hip` files that are compiled as HIP.",
@@ -249,15 +249,15 @@ kernel_objects = rule(
             doc = "Include directories, relative to the package.",
         ),
         "own_arch_list": attr.bool(
-            doc = "Whether `__CUDA_ARCH_LIST__`, if split, has the target's capabilities only, not all that nvcc knows.",
+            doc = "Whether `__CUDA_ARCH_LIST__`, if split, lists the target's capabilities only, not all of nvcc's.",
         ),
         "precompiled": attr.bool(
-            doc = "Whether C++ sources that include torch/extension.h first, and have bindings by `pybind`, are compiled with a precompiled header of it. Their objects are the same. It takes 100 MB, and for one source longer than it saves.",
+            doc = "Whether C++ sources that include torch/extension.h first, and bind with `pybind`, are compiled with a precompiled header of it. Their objects are the same. The header takes 100 MB, and for a single source more time than it saves.",
         ),
         "srcs": attr.label_list(
             allow_files = ["." + extension for extension in list(LANGUAGES) + CXX_EXTENSIONS + list(OTHER_LANGUAGES)],
             mandatory = True,
-            doc = "Sources; each becomes one object. C and assembly get `cxx_flags` too, but for `-std`. With `rocm` they are rewritten by hipify first, but for `.hip` files.",
+            doc = "Sources; each becomes one object. C and assembly get `cxx_flags` too, except `-std`. With `rocm`, hipify first rewrites all files except `.hip` files.",
         ),
         "_backend": attr.label(default = "//rules/settings:backend"),
         "_binding": attr.label_list(default = [Label("//rules/private/include:pybind")]),
@@ -280,5 +280,5 @@ kernel_objects = rule(
     },
     provides = [KernelObjectsInfo],
     toolchains = TOOLCHAINS,
-    doc = "Objects of one section of build.toml, compiled for the variant that asks for them.",
+    doc = "Objects of one section of build.toml, compiled for the variant that depends on them.",
 )

@@ -1,4 +1,4 @@
-"""kernel_variant: one variant, linked and laid out as the `kernels` client loads it."""
+"""kernel_variant: one variant, linked, in the layout that the `kernels` client loads."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@torch_kernels_toolchains//:libraries.bzl", "CPYTHON_SYMBOLS", "TVM_FFI")
@@ -21,19 +21,19 @@ _GENERATED = ["_ops.py", "metadata.json"]
 _AHEAD = "_aot/"
 
 def _tvm_ffi_link(tvm_ffi):
-    """What a variant is linked with that is bound with tvm-ffi; only then it is ever fetched."""
+    """The libraries of tvm-ffi, for a variant that is bound with it; Bazel fetches them only then."""
     return [TVM_FFI] if tvm_ffi else []
 
 def _cpython_symbols(python_version):
-    """What the one Python of a variant defines; only then it is ever fetched."""
+    """The symbols of a variant's Python; Bazel fetches them only for a variant with a Python."""
     return [CPYTHON_SYMBOLS] if python_version else []
 
 def _binding_objects(binding):
-    """What the headers of a binding call."""
+    """The objects that the headers of a binding call."""
     return Label("//rules/private/include:binding") if binding else None
 
 def _python_names(ctx):
-    """For each Python file its path in the variant directory."""
+    """The path in the variant directory of each Python file."""
     root = ctx.attr.python_root + "/"
     names = {}
     for file in ctx.files.python:
@@ -49,7 +49,7 @@ def _python_names(ctx):
     return names
 
 def _check_module(ctx):
-    """Fails if the attributes of a variant that is a module contradict each other, or those of one that is none do."""
+    """Fails if the attributes of a variant, a module or a package, contradict each other."""
     module = ctx.attr.module
     if not module:
         _check_package(ctx)
@@ -60,7 +60,7 @@ def _check_module(ctx):
             fail_with(ctx.label, attribute, "a module stands alone in its variant", "remove it, or remove `module`")
     for part in module.split("."):
         if not part or part[0].isdigit() or not part.replace("_", "a").isalnum():
-            fail_with(ctx.label, "module", "`%s` is no dotted name" % module, "name it as Python imports it, e.g. `pkg._C`")
+            fail_with(ctx.label, "module", "`%s` is not a dotted name" % module, "name it as Python imports it, e.g. `pkg._C`")
     if not ctx.attr.objects:
         fail_with(ctx.label, "objects", "a module without objects", "name the kernel_objects to link")
     if ctx.attr.binding and ctx.attr.python_version:
@@ -76,12 +76,12 @@ def _check_module(ctx):
 def _check_package(ctx):
     """Fails if the attributes of a variant that is a package contradict each other."""
     if ctx.attr.binding:
-        fail_with(ctx.label, "binding", "the variant is no module", "set `module`, or remove it")
+        fail_with(ctx.label, "binding", "the variant is not a module", "set `module`, or remove it")
     suffix = ctx.attr.library_suffix
     if not ctx.attr.python_version:
         if suffix:
             help = "set `module` or `python_version`, or remove it"
-            fail_with(ctx.label, "library_suffix", "the variant is no module, and for every Python", help)
+            fail_with(ctx.label, "library_suffix", "the variant is not a module, and for every Python", help)
         return
     for attribute, value in {"stable_abi": ctx.attr.stable_abi, "tvm_ffi": ctx.attr.tvm_ffi}.items():
         if value:
@@ -90,16 +90,16 @@ def _check_package(ctx):
         fail_with(ctx.label, "objects", "no extension for one Python without objects", "name the kernel_objects to link")
     if not suffix or not _is_suffix(suffix, ctx.attr.python_version):
         problem = "no extension for one Python ends in `%s`" % suffix
-        fail_with(ctx.label, "library_suffix", problem, "set that of the Python, e.g. `.cpython-313-x86_64-linux-gnu.so`")
+        fail_with(ctx.label, "library_suffix", problem, "set the suffix of that Python, e.g. `.cpython-313-x86_64-linux-gnu.so`")
 
 def _is_suffix(suffix, python_version):
-    """Whether Python finds the library of a module by the end of its name."""
+    """Whether Python finds the library of a module by this suffix."""
     if suffix == ".so" or not python_version:
         return suffix in [".so", ".abi3.so"]
     return suffix.startswith(".cpython-") and suffix.endswith("-linux-gnu.so") and "/" not in suffix
 
 def _module_files(ctx, extension):
-    """For each file of a variant that is a module its path in the variant directory."""
+    """The path in the variant directory of each file, for a variant that is a module."""
     path = ctx.attr.module.replace(".", "/")
     if not ctx.attr.binding:
         return {path + ctx.attr.library_suffix: extension}
@@ -120,7 +120,7 @@ def _module_files(ctx, extension):
     return {path + ".py": code, directory + slash + library: extension}
 
 def _package_files(ctx, extension):
-    """For each file of a variant that is a package its path in the variant directory, but for the extension's."""
+    """The path in the variant directory of each file except the extension, for a variant that is a package."""
     ops = ctx.actions.declare_file(ctx.label.name + ".parts/_ops.py")
     if ctx.attr.tvm_ffi:
         own = ctx.file._ops_tvm_ffi
@@ -132,7 +132,7 @@ def _package_files(ctx, extension):
     return _python_names(ctx) | {"_ops.py": ops}
 
 def _metadata(ctx, objects):
-    """What metadata.json says before the build adds to it; what was chosen for all of the build, if that is not the default."""
+    """metadata.json before the build adds to it, with the settings of the whole build that are not the default."""
     chosen = {"cxx": ctx.attr._cxx} if objects else {}
     if objects and gpu_of(ctx.attr.backend) == "cuda":
         chosen["compress"] = ctx.attr._compress
@@ -141,14 +141,14 @@ def _metadata(ctx, objects):
     return json_with(ctx.attr.metadata, others) if others else ctx.attr.metadata
 
 def _check_platform(ctx):
-    """Fails if a variant for the CPU of the machine that builds would be compiled for another one."""
+    """Fails if a variant for the build machine's CPU would be compiled for another CPU."""
     here = ctx.attr._here[platform_common.ConstraintValueInfo]
     if not ctx.attr.cpu and not ctx.target_platform_has_constraint(here):
         help = "build without `--platforms`, or build the variant for that CPU"
         fail_with(ctx.label, "cpu", "the variant is for %s, and `--platforms` names another CPU" % CPU, help)
 
 def _check_device_link(ctx):
-    """Fails unless the device code of all that has to be linked is."""
+    """Fails unless all relocatable device code is linked."""
     linked = [name for target in ctx.attr.objects for name in target[KernelObjectsInfo].linked]
     for target in ctx.attr.objects:
         name = target.label.name
@@ -161,7 +161,7 @@ def _check_device_link(ctx):
             fail_with(ctx.label, "objects", problem, "name that target too")
 
 def _kept(archs):
-    """What an object of device code keeps for some architectures: `sm_90` and `compute_90` for `9.0+PTX`, `gfx942`."""
+    """The images that a slice keeps for architectures: `sm_90` and `compute_90` for `9.0+PTX`, `gfx942`."""
     kept = []
     for arch in archs:
         if arch.startswith("gfx"):
@@ -172,12 +172,12 @@ def _kept(archs):
     return kept
 
 def _sliced(ctx, section, info):
-    """The objects of a section, of a slice with the device code for some of its architectures alone."""
+    """The objects of a section; in a slice, with the device code for some of its architectures alone."""
     archs = ctx.attr.slice.get(section)
     if not archs:
         return info.objects
     if info.undivided:
-        problem = "`%s` of `%s` is compiled with its host code in one" % (info.undivided[0], section)
+        problem = "`%s` of `%s` is compiled together with its host code" % (info.undivided[0], section)
         fail_with(ctx.label, "slice", problem, "set `cuda_compile = \"split\"`, or build no slice")
     objects = []
     for i, object in enumerate(info.objects):
@@ -279,14 +279,14 @@ kernel_variant = rule(
     cfg = cell_transition,
     attrs = {
         "archs": attr.string_list(
-            doc = "The device code to find in the extension, if it has features, as in `gfx942:xnack-`: metadata.json has none.",
+            doc = "The device code that the extension contains, if it has features, as in `gfx942:xnack-`: metadata.json lists no features.",
         ),
         "backend": attr.string(
             mandatory = True,
             doc = "`cpu`, or a version of CUDA or ROCm as in `cu130`, `rocm72`; without an extension also `cuda`, `universal`.",
         ),
         "binding": attr.bool(
-            doc = "Whether the sources of the module have PYBIND11_MODULE and were compiled with `pybind`: it is made of a Python file and a library without Python, for every Python.",
+            doc = "Whether the sources of the module have PYBIND11_MODULE and are compiled with `pybind`: the module then consists of a Python file and a library without Python, for every Python.",
         ),
         "cpu": attr.string(
             values = ["", "aarch64"],
@@ -294,7 +294,7 @@ kernel_variant = rule(
         ),
         "cxx_abi": attr.string(
             values = [""] + CXX_ABIS,
-            doc = "C++ ABI of the torch to load into; empty for variants without an extension.",
+            doc = "C++ ABI of the torch that loads the variant; empty for variants without an extension.",
         ),
         "id": attr.label(
             mandatory = True,
@@ -302,11 +302,11 @@ kernel_variant = rule(
             doc = "The kernel_id of this kernel for the backend.",
         ),
         "library_suffix": attr.string(
-            doc = "How the file of a module ends that is no `binding`: `.so`, `.abi3.so`, or with `python_version` the suffix of that Python; so of a package with `python_version`.",
+            doc = "The suffix of the extension's file, for a module that is no `binding` and for a package with `python_version`: `.so`, `.abi3.so`, or with `python_version` the suffix of that Python.",
         ),
         "metadata": attr.string(
             mandatory = True,
-            doc = "metadata.json less `id`, `digest` and `provenance`, which the build adds.",
+            doc = "metadata.json without `id`, `digest` and `provenance`, which the build adds.",
         ),
         "module": attr.string(
             doc = "The dotted name of an extension module, e.g. `pkg._C`: the variant is that module and metadata.json, without `python`. Empty for a package.",
@@ -316,7 +316,7 @@ kernel_variant = rule(
         ),
         "objects": attr.label_list(
             providers = [KernelObjectsInfo],
-            doc = "The kernel_objects to link, and a kernel_device_link for those with `-rdc=true`; none makes a variant without an extension.",
+            doc = "The kernel_objects to link, and a kernel_device_link for those with `-rdc=true`; empty for a variant without an extension.",
         ),
         "python": attr.label_list(
             allow_files = True,
@@ -326,23 +326,23 @@ kernel_variant = rule(
             doc = "The directory, relative to the Bazel package, that becomes the root of the variant.",
         ),
         "python_version": attr.string(
-            doc = "The one Python that the variant is for, e.g. `3.13`: its sources see `cpython`. Empty for every Python.",
+            doc = "The Python that the variant is for, e.g. `3.13`: its sources depend on `cpython`. Empty for every Python.",
         ),
         "slice": attr.string_list_dict(
-            doc = "For each of `objects` the architectures whose device code is linked, e.g. `9.0+PTX`, `gfx942`, and no other; those not named keep all.",
+            doc = "By target of `objects`, the only architectures whose device code is linked, e.g. `9.0+PTX`, `gfx942`; targets that are not named keep all.",
         ),
         "stable_abi": attr.string(
-            doc = "The first torch version, e.g. `2.9`, that a variant for torch's stable ABI fits; else empty.",
+            doc = "The first torch version, e.g. `2.9`, that a variant for torch's stable ABI fits; empty for other variants.",
         ),
         "torch": attr.string(
             doc = "Version of torch to build against, e.g. `2.13`; empty for variants without an extension.",
         ),
         "triton": attr.label_list(
             providers = [KernelTritonInfo],
-            doc = "The kernel_triton whose machine code and launcher the variant has in `_aot`.",
+            doc = "The kernel_triton whose machine code and launcher go into `_aot`.",
         ),
         "tvm_ffi": attr.string(
-            doc = "Version of tvm-ffi, e.g. `0.1`, that the extension is bound with; empty for one that is bound with torch.",
+            doc = "Version of tvm-ffi, e.g. `0.1`, that the extension is bound with; empty for an extension that is bound with torch.",
         ),
         "_abi_check": tool("abi_check"),
         "_assemble": tool("assemble"),
@@ -383,6 +383,6 @@ kernel_variant = rule(
     doc = """One variant of the matrix as a directory: Python files, `_ops.py`, the extension, metadata.json; or a module
 of a Python distribution alone.
 
-The target sets the configuration of all it depends on, so it can be built by its name:
+The target sets the configuration of all its dependencies, so it can be built by its name:
 `bazel build //examples/relu:torch213-cxx11-cu130-x86_64-linux`.""",
 )

@@ -18,13 +18,13 @@ def gpu_sdk(ctx):
         return None
     name = gpu_of(ctx.attr.backend)
     if not name:
-        help = "name `cpu`, or a release of %s, e.g. `cu130`" % " or ".join([BACKENDS[one].title for one in GPUS])
+        help = "name `cpu`, or a release of %s, e.g. `cu130`" % " or ".join([BACKENDS[gpu].title for gpu in GPUS])
         fail_with(ctx.label, "backend", "unknown: `%s`" % ctx.attr.backend, help)
     backend = BACKENDS[name]
     return find_sdk(ctx, backend.toolchain, "backend", ctx.attr.backend, backend.title)
 
 def _torch_libraries(ctx, gpu):
-    """The stubs of torch's libraries, of which an extension needs those of its backend.
+    """The stubs of torch's libraries for the variant's backend.
 
     Args:
         ctx: context of kernel_variant.
@@ -46,20 +46,20 @@ def _torch_libraries(ctx, gpu):
     return (torch.python_libraries if ctx.attr.python_version else []) + torch.cpu_libraries + (torch.gpu_libraries if gpu else [])
 
 def link_extension(ctx, objects, optional, archives, openmp, texts, name):
-    """Links objects to one shared library that exports nothing but its PyInit function, or what tvm-ffi or a binding looks up.
+    """Links objects to a shared library that exports only its PyInit function, or what tvm-ffi or a binding looks up.
 
     The types of the project become the library's own, unless it is for one Python: see rules/private/tools/link/object.zig.
 
-    Torch and the GPU runtime are named as needed libraries by stubs, and of CUDA's or ROCm's other libraries those that
-    are called; their symbols are bound when torch, which has loaded them, loads the library. The stubs of glibc and of gcc's
-    libraries hold no symbol that is newer than the floor.
+    Through stubs, torch and the GPU runtime become needed libraries, and the other libraries of CUDA or ROCm that are
+    called; torch has loaded them when the library is loaded, and their symbols are bound then. The stubs of glibc and
+    of gcc's libraries contain no symbol above the maximum symbol version.
 
     Args:
         ctx: context of kernel_variant.
         objects: list of File.
-        optional: list of File, objects of which those are linked that others need.
-        archives: list of File, static libraries of which those objects are linked that others need.
-        openmp: list of GccSdkInfo, those with which objects were compiled.
+        optional: list of File, objects that are linked only if others need them.
+        archives: list of File, static libraries, whose objects are linked only if others need them.
+        openmp: list of GccSdkInfo, whose OpenMP runtime the objects call.
         texts: list of File, the sources and headers of the objects.
         name: File, the id of the kernel.
 
@@ -70,7 +70,7 @@ def link_extension(ctx, objects, optional, archives, openmp, texts, name):
     gpu = gpu_sdk(ctx)
     runtime = [gpu.runtime] if gpu else []
     if ctx.attr.tvm_ffi:
-        libraries, exports = [one for one in ctx.files._tvm_ffi if one.extension == "so"] + runtime, ctx.file._exports_tvm_ffi
+        libraries, exports = [file for file in ctx.files._tvm_ffi if file.extension == "so"] + runtime, ctx.file._exports_tvm_ffi
     else:
         libraries = _torch_libraries(ctx, gpu) + runtime
         exports = ctx.file._exports_binding if ctx.attr.binding else ctx.file._exports
@@ -81,7 +81,7 @@ def link_extension(ctx, objects, optional, archives, openmp, texts, name):
     arguments.use_param_file("@%s")
     arguments.set_param_file_format("multiline")
 
-    # pybind11 knows types by their names: another module of the project may use those of this one.
+    # pybind11 identifies types by name: another module of the project may use this module's types.
     types = [ctx.file._shared_types, name] + texts if not ctx.attr.python_version else []
     if types:
         arguments.add("--types", ctx.file._shared_types)

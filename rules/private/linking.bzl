@@ -1,16 +1,16 @@
-"""What nvcc's options say of the linking of device code."""
+"""nvcc's options for linking device code."""
 
 load("//rules/facts:flags.bzl", "LINK_TIME_OPTIMIZATION", "RELOCATABLE", "RELOCATABLE_ALONE")
 
 def linking_of(flags):
-    """What an author's flags for nvcc say of the linking of device code.
+    """Separates the options for linking device code from an author's other flags for nvcc.
 
     Args:
         flags: list of string.
 
     Returns:
-        struct: `relocatable`, whether the device code is linked with that of other sources; `optimized`, whether that is
-        when it is optimised; `flags`, the others.
+        struct: `relocatable`, whether the device code is linked with other sources' code; `optimized`, whether it is
+            optimised at link time; `flags`, the other flags.
     """
     relocatable = False
     optimized = False

@@ -1,4 +1,4 @@
-"""OpenMP: which flags ask for it, and what has clang's OpenMP code run on gcc's runtime."""
+"""OpenMP: the flags that ask for it, and the object with which clang's OpenMP code runs on gcc's runtime."""
 
 load("//rules/facts:flags.bzl", "OPENMP_LIBRARY", "OPENMP_OFF", "OPENMP_ON", "PASS_ON")
 load(":actions.bzl", "ACTION")
@@ -6,7 +6,7 @@ load(":transitions.bzl", "neutral_transition")
 
 _CC = "//toolchains/cc:toolchain_type"
 
-# The release of OpenMP that gcc 12 has, so that `_OPENMP` has one value in all sources; clang 19's default is 5.1.
+# gcc 12's release of OpenMP, so that `_OPENMP` has one value in all sources; clang 19's default is 5.1.
 _RELEASE = "-fopenmp-version=45"
 
 def asks_for_openmp(flags):
@@ -25,7 +25,7 @@ def asks_for_openmp(flags):
     return asked
 
 def _host_flags(flags):
-    """What nvcc passes on to the host compiler of an author's flags."""
+    """An author's flags for nvcc that it passes on to the host compiler."""
     found = []
     for flag, after in zip(flags, flags[1:] + [""]):
         name, equals, value = flag.partition("=")
@@ -34,14 +34,14 @@ def _host_flags(flags):
     return found
 
 def gpu_openmp(cuda_flags, hip_flags):
-    """What OpenMP in the host code of GPU sources asks for.
+    """The use of OpenMP in the host code of GPU sources.
 
     Args:
-        cuda_flags: list of string, an author's for nvcc.
-        hip_flags: list of string, an author's for HIP's clang.
+        cuda_flags: list of string, the author's flags for nvcc.
+        hip_flags: list of string, the author's flags for HIP's clang.
 
     Returns:
-        struct: `asked`, bool, whether either asks for OpenMP; `cuda` and `hip`, list of string, what to add to the flags.
+        struct: `asked`, bool, whether either asks for OpenMP; `cuda` and `hip`, list of string, the flags to add.
     """
     cuda = asks_for_openmp(_host_flags(cuda_flags))
     hip = asks_for_openmp(hip_flags)
@@ -85,5 +85,5 @@ openmp_object = rule(
         ),
     },
     toolchains = [_CC],
-    doc = "An object that is linked where clang's OpenMP code calls it.",
+    doc = "The object that clang's OpenMP code calls.",
 )

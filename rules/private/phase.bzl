@@ -1,17 +1,17 @@
-"""The action of one phase of a compile: the files that it makes, and how it is run."""
+"""The action of one phase of a compile: its outputs, and how it runs."""
 
 load("//rules/facts:phases.bzl", "PHASES")
 load(":actions.bzl", "ACTION", "package_path")
 load(":resources.bzl", "resources")
 
 def phase_file(ctx, source, mnemonic, arch = None):
-    """Declares the file by which an action of a source is known; see phases.bzl.
+    """Declares the file by which the driver recognises an action of a source; see `makes` in phases.bzl.
 
     Args:
         ctx: rule context.
         source: File to compile.
         mnemonic: string, of the action.
-        arch: string, the architecture that it is for as a directory names it, or None if it is for the source.
+        arch: string, the architecture as a name of a directory, or None if the action is for the whole source.
 
     Returns:
         File.
@@ -24,12 +24,12 @@ def _beside_phases(ctx, source, name):
     return ctx.actions.declare_file("%s.objects/%s.phases/%s" % (ctx.label.name, package_path(source), name))
 
 def headers_file(ctx, source, name = "headers.txt"):
-    """Declares a file that says with which of torch's headers a source was compiled: the driver's report has it.
+    """Declares a file that names the set of torch's headers that a source was compiled with, for the driver's report.
 
     Args:
         ctx: rule context.
         source: File to compile.
-        name: string; `tried.txt` for what an earlier action has tried.
+        name: string; `tried.txt` for the attempt of an earlier action.
 
     Returns:
         File.
@@ -55,9 +55,9 @@ def run_phase(ctx, job, source, toolchain, mnemonic, what, arguments, inputs, ou
         ctx: rule context.
         job: struct of what all sources of a target have in common; see kernel_objects.bzl.
         source: File to compile.
-        toolchain: Label of the type of the toolchain that it runs a program of.
+        toolchain: Label, the type of the toolchain whose program it runs.
         mnemonic: string, of the action; see phases.bzl.
-        what: string, what it does, for people.
+        what: string, what it does, for the progress message.
         arguments: list of Args.
         inputs: list or depset of File.
         outputs: list of File.

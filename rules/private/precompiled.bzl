@@ -1,4 +1,4 @@
-"""What sources include first, parsed once: a precompiled header of torch/extension.h, for all projects with that torch."""
+"""A precompiled header of torch/extension.h, shared by all projects with the same torch."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("//rules/facts:settings.bzl", "NONE")
@@ -46,7 +46,7 @@ def _precompiled_header_impl(ctx):
 precompiled_header = rule(
     implementation = _precompiled_header_impl,
     attrs = {
-        "src": attr.label(allow_single_file = [".cpp"], mandatory = True, doc = "A source that includes a header and nothing else."),
+        "src": attr.label(allow_single_file = [".cpp"], mandatory = True, doc = "A source that only includes a header."),
         "_binding": attr.label_list(default = [Label("//rules/private/include:pybind")]),
         "_binding_marker": include("pybind/Python.h"),
         "_compile": tool("compile"),
@@ -59,5 +59,5 @@ precompiled_header = rule(
         config_common.toolchain_type(CC, mandatory = True),
         config_common.toolchain_type(TORCH, mandatory = False),
     ],
-    doc = "torch's header as sources with bindings read it, parsed; nothing without a torch.",
+    doc = "torch's header as sources with bindings read it, precompiled; empty without torch.",
 )

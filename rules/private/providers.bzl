@@ -1,10 +1,10 @@
-"""Providers that the rules hand to each other."""
+"""The providers of the rules."""
 
 KernelIdInfo = provider(
     doc = "The unique id of a kernel for one backend.",
     fields = {
         "header": "File; C header that defines TORCH_EXTENSION_NAME as the id",
-        "objects": "list of File; ELF objects with the id and the entry point, to link where another object asks for them",
+        "objects": "list of File; ELF objects with the id and the entry point, linked only if another object needs them",
         "text": "File; the id `_<module>_<backend>_<hash>` alone, without a line break",
     },
 )
@@ -12,22 +12,22 @@ KernelIdInfo = provider(
 KernelObjectsInfo = provider(
     doc = "Compiled sources of one section of build.toml.",
     fields = {
-        "archives": "list of File; static libraries of which the objects need parts",
+        "archives": "list of File; static libraries that the objects need parts of",
         "backend": "string; `cpu`, `cuda` or `rocm`",
-        "device": "list of File; those of the objects that are nothing but device code",
-        "linked": "list of string; the names of the targets whose device code was linked, if the objects are what came of that",
+        "device": "list of File; the objects with device code alone",
+        "linked": "list of string; the names of the targets whose device code was linked into the objects",
         "objects": "list of File; position-independent ELF objects, in the order of the sources",
-        "openmp": "GccSdkInfo, whose OpenMP runtime the objects may call; None if they call none",
-        "openmp_by_clang": "bool; whether clang compiled OpenMP, whose code calls LLVM's runtime",
-        "relocatable": "list of struct; the sources whose device code is to be linked: `source` and `section`, strings that name it; `archs`, its capabilities; `cubins`, its code by the number of the architecture, and `object`, which has all of that; whether it is `optimized` then",
+        "openmp": "GccSdkInfo, whose OpenMP runtime the objects may call; None if they do not use OpenMP",
+        "openmp_by_clang": "bool; whether clang compiled OpenMP code, which calls LLVM's runtime",
+        "relocatable": "list of struct; the sources whose device code needs linking: `source` and `section`, strings that name the source; `archs`, its capabilities; `cubins`, its code by the number of the architecture; `object`, with all of its code; `optimized`, whether it is optimised at link time",
         "steps": "list of File; the first output of each action that makes the objects",
         "texts": "list of File; the sources and headers of the objects, without comments",
-        "undivided": "list of string; the sources whose device code is in one object with the host code",
+        "undivided": "list of string; the sources whose object contains both device code and host code",
     },
 )
 
 KernelTritonInfo = provider(
-    doc = "Functions in Triton that were compiled, and what launches them.",
+    doc = "Compiled functions in Triton, and their launcher.",
     fields = {
         "files": "dict of File; machine code, facts and the launcher, by their paths in the variant directory",
         "steps": "list of File; the first output of each action that compiles",
@@ -35,10 +35,10 @@ KernelTritonInfo = provider(
 )
 
 PrecompiledHeaderInfo = provider(
-    doc = "Headers that clang has parsed.",
+    doc = "A header that clang has precompiled.",
     fields = {
-        "header": "File; what clang made of them, or None",
-        "text": "File; the options and the text that it is of, see precompiled.zig, or None",
+        "header": "File; the precompiled header, or None",
+        "text": "File; its options and its text, see precompiled.zig, or None",
     },
 )
 
@@ -51,7 +51,7 @@ KernelVariantInfo = provider(
 )
 
 def no_objects(backend):
-    """What a target has that is built by its own name, outside of any variant.
+    """The provider of a target that is built outside of any variant.
 
     Args:
         backend: string.

@@ -1,41 +1,41 @@
 """Memory and CPU estimates of compile actions, for Bazel's scheduler.
 
-Bazel wants a function of its own name for each `resource_set`; none may be made of a figure (bazelbuild/bazel#15187). So
-there is one for each amount of memory that phases.bzl names. Bazel 9.3 takes a dictionary as well
-(bazelbuild/bazel#29285); these rules are for older ones too.
+For each `resource_set` Bazel requires a function with a name of its own, not a closure (bazelbuild/bazel#15187). So
+there is a function for each amount of memory in phases.bzl. Bazel 9.3 accepts a dictionary as well
+(bazelbuild/bazel#29285); these rules support older releases too.
 """
 
 load("//rules/facts:phases.bzl", "PHASES")
 
-def _one(megabytes):
+def _with_memory(megabytes):
     return {"cpu": 1, "memory": megabytes}
 
 def _150(_os, _inputs):
-    return _one(150)
+    return _with_memory(150)
 
 def _250(_os, _inputs):
-    return _one(250)
+    return _with_memory(250)
 
 def _400(_os, _inputs):
-    return _one(400)
+    return _with_memory(400)
 
 def _800(_os, _inputs):
-    return _one(800)
+    return _with_memory(800)
 
 def _1200(_os, _inputs):
-    return _one(1200)
+    return _with_memory(1200)
 
 def _2200(_os, _inputs):
-    return _one(2200)
+    return _with_memory(2200)
 
 def _2900(_os, _inputs):
-    return _one(2900)
+    return _with_memory(2900)
 
 _FUNCTIONS = {function(None, 0)["memory"]: function for function in [_150, _250, _400, _800, _1200, _2200, _2900]}
 
 def _function(mnemonic, megabytes):
     if megabytes not in _FUNCTIONS:
-        fail("phases.bzl takes %s for %d MB, for which resources.bzl has no function: add one" % (mnemonic, megabytes))
+        fail("phases.bzl has %s with %d MB, for which resources.bzl has no function: add it" % (mnemonic, megabytes))
     return _FUNCTIONS[megabytes]
 
 def _functions(mnemonic, least):
@@ -43,11 +43,11 @@ def _functions(mnemonic, least):
 
 _RESOURCES = {mnemonic: _functions(mnemonic, 0) for mnemonic in PHASES}
 
-# Of sources of a section that depends on CUTLASS.
+# For sources of a section that depends on CUTLASS.
 _TEMPLATES = {mnemonic: _functions(mnemonic, phase.get("templates", {}).get("memory", 0)) for mnemonic, phase in PHASES.items()}
 
 def plain_resources(mnemonic):
-    """The `resource_set` of an action that compiles what includes nothing.
+    """The `resource_set` of an action that compiles a source without includes.
 
     Args:
         mnemonic: string, of the action.
@@ -58,7 +58,7 @@ def plain_resources(mnemonic):
     return _RESOURCES[mnemonic][0]
 
 def full_resources(mnemonic):
-    """The `resource_set` of an action that compiles what includes all of torch's headers.
+    """The `resource_set` of an action that compiles a source with all of torch's headers.
 
     Args:
         mnemonic: string, of the action.

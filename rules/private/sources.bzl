@@ -3,19 +3,19 @@
 load(":actions.bzl", "ACTION", "package_path")
 
 def _mirrored(file):
-    """The path of a file below the root of the sources: as below the execution root, wherever it was made."""
+    """The path of a file below the root of the sources: its path below the execution root or its output directory."""
     path = file.short_path
     return "external/" + path[len("../"):] if path.startswith("../") else path
 
 def bare_sources(ctx, lines):
-    """Writes the files of a target without comments; together they lie to each other as they do in the project.
+    """Writes the files of a target without comments, with the same relative paths as in the project.
 
     Args:
         ctx: rule context, with the attributes `srcs` and `hdrs` of files, and `_compile`.
-        lines: bool, whether what is made of them names them as they stand in the project.
+        lines: bool, whether the written files name the project's files and lines.
 
     Returns:
-        dict of File by the File that it is made of.
+        dict of the written File by the original File.
     """
     arguments = ctx.actions.args()
     arguments.add("sources")
@@ -32,19 +32,19 @@ def bare_sources(ctx, lines):
         inputs = made.keys(),
         outputs = made.values(),
         mnemonic = "KernelSources",
-        progress_message = "Taking comments out of the sources of %{label}",
+        progress_message = "Removing comments from the sources of %{label}",
         **ACTION
     )
     return made
 
 def include_directories(ctx):
-    """Directories in which headers of a target may be.
+    """Directories that may contain headers of a target.
 
     Args:
         ctx: see `bare_sources`.
 
     Returns:
-        dict of string by string: the path from the root of the sources, by that in the package.
+        dict of string by string: the path from the root of the sources, by the path in the package.
     """
     directories = {}
     for file in ctx.files.srcs + ctx.files.hdrs:
@@ -57,11 +57,11 @@ def include_directories(ctx):
     return directories
 
 def add_directories(arguments, sources, directories, before_each):
-    """Adds an option for each of some directories.
+    """Adds an option for each directory.
 
     Args:
         arguments: Args to add to.
-        sources: dict that `bare_sources` made.
+        sources: dict that `bare_sources` returned.
         directories: list of string, paths from the root of the sources.
         before_each: string to put before each path.
     """
@@ -72,16 +72,16 @@ def add_directories(arguments, sources, directories, before_each):
 
     def found(file):
         root = file.path[:-length]
-        return [root + "/" + one if one else root for one in directories]
+        return [root + "/" + directory if directory else root for directory in directories]
 
     arguments.add_all([any_file], map_each = found, allow_closure = True, before_each = before_each)
 
 def source_prefix_map(arguments, sources, source, before_each):
-    """Adds the options that take the ways to a package out of `__FILE__`, so that it is the same in every workspace.
+    """Adds the options that remove a package's path from `__FILE__`, so that it is the same in every workspace.
 
     Args:
         arguments: Args to add to.
-        sources: dict that `bare_sources` made.
+        sources: dict that `bare_sources` returned.
         source: File of the package.
         before_each: string to put before each option, or None.
     """

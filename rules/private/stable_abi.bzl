@@ -1,4 +1,4 @@
-"""torch's stable ABI: the define that tells its headers which releases an object must fit."""
+"""torch's stable ABI: the macro with the oldest release that an object must fit."""
 
 load(":errors.bzl", "fail_with")
 

@@ -1,4 +1,4 @@
-"""Transitions: into a variant, and out of the parts of a variant on which a target does not depend."""
+"""Transitions: into a variant, and away from the settings of a variant that a target does not depend on."""
 
 load("@torch_kernels_toolchains//:machine.bzl", "MACHINE")
 load("//rules/facts:settings.bzl", "CXX_ABIS", "NONE")
@@ -13,12 +13,12 @@ PYTHON = "//rules/settings:python"
 
 # The name of a section and further options for its compilers, as JSON.
 _MORE_FLAGS = "//rules/settings:more_flags"
-_CELL = [TORCH, CXX_ABI, STABLE_ABI, BACKEND, PYTHON]
-_SETTINGS = _CELL + [_MORE_FLAGS]
+_CONFIGURATION = [TORCH, CXX_ABI, STABLE_ABI, BACKEND, PYTHON]
+_SETTINGS = _CONFIGURATION + [_MORE_FLAGS]
 _PLATFORMS = "//command_line_option:platforms"
 
-# What variants are built for. Where none is named, that is whatever the build is for, which is the machine itself; but on a
-# machine with another CPU than the usual one.
+# The platform of a variant, by its `cpu`. Without a `cpu` it is the build's platform, which is the machine itself,
+# except on a machine whose CPU is not the default one.
 _PLATFORM = {"aarch64": Label("//toolchains:aarch64")} | ({"": Label("//toolchains:x86_64")} if MACHINE != CPU else {})
 
 def more_flags(setting, section):
@@ -29,12 +29,12 @@ def more_flags(setting, section):
         section: string, the name of a kernel_objects.
 
     Returns:
-        list of string; none for another section than the one that has some.
+        list of string; empty for every other section than the setting's.
     """
     words = [] if setting == NONE else json.decode(setting)
     return words[1:] if words and words[0] == section else []
 
-def _cell_impl(settings, attr):
+def _configuration_impl(settings, attr):
     gpu = gpu_of(attr.backend)
     build = GPUS[gpu].torch_build if attr.torch and gpu else ""
     return {
@@ -48,7 +48,7 @@ def _cell_impl(settings, attr):
     }
 
 cell_transition = transition(
-    implementation = _cell_impl,
+    implementation = _configuration_impl,
     inputs = [_PLATFORMS],
     outputs = _SETTINGS + [_PLATFORMS],
 )
@@ -57,7 +57,7 @@ def _objects_impl(settings, attr):
     torch = "torch" in attr.depends
     names = [attr.name] + [label.name for label in getattr(attr, "objects", [])]
 
-    # A variant has `cu130` where a section says `cuda`.
+    # A variant's backend is `cu130` where a section's is `cuda`.
     return {
         TORCH: settings[TORCH] if torch else NONE,
         CXX_ABI: settings[CXX_ABI] if torch or settings[CXX_ABI] != CXX_ABIS[0] else NONE,
@@ -67,11 +67,11 @@ def _objects_impl(settings, attr):
         _MORE_FLAGS: settings[_MORE_FLAGS] if attr.id or any([more_flags(settings[_MORE_FLAGS], name) for name in names]) else NONE,
     }
 
-# What a group of objects depends on follows from `depends` and `backend`; all else is reset, so that variants which
-# differ in nothing else share one configured target: its actions run once, without any flag or cache. The C++ ABI is no
-# matter of torch: objects that are linked together hand std::string to each other, by whatever path. So the ABI is kept;
-# only the default, which needs no flag, is reset to NONE. Further options are for one section, and for what sees the
-# id, which they change. What links the device code of targets depends on all that these depend on.
+# `depends` and `backend` determine the settings that a section's objects depend on; all others are reset, so that
+# variants which differ only in those share one configured target: its actions run once, without any flag or cache. The
+# C++ ABI does not depend on torch: objects that are linked together may pass std::string to each other. So the ABI is
+# kept; only the default, which needs no flag, is reset to NONE. Further options apply to one section, and to targets
+# that see the id, which they change. A target that links the device code of others depends on all their settings.
 objects_transition = transition(
     implementation = _objects_impl,
     inputs = _SETTINGS,
@@ -88,9 +88,9 @@ neutral_transition = transition(
 )
 
 def _id_impl(settings, _attr):
-    return {setting: NONE for setting in _CELL} | {_MORE_FLAGS: settings[_MORE_FLAGS]}
+    return {setting: NONE for setting in _CONFIGURATION} | {_MORE_FLAGS: settings[_MORE_FLAGS]}
 
-# An id is the same in all variants, but for those that have further options.
+# An id is the same in all variants, except in variants with further options.
 id_transition = transition(
     implementation = _id_impl,
     inputs = [_MORE_FLAGS],

@@ -10,7 +10,7 @@ load(":providers.bzl", "KernelTritonInfo")
 load(":resources.bzl", "plain_resources")
 load(":transitions.bzl", "neutral_transition")
 
-# What Triton calls the backends, and the end of the names of their machine code.
+# Triton's names of the backends, and the extensions of their machine code.
 _BACKENDS = {
     "cuda": struct(code = "cubin", target = "cuda"),
     "rocm": struct(code = "hsaco", target = "hip"),
@@ -19,11 +19,11 @@ _BACKENDS = {
 _MNEMONIC = "TritonCompile"
 
 def _triton(release):
-    """The compiler of a release; only that is ever fetched."""
+    """The compiler of a release; Bazel fetches no other."""
     return TRITON.get(release)
 
 def _module_path(ctx, file):
-    """The path of a module below the directory that has the package, whose own name may be another one there."""
+    """The path of a module below the directory with the package, in which the package may have another name."""
     path = package_path(file)
     root = ctx.attr.python_root + "/"
     if not path.startswith(root):
@@ -31,7 +31,7 @@ def _module_path(ctx, file):
     return ctx.attr.module + "/" + path.removeprefix(root)
 
 def _compile(ctx, sdk, name, text, arch):
-    """Compiles a function for an architecture; the files that come of it."""
+    """Compiles a function for an architecture, and returns its outputs."""
     function = json.decode(text)["function"]
     read = ctx.attr.reads.get(function)
     srcs = [file for file in ctx.files.srcs if read == None or package_path(file) in read]
@@ -109,7 +109,7 @@ kernel_triton = rule(
     attrs = {
         "archs": attr.string_list(
             mandatory = True,
-            doc = "What to compile for: `9.0` of CUDA, `gfx942` of ROCm.",
+            doc = "The architectures to compile for: `9.0` for CUDA, `gfx942` for ROCm.",
         ),
         "backend": attr.string(
             mandatory = True,
@@ -117,7 +117,7 @@ kernel_triton = rule(
         ),
         "functions": attr.string(
             mandatory = True,
-            doc = "JSON: by the name of each function in the package, e.g. `kernels.forward`, its parameters: the name, whether it is a constexpr, and the default in a list of one, if there is one.",
+            doc = "JSON: the parameters of each function, by its name in the package, e.g. `kernels.forward`: the name, whether it is a constexpr, and, if it has a default, a list with the default.",
         ),
         "module": attr.string(
             mandatory = True,
@@ -128,7 +128,7 @@ kernel_triton = rule(
             doc = "The directory, relative to the Bazel package, that is the root of the Python package.",
         ),
         "reads": attr.string_list_dict(
-            doc = "By the name of a function in the package those of `srcs` that its compile reads; all of them where absent.",
+            doc = "The files of `srcs` that a function's compile reads, by its name in the package; if absent, all of them.",
         ),
         "release": attr.string(
             mandatory = True,
@@ -136,21 +136,21 @@ kernel_triton = rule(
         ),
         "requests": attr.string_dict(
             mandatory = True,
-            doc = "By a name of its own what to compile, as JSON: `function`, e.g. `kernels.forward`; `signature`, the type of each argument as Triton spells it, with `:16` behind one that is divisible by 16, or `1` or `None` for an argument of that value; `constants`, the values of constexprs; `options`, e.g. `num_warps`.",
+            doc = "The compiles, each under a unique name, as JSON: `function`, e.g. `kernels.forward`; `signature`, the type of each argument as Triton spells it, with `:16` behind one that is divisible by 16, or `1` or `None` for an argument of that value; `constants`, the values of constexprs; `options`, e.g. `num_warps`.",
         ),
         "srcs": attr.label_list(
             allow_files = [".py"],
             mandatory = True,
-            doc = "The modules that have the functions, and those of the package that these import.",
+            doc = "The modules with the functions, and the modules of the package that they import.",
         ),
         "strict": attr.bool(
-            doc = "Whether a call that nothing was compiled for is an error, and not left to Triton at the user's.",
+            doc = "Whether a call without a compiled function is an error, instead of a compile by Triton on the user's machine.",
         ),
         "_launcher": attr.label(default = "//rules/private/include:aot"),
         "_sdk": attr.label(default = _triton, providers = [TritonSdkInfo], cfg = "exec"),
     },
     provides = [KernelTritonInfo],
-    doc = """Functions in Triton, each compiled for each architecture by an action of its own that no torch and no GPU is needed for.
+    doc = """Functions in Triton, each compiled for each architecture by an action of its own, which needs no torch and no GPU.
 
-A variant that has the target in `triton` has the machine code in its directory `_aot`, with the launcher.""",
+A variant with the target in `triton` contains the machine code in its directory `_aot`, with the launcher.""",
 )

@@ -1,22 +1,22 @@
-"""zig_binary: a static program for our own actions, built with the compiler that is there anyhow."""
+"""zig_binary: a static program for the rules' own actions, built with zig, which the C++ toolchain contains."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load(":actions.bzl", "ACTION")
 load(":transitions.bzl", "neutral_transition")
 
-def _build(ctx, verb, sources, arguments, out):
-    """Registers the action that has zig build something.
+def _build(ctx, command, sources, arguments, out):
+    """Registers an action that builds with zig.
 
     Args:
         ctx: the rule's context.
-        verb: string, of zig.
-        sources: list of File, what is read besides Zig's library.
-        arguments: Args, what is built of them.
-        out: File, what is made.
+        command: string, of zig.
+        sources: list of File, the inputs besides Zig's library.
+        arguments: Args, the options of the build.
+        out: File, the output.
     """
     sdk = ctx.toolchains["//toolchains/cc:toolchain_type"].sdk
     options = ctx.actions.args()
-    options.add(verb)
+    options.add(command)
     options.add_all(["-target", sdk.cpu + "-linux-none", "-OReleaseSmall", "-fstrip", "-fsingle-threaded"])
     options.add_all(["--cache-dir", ".zig-cache", "--global-cache-dir", ".zig-cache"])
     arguments.add(out, format = "-femit-bin=%s")
@@ -41,7 +41,7 @@ def _zig_runtime_impl(ctx):
     return [DefaultInfo(files = depset([runtime]))]
 
 def _prebuilt(ctx):
-    """The program as the release has it for the machine that runs actions; None if there is none, or it is not wanted."""
+    """The release's program for the machine that runs actions; None if it is absent or not wanted."""
     cpu = ctx.toolchains["//toolchains/cc:toolchain_type"].sdk.cpu
     if ctx.attr._programs[BuildSettingInfo].value == "source":
         return None
@@ -65,26 +65,26 @@ zig_runtime = rule(
     implementation = _zig_runtime_impl,
     cfg = neutral_transition,
     toolchains = ["//toolchains/cc:toolchain_type"],
-    doc = "The functions that code of Zig's compiler calls, such as `memcpy`: zig would build them anew for each program.",
+    doc = "The functions that Zig's generated code calls, such as `memcpy`: zig would build them again for each program.",
 )
 
 zig_binary = rule(
     implementation = _zig_binary_impl,
-    # The variant that asks for the program has no part in it: without this it would be built once for every variant.
+    # The program does not depend on the variant: without the transition it would be built for every variant.
     cfg = neutral_transition,
     attrs = {
         "common": attr.label(
             allow_single_file = [".zig"],
             mandatory = True,
-            doc = "A file that programs share: the module `common`.",
+            doc = "The module `common`, which programs share.",
         ),
         "main": attr.label(allow_single_file = [".zig"], mandatory = True, doc = "The root source file."),
         "prebuilt": attr.label_list(
             allow_files = True,
-            doc = "The program, in a directory with the name of the CPU that it runs on; made by tests/release.py.",
+            doc = "The program, in a directory with the name of its CPU; built by tests/release.py.",
         ),
         "runtime": attr.label(allow_single_file = [".o"], mandatory = True, doc = "A `zig_runtime`."),
-        "srcs": attr.label_list(allow_files = [".zig"], mandatory = True, doc = "All source files of this program alone."),
+        "srcs": attr.label_list(allow_files = [".zig"], mandatory = True, doc = "All source files of this program, without `common`."),
         "_programs": attr.label(default = "//rules/settings:programs"),
     },
     executable = True,

@@ -82,7 +82,7 @@ def test_what_an_edit_changes(clone: Driver, project: Path) -> None:
     [
         (["nothing"], 2, "no function has `nothing` in its name"),
         (["--ptx"], 2, "no FUNCTION is given to show"),
-        (["--variant=*-cpu-*"], 3, "with CUDA code fit `*-cpu-*`"),
+        (["--variant=*-cpu-*"], 3, "with CUDA code match `*-cpu-*`"),
     ],
 )
 def test_what_is_not_there(clone: Driver, project: Path, words: list[str], code: int, said: str) -> None:

@@ -29,4 +29,4 @@ def test_a_recorded_report(clone: Driver, tmp_path: Path) -> None:
     rows = clone.run("profile", f"--report={report}", f"--diff={report}").stdout.splitlines()
     assert rows[0].split() == ["kernel", "dense", "dense,", "earlier"]
     said = clone.run("profile", f"--report={Path(__file__)}", code=2).stderr
-    assert "is no report of Nsight Compute" in said
+    assert "is not a report of Nsight Compute" in said

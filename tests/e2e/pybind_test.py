@@ -241,7 +241,7 @@ def test_what_cannot_be_bound_on_torch_names_the_option(plain: Path, capsys: pyt
     ("words", "code", "message"),
     [
         (["--python=3.15"], "E008", "torch 2.13 has no wheel for Python 3.15"),
-        (["--python=/bin/true"], "E308", "/bin/true is no Python that runs: it does not print what it should"),
+        (["--python=/bin/true"], "E308", "/bin/true does not run as Python: its output is not as expected"),
         (["--python=3.99"], "E008", "Python 3.99 is neither in the lock (3.11, 3.13, 3.14, 3.15) nor on PATH"),
     ],
 )

@@ -302,7 +302,7 @@ def test_a_variable_that_no_kernel_depends_on_may_be_read(site: Path, tmp_path: 
     [
         ("@triton.jit\n", "is annotated as i64, not i32"),
         ("@(lambda function: function.fn)\n@triton.jit\n", "is no function of `triton.jit`"),
-        ("@triton.jit\n@(lambda function: lambda out, m: 1)\n", "has the parameters out, m, and not those"),
+        ("@triton.jit\n@(lambda function: lambda out, m: 1)\n", "has the parameters out, m, which differ"),
     ],
     ids=["type", "function", "parameters"],
 )

@@ -186,7 +186,7 @@ def _objects_failures():
         _objects(
             name = "c_source_with_openmp_fails",
             attribute = "srcs",
-            problem = "`tests/starlark/project/csrc/plain.c` is C, and OpenMP is there for C++ alone",
+            problem = "`tests/starlark/project/csrc/plain.c` is C: the rules support OpenMP in C++ alone",
             help = "compile it in a target without OpenMP, or as C++",
             backend = "cpu",
             cxx_flags = ["-fopenmp"],
@@ -246,8 +246,8 @@ def _device_link_failures():
         ),
         _device_link(
             name = "device_link_of_nothing_fails",
-            problem = "none of the targets has device code to link",
-            help = "add `-rdc=true` to the `cuda_flags` of those that share device code",
+            problem = "no target has device code to link",
+            help = "add `-rdc=true` to the `cuda_flags` of the targets that share device code",
             objects = ["fixed"],
         ),
         _device_link(
@@ -284,7 +284,7 @@ def _variant_failures():
         _variant(
             name = "slice_of_a_source_that_is_compiled_with_its_host_code_fails",
             attribute = "slice",
-            problem = "`csrc/plain.cu` of `monolithic` is compiled with its host code in one",
+            problem = "`csrc/plain.cu` of `monolithic` is compiled together with its host code",
             help = "set `cuda_compile = \"split\"`, or build no slice",
             backend = "cu130",
             objects = ["monolithic"],
@@ -352,7 +352,7 @@ def _variant_failures():
         _variant(
             name = "binding_that_is_no_module_fails",
             attribute = "binding",
-            problem = "the variant is no module",
+            problem = "the variant is not a module",
             help = "set `module`, or remove it",
             binding = True,
         ),
@@ -366,7 +366,7 @@ def _variant_failures():
         _module(
             name = "module_that_python_cannot_import_fails",
             attribute = "module",
-            problem = "`pkg.2c` is no dotted name",
+            problem = "`pkg.2c` is not a dotted name",
             help = "name it as Python imports it, e.g. `pkg._C`",
             module = "pkg.2c",
         ),
@@ -409,7 +409,7 @@ def _variant_failures():
         _variant(
             name = "package_with_a_suffix_for_every_python_fails",
             attribute = "library_suffix",
-            problem = "the variant is no module, and for every Python",
+            problem = "the variant is not a module, and for every Python",
             help = "set `module` or `python_version`, or remove it",
             library_suffix = ".so",
         ),
@@ -433,7 +433,7 @@ def _variant_failures():
             name = "package_for_one_python_without_a_suffix_fails",
             attribute = "library_suffix",
             problem = "no extension for one Python ends in ``",
-            help = "set that of the Python, e.g. `.cpython-313-x86_64-linux-gnu.so`",
+            help = "set the suffix of that Python, e.g. `.cpython-313-x86_64-linux-gnu.so`",
             python_version = "3.13",
         ),
     ]

@@ -103,10 +103,10 @@ def test_kernel_launch_stays_as_it_is(module: Path, tmp_path: Path, launch: str)
     [
         (
             {"x.cpp": "cudaError_t x;\n", "x_hip.cpp": "int y;\n"},
-            "x.cpp: error: hipify calls what it makes of this `x_hip",
+            "x.cpp: error: hipify's output for this is `x_hip",
         ),
-        ({"f.cu": '#include "u.h"\n', "u.h": HEADER, "u_hip.h": "int u;\n"}, "u.h: error: hipify calls what it makes"),
-        ({"cuda/u.h": HEADER, "hip/u.h": "int u;\n", "f.cu": '#include "cuda/u.h"\n'}, "`hip/u.h`, which is there"),
+        ({"f.cu": '#include "u.h"\n', "u.h": HEADER, "u_hip.h": "int u;\n"}, "u.h: error: hipify's output"),
+        ({"cuda/u.h": HEADER, "hip/u.h": "int u;\n", "f.cu": '#include "cuda/u.h"\n'}, "`hip/u.h`, which exists"),
         ({"f.cu": b"int f;\n// caf\xe9\n"}, "f.cu:2: error: this is not UTF-8"),
     ],
 )

@@ -53,5 +53,5 @@ def test_a_name_with_the_end_of_a_line_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a" / "x\ny.h").touch()
     done = run(tmp_path, "headers.pack", "[]", "a")
     assert done.returncode == 1
-    assert "the end of a line in the name 'a/x\\ny.h'" in done.stderr
+    assert "a line break in the name 'a/x\\ny.h'" in done.stderr
     assert not (tmp_path / "headers.pack").exists()

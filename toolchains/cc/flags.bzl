@@ -1,19 +1,19 @@
-"""How the host compiler is called: the same for our own compile actions and for nvcc's host steps."""
+"""The flags of the host compiler, the same in the rules' own compile actions and in nvcc's calls."""
 
 load("//rules/facts:compilers.bzl", "CLANG_FLAGS", "KERNEL_CPUS", "LIBC_INCLUDES", "LIBSTDCXX_INCLUDES")
 
-# The CPU of variants that name none.
+# The CPU of variants that name no CPU.
 CPU = "x86_64"
 
-# The CPUs of machines that run compilers, each with what Java calls it; what the lock pins for the others is in
-# toolchains/lock/machines.json.
+# The CPUs of machines that run compilers, each with its name in Java; toolchains/lock/machines.json pins the archives
+# for CPUs other than the default one.
 MACHINES = {"aarch64": ["aarch64", "arm64"], "x86_64": ["amd64", "x86_64"]}
 
 # The last clang that mangles templates as gcc does, with which torch is built.
 _GCC_MANGLING = 17
 
 def machine(os):
-    """The CPU of the machine that makes repositories.
+    """The CPU of the build machine.
 
     Args:
         os: repository_os, of a repository_ctx or module_ctx.
@@ -24,10 +24,10 @@ def machine(os):
     for cpu, names in MACHINES.items():
         if os.arch in names:
             return cpu
-    return fail("no compiler of ours runs on this machine, whose CPU is %s: build on one of %s" % (os.arch, ", ".join(MACHINES)))
+    return fail("no toolchain runs on this machine, whose CPU is %s: build on a machine with one of %s" % (os.arch, ", ".join(MACHINES)))
 
 def triple(cpu):
-    """How compilers and Debian name the target.
+    """The target's name for compilers and Debian.
 
     Args:
         cpu: string, `x86_64` or `aarch64`.
@@ -38,7 +38,7 @@ def triple(cpu):
     return cpu + "-linux-gnu"
 
 def library_directories(cpu):
-    """Where Debian's packages for a CPU have shared libraries, those of the C library first.
+    """The directories of shared libraries in Debian's packages for a CPU, the C library's first.
 
     Args:
         cpu: string, e.g. `x86_64`.
@@ -51,7 +51,7 @@ def library_directories(cpu):
 _LOADERS = {"aarch64": "ld-linux-aarch64.so.1", "x86_64": "ld-linux-x86-64.so.2"}
 
 def loader(cpu):
-    """Where Debian's package of the C library for a CPU has the dynamic loader.
+    """The path of the dynamic loader in Debian's package of the C library for a CPU.
 
     Args:
         cpu: string, e.g. `x86_64`.
@@ -67,7 +67,7 @@ def cc_flags(clang, glibc, cpu):
     Args:
         clang: int, the major version of the compiler.
         glibc: string, the version whose headers are used, e.g. `2.28`.
-        cpu: string, that the code is for, e.g. `x86_64`.
+        cpu: string, the CPU that the code is for, e.g. `x86_64`.
 
     Returns:
         list of string.
@@ -84,8 +84,8 @@ def libc_includes(cpu):
         cpu: string, e.g. `x86_64`.
 
     Returns:
-        list of list of string, in the order of the search. Headers for the machine have had two names in zig: of a place
-        with several, the first that is there counts.
+        list of list of string, in the order of the search. The machine's headers have had two names in zig: where an
+        entry lists several directories, the first that exists counts.
     """
     names = [[name.format(cpu = cpu, kernel = KERNEL_CPUS[cpu]) for name in place] for place in LIBC_INCLUDES]
     return [[name for i, name in enumerate(place) if name not in place[:i]] for place in names]

@@ -1,10 +1,10 @@
 """Write link stubs: python3 link_stubs.py ZIG TRIPLE DIRECTORY SYMBOLS SONAME...
 
 A stub is a shared library with names and no code. Without symbols the linker only records that the library is needed.
-SYMBOLS is a table as `py_driver/matrix/library_symbols.py` describes it, or an empty string; it has the symbols of each
-SONAME. Run by repository rules with the host's Python; uses the standard library alone.
+SYMBOLS is a table with the symbols of each SONAME, as `py_driver/matrix/library_symbols.py` describes it, or an empty
+string. Run by repository rules with the host's Python; uses the standard library alone.
 
-Each stub takes two short runs of ZIG, which a rule would start one after the other; here they run side by side.
+Each stub needs two short runs of ZIG, which a repository rule would start in sequence; here they run in parallel.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ def defined(table: str) -> dict[str, list[str]]:
 
 
 def assembly(symbols: list[str]) -> str:
-    """The source of a stub that defines some functions."""
+    """The source of a stub that defines functions."""
     return ".text\n" + "".join(f".globl {name}\n.type {name}, @function\n{name}:\n" for name in symbols)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Maker:
-    """What makes stubs.
+    """Makes stubs with a compiler and linker.
 
     Attributes:
         zig: the program that compiles and links.
         triple: the target, e.g. `x86_64-linux-gnu`.
-        directory: where the stubs are written.
+        directory: the directory for the stubs.
     """
 
     zig: str
@@ -47,12 +47,12 @@ class Maker:
         """Write the stub of a library.
 
         Args:
-            soname: its name, also that of the file.
+            soname: the name of the library and of the file.
             symbols: the functions that it defines.
 
         Raises:
-            subprocess.CalledProcessError: the compiler or the linker fails; `stderr` says why.
-            OSError: a file cannot be written, or the program not started.
+            subprocess.CalledProcessError: the compiler or the linker fails; `stderr` has the reason.
+            OSError: a file cannot be written, or the program cannot be started.
         """
         with tempfile.TemporaryDirectory(dir=self.directory, prefix=".stub-") as work:
             source, compiled = Path(work, "stub.s"), Path(work, "stub.o")

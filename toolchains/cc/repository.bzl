@@ -1,6 +1,6 @@
 """The repository rule of the host C++ SDK: a static clang, headers and link stubs, from pinned archives.
 
-The compiler is the clang inside zig: one static program that runs on any Linux. With it come glibc's headers and
+The compiler is the clang inside zig: a static program that runs on any Linux. zig also provides glibc's headers and
 stubs for every version. The C++ library is gcc's, since torch is built with it.
 """
 
@@ -11,7 +11,7 @@ load(":stub.bzl", "versioned_stub")
 
 _COMPILER_PARTS = ["zig", "lib/include"]
 
-# What zig needs besides to make the stubs of glibc, and to build programs written in Zig.
+# The files that zig also needs to make the stubs of glibc, and to build programs written in Zig.
 _ZIG_PARTS = [
     "lib/libc/glibc/",
     "lib/std/",
@@ -24,10 +24,10 @@ _ZIG_PARTS = [
 
 _GLIBC = ["libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libc_nonshared.a"]
 
-# What zig calls the dynamic loader, which has the function behind `thread_local`.
+# zig's name of the dynamic loader, which has the function behind `thread_local`.
 _ZIG_LOADER = "libld.so.2"
 
-# nvcc calls the host compiler by one path, so its flags stand in a script; it is the one use of /bin/sh in an action.
+# nvcc calls the host compiler by a path alone, so a script adds its flags; it is the only use of /bin/sh in an action.
 _LAUNCHER = """#!/bin/sh
 sdk=${{0%/*}}
 exec "$sdk/zig/zig" clang {flags} {includes} "$@"
@@ -56,8 +56,8 @@ _SDK = """    link_inputs = {link_inputs},
     zig_files = glob(["zig/lib/**"], exclude = ["zig/lib/include/**", "zig/lib/libc/**"], allow_empty = True),
 """
 
-# libstdc++, its headers and its archive alike, asks `__libc_single_threaded` whether it may do without atomic
-# operations. glibc has that since 2.32. Each library gets one of its own that says no.
+# libstdc++, both its headers and its archive, reads `__libc_single_threaded` to avoid atomic operations. glibc has it
+# since 2.32. Each extension gets its own copy, which is 0.
 _SINGLE_THREADED = """.section .rodata.__libc_single_threaded,"a",@progbits
 .globl __libc_single_threaded
 .hidden __libc_single_threaded
@@ -67,7 +67,8 @@ __libc_single_threaded: .byte 0
 .section .note.GNU-stack,"",@progbits
 """
 
-# clang reads SOURCE_DATE_EPOCH, which actions.bzl sets, since version 16. An older one is told what it would make of it.
+# clang reads SOURCE_DATE_EPOCH, which actions.bzl sets, since version 16. For an older clang, these macros have the
+# resulting values.
 _EPOCH = [
     "-Wno-builtin-macro-redefined",
     "'-D__DATE__=\"Jan  1 1970\"'",
@@ -75,17 +76,17 @@ _EPOCH = [
     "'-D__TIMESTAMP__=\"Thu Jan  1 00:00:00 1970\"'",
 ]
 
-# libstdc++'s, clang's own, and those of glibc and Linux.
+# The headers of libstdc++, of clang, and of glibc and Linux.
 _HEADERS = ["gcc/include", CLANG_INCLUDE, "zig/lib/libc/include"]
 
 def _libcs(cpus):
-    """What is wanted of zig to compile for some CPUs: the headers of their C library."""
+    """The files of zig for compiling for CPUs: the headers of their C library."""
     return ["lib/libc/include/%s/" % name for cpu in cpus for place in libc_includes(cpu) for name in place]
 
 def _opaque_type_names(rctx):
-    """Hides the names of types from compilers, so that no code has in it what a name is or how long.
+    """Hides the names of types from compilers, so that no code depends on the text or the length of a name.
 
-    The link puts a character before the names of an extension's own types (rules/private/tools/link/object.zig).
+    The link adds a character in front of the names of an extension's own types (rules/private/tools/link/object.zig).
     """
     name = "gcc/include/c++/12/typeinfo"
     text = rctx.read(name)
@@ -95,12 +96,12 @@ def _opaque_type_names(rctx):
     rctx.file(name, text.replace(member, "\n    const char *volatile __name;\n"), executable = False)
 
 def _headers(rctx, gcc, cpu):
-    """Puts the headers of libstdc++ beside those of zig.
+    """Adds the headers of libstdc++ to zig's.
 
     Args:
         rctx: repository_ctx.
         gcc: list of dict, the lock's entries with libstdc++; they are left in work/gcc without their headers.
-        cpu: string, that they are for.
+        cpu: string, the CPU that they are for.
 
     Returns:
         list of string, the system include directories.
@@ -113,15 +114,15 @@ def _headers(rctx, gcc, cpu):
     return [[name for name in names if rctx.path(name).exists][0] for names in cc_includes(cpu)]
 
 def _compiler(rctx, zig, gcc, glibc, cpu, more_parts = []):
-    """Puts the compiler, its headers and the launcher for nvcc together.
+    """Assembles the compiler, its headers and the launcher for nvcc.
 
     Args:
         rctx: repository_ctx.
         zig: dict, the lock's entry of zig.
         gcc: list of dict, the lock's entries with libstdc++; they are left in work/gcc without their headers.
         glibc: string, the version of glibc.
-        cpu: string, to compile for.
-        more_parts: list of string, what is wanted of zig besides the compiler.
+        cpu: string, the CPU to compile for.
+        more_parts: list of string, further files of zig.
 
     Returns:
         list of string, the system include directories.
@@ -133,14 +134,14 @@ def _compiler(rctx, zig, gcc, glibc, cpu, more_parts = []):
     return directories
 
 def _launcher(rctx, clang, glibc, directories, cpu):
-    """Writes the script that is the host compiler to nvcc.
+    """Writes the script that nvcc calls as the host compiler.
 
     Args:
         rctx: repository_ctx.
         clang: int, the major version of the compiler.
         glibc: string, the version of glibc.
         directories: list of string, the system include directories.
-        cpu: string, to compile for.
+        cpu: string, the CPU to compile for.
     """
     dates = _EPOCH if clang < 16 else []
     rctx.file("clang++", _LAUNCHER.format(
@@ -149,7 +150,7 @@ def _launcher(rctx, clang, glibc, directories, cpu):
     ))
 
 def _glibc_stubs(rctx, zig, version, cpu):
-    """Has zig write its glibc stubs, which it does when it links any library, and keeps those."""
+    """Has zig write its glibc stubs, a side effect of linking any library, and keeps them."""
     rctx.file("work/empty.c", "")
     run(
         rctx,
@@ -165,17 +166,17 @@ def _glibc_stubs(rctx, zig, version, cpu):
                 run(rctx, ["cp", file, rctx.path("lib/" + name)], "Keeping " + name)
 
 def _loader_name(cpu):
-    """How the dynamic loader for a CPU is called."""
+    """The file name of the dynamic loader for a CPU."""
     return loader(cpu).rpartition("/")[2]
 
 def _link_inputs(rctx, zig, lock, cpu):
-    """Makes what follows the objects in a link, out of what `_headers` left.
+    """Makes the inputs that follow the objects in a link, from the files that `_headers` left.
 
     Args:
         rctx: repository_ctx.
         zig: path of zig.
         lock: dict, the object in toolchains/lock/cc.json.
-        cpu: string, to link for.
+        cpu: string, the CPU to link for.
 
     Returns:
         list of string, the files, in this order.
@@ -192,7 +193,7 @@ def _link_inputs(rctx, zig, lock, cpu):
     run(
         rctx,
         [zig, "clang", "--target=" + triple(cpu), "-c", "work/single_threaded.s", "-o", "lib/single_threaded.o"],
-        "Making what older glibc lacks",
+        "Compiling __libc_single_threaded for an older glibc",
     )
     rctx.delete("work")
     return ["lib/" + name for name in [
@@ -234,7 +235,7 @@ def _write_build(rctx, rule, clang, glibc, directories, cpu, more = ""):
         clang: int, the major version of the compiler.
         glibc: string, the version of glibc.
         directories: list of string, the system include directories.
-        cpu: string, to compile for.
+        cpu: string, the CPU to compile for.
         more: string, the attributes that only `cc_sdk` has.
     """
     rctx.file("BUILD.bazel", _BUILD.format(
@@ -265,7 +266,7 @@ def _cc_cross_repository_impl(rctx):
     zig = rctx.path(rctx.attr.zig)
     run(rctx, ["mkdir", "-p", "zig/lib/libc/include"], "Making directories")
 
-    # The launcher looks for the compiler beside itself. It is the same file, if the file system has links.
+    # The launcher expects the compiler beside itself: a hard link, if the file system supports it.
     if rctx.execute(["ln", zig, "zig/zig"]).return_code:
         run(rctx, ["cp", zig, "zig/zig"], "Copying zig")
     for part in [CLANG_INCLUDE] + ["zig/" + part.removesuffix("/") for part in _libcs([cpu])]:
@@ -280,10 +281,10 @@ def _cc_cross_repository_impl(rctx):
     return reproducible(rctx)
 
 def _without_shortcut(rctx):
-    """Takes a shortcut out of `std::map::emplace` where nvcc reads it: cudafe++ 11.8 writes `remove_reference_t<_Args>` for it.
+    """Hides a shortcut in `std::map::emplace` from nvcc: cudafe++ 11.8 turns it into `remove_reference_t<_Args>`.
 
-    Without it `emplace` makes the node before it looks for the key, as in C++14. CUDA 11.8 is for gcc 11 at most, whose
-    headers have none.
+    Without the shortcut, `emplace` makes the node before it looks for the key, as in C++14. CUDA 11.8 supports gcc up
+    to 11, whose headers have no such shortcut.
     """
     name = "gcc/include/c++/12/bits/stl_map.h"
     text = rctx.read(name)
@@ -307,9 +308,9 @@ def _cc_host_repository_impl(rctx):
 cc_sdk_repository = repository_rule(
     implementation = _cc_sdk_repository_impl,
     attrs = {
-        "cpu": attr.string(mandatory = True, doc = "That the compiler runs on, and that the code is for."),
-        "lock": attr.string(mandatory = True, doc = "JSON: the object in toolchains/lock/cc.json, with the zigs that run on the CPU."),
-        "maker": attr.label(doc = "The program that makes stubs, if this compiler does not run on the machine that makes the repository."),
+        "cpu": attr.string(mandatory = True, doc = "The CPU that the compiler runs on, and that the code is for."),
+        "lock": attr.string(mandatory = True, doc = "JSON: the object in toolchains/lock/cc.json, with the releases of zig that run on the CPU."),
+        "maker": attr.label(doc = "The program that makes stubs, if this compiler does not run on the build machine."),
     },
     doc = "The host C++ SDK: clang, headers, link stubs.",
 )
@@ -317,7 +318,7 @@ cc_sdk_repository = repository_rule(
 cc_cross_repository = repository_rule(
     implementation = _cc_cross_repository_impl,
     attrs = {
-        "cpu": attr.string(mandatory = True, doc = "That the code is for, e.g. `aarch64`."),
+        "cpu": attr.string(mandatory = True, doc = "The CPU that the code is for, e.g. `aarch64`."),
         "lock": attr.string(mandatory = True, doc = "JSON: the object in toolchains/lock/cc.json."),
         "maker": attr.label(mandatory = True, doc = "The program that makes stubs."),
         "zig": attr.label(mandatory = True, doc = "The compiler of the C++ SDK, with headers and stubs for the CPU beside it."),
@@ -331,5 +332,5 @@ cc_host_repository = repository_rule(
         "lock": attr.string(mandatory = True, doc = "JSON: the object in toolchains/lock/cc.json."),
         "version": attr.string(mandatory = True, doc = "The version of zig, e.g. `0.12.1`."),
     },
-    doc = "Another clang with the same headers, for an nvcc that does not take the one of the C++ SDK, or for HIP.",
+    doc = "Another clang with the same headers, for HIP, or for an nvcc that does not accept the C++ SDK's clang.",
 )

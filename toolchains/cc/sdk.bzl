@@ -8,30 +8,30 @@ _RUNTIME = "/zig/lib/compiler_rt.zig"
 CcSdkInfo = provider(
     doc = "A hermetic host C++ compiler and linker.",
     fields = {
-        "clang_include": "string; of `includes` the one with clang's own headers",
+        "clang_include": "string; the directory of `includes` with clang's own headers",
         "compiler": "File; static program: `clang ARGUMENT...` compiles, `ld.lld ARGUMENT...` links",
-        "cpu": "string; that it compiles for, e.g. `x86_64`",
+        "cpu": "string; the CPU that it compiles for, e.g. `x86_64`",
         "flags": "list of string; flags of every compile",
         "headers": "depset of File; headers: files, or directories of them",
         "includes": "list of string; system include directories from the execution root, in the order of the search",
-        "link_inputs": "list of File; what follows the objects in a link, in this order",
-        "pack": "File; the headers in one file, see toolchains/packs.bzl; None without",
-        "zig_files": "depset of File; what building a program written in Zig needs besides the compiler",
+        "link_inputs": "list of File; the inputs that follow the objects in a link, in this order",
+        "pack": "File; the headers in one file, see toolchains/packs.bzl; or None",
+        "zig_files": "depset of File; the files that building a program in Zig needs besides the compiler",
         "zig_runtime": "File; the root source file of the functions that compilers call; None for another CPU's SDK",
     },
 )
 
 HostInfo = provider(
-    doc = "A host C++ compiler as nvcc calls it, or as HIP is compiled with it.",
+    doc = "A host C++ compiler that nvcc calls, or that compiles HIP.",
     fields = {
         "clang": "int; the major version of clang",
-        "clang_include": "string; of `includes` the one with clang's own headers",
+        "clang_include": "string; the directory of `includes` with clang's own headers",
         "compiler": "File; the static program that the launcher starts",
         "flags": "list of string; flags of every compile",
         "headers": "depset of File; headers: files, or directories of them",
         "includes": "list of string; system include directories from the execution root, in the order of the search",
         "launcher": "File; `clang++`",
-        "pack": "File; the headers in one file, see toolchains/packs.bzl; None without",
+        "pack": "File; the headers in one file, see toolchains/packs.bzl; or None",
     },
 )
 
@@ -66,11 +66,11 @@ _HOST_ATTRS = {
     "clang": attr.int(mandatory = True, doc = "The major version of clang, e.g. 19."),
     "compiler": attr.label(allow_single_file = True, mandatory = True, doc = "The static program."),
     "compiler_files": attr.label_list(allow_files = True, mandatory = True, doc = "Headers: files, or directories of them."),
-    "cpu": attr.string(mandatory = True, doc = "That it compiles for, e.g. `x86_64`."),
+    "cpu": attr.string(mandatory = True, doc = "The CPU that it compiles for, e.g. `x86_64`."),
     "glibc": attr.string(mandatory = True, doc = "Version of glibc to compile for, e.g. `2.28`."),
     "includes": attr.string_list(mandatory = True, doc = "System include directories, relative to the package."),
     "launcher": attr.label(allow_single_file = True, mandatory = True, doc = "The script for nvcc."),
-    "pack": attr.label(allow_single_file = True, doc = "What `compiler_files` names, in one file."),
+    "pack": attr.label(allow_single_file = True, doc = "The headers of `compiler_files` in one file."),
 }
 
 cc_sdk = rule(

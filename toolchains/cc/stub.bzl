@@ -1,4 +1,4 @@
-"""Link stubs for repository rules: shared libraries that hold a name, and no code."""
+"""Link stubs for repository rules: shared libraries with a name and no code."""
 
 load("//toolchains:fetch.bzl", "host_python", "run")
 load(":flags.bzl", "CPU", "triple")
@@ -7,14 +7,14 @@ _LINK_STUBS = Label("//toolchains/cc:link_stubs.py")
 _STUBS = Label("//toolchains/cc:stubs.py")
 
 def _stubs(rctx, zig, sonames, cpu, table = ""):
-    """Makes stubs in one run of a program: a rule would start two programs for each, one after the other.
+    """Makes stubs in one run of a program: a repository rule would have to start two programs for each, in sequence.
 
     Args:
         rctx: repository_ctx.
         zig: Label of the program that compiles and links.
         sonames: list of string.
-        cpu: string, that the libraries are for.
-        table: path of the table with what they define, or an empty string.
+        cpu: string, the CPU that the libraries are for.
+        table: path of the table of their symbols, or an empty string.
 
     Returns:
         list of string, the files.
@@ -35,22 +35,22 @@ def soname_stubs(rctx, zig, sonames, cpu = CPU):
         cpu: string, that the libraries are for.
 
     Returns:
-        list of string, the files: `lib/SONAME`, or `lib/CPU/SONAME` for another CPU than that of the machine that builds.
+        list of string, the files: `lib/SONAME`, or `lib/CPU/SONAME` for another CPU than the default one.
     """
     return _stubs(rctx, zig, sonames, cpu)
 
 def symbol_stubs(rctx, zig, table, without, cpu = CPU):
-    """Makes a library for each one of a table: enough for the linker to see that it is called.
+    """Makes a stub for each library of a table: enough for the linker to see which libraries are called.
 
     Args:
         rctx: repository_ctx.
         zig: Label of the program that compiles and links.
-        table: Label of the table, whose layout py_driver/matrix/library_symbols.py tells; None for no libraries.
-        without: string, a SONAME for which none is made.
+        table: Label of the table, whose format py_driver/matrix/library_symbols.py documents; None for no libraries.
+        without: string, a SONAME that gets no stub.
         cpu: string, that the libraries are for.
 
     Returns:
-        list of string, the files, as `soname_stubs`; the table itself lies in `symbols`.
+        list of string, the files, as `soname_stubs`; the table itself is the file `symbols`.
     """
     if not table:
         return []
@@ -60,15 +60,15 @@ def symbol_stubs(rctx, zig, table, without, cpu = CPU):
     return _stubs(rctx, zig, [soname for soname in sonames if soname != without], cpu, rctx.path("symbols"))
 
 def versioned_stub(rctx, zig, library, stub, max_symbol_versions, cpu = CPU):
-    """Makes a stub of a library with the symbols whose versions are no newer than these.
+    """Makes a stub of a library with the symbols up to given versions.
 
     Args:
         rctx: repository_ctx.
         zig: Label or path of the program that compiles and links.
-        library: string, the library; below `work`, parts are made that are of no use afterwards.
-        stub: string, the file to make, which is called as the library is.
-        max_symbol_versions: dict of string, the newest version allowed of each family, e.g. `{"GLIBCXX": "3.4.24"}`.
-        cpu: string, that the library is for.
+        library: string, the library; intermediate files are written below `work`.
+        stub: string, the file to write, with the library's file name.
+        max_symbol_versions: dict of string, the newest allowed version of each family, e.g. `{"GLIBCXX": "3.4.24"}`.
+        cpu: string, the CPU that the library is for.
     """
     soname = stub.rpartition("/")[2]
     program = rctx.path(zig)

@@ -1,6 +1,6 @@
 """Write the assembly and version script of a stub for a shared library, limited to old symbol versions.
 
-A library that is linked against the stub can only ask for symbols that every system with these versions has. Run by the
+A library that is linked against the stub can only need symbols that every system with these versions has. Run by the
 repository rule of the C++ toolchain with the host's Python; uses the standard library alone.
 
     python3 stubs.py LIBRARY OUT.s OUT.map NAME=FLOOR...     e.g. GLIBCXX=3.4.24 CXXABI=1.3.11
@@ -33,7 +33,7 @@ class Symbol:
     Attributes:
         name: as the linker sees it.
         version: the name of its version, e.g. `GLIBCXX_3.4.21`.
-        default: whether new links take this version of the name.
+        default: whether new links use this version of the name.
         kind: type as the assembler spells it.
         weak: whether its binding is weak.
         size: bytes; 0 for functions of unknown size.
@@ -55,7 +55,7 @@ def symbols(elf: bytes) -> Iterator[Symbol]:
     """The versioned symbols that a 64-bit little-endian ELF shared library defines.
 
     Raises:
-        ValueError: it is no such file.
+        ValueError: the file is no such library.
     """
     if elf[:6] != b"\x7fELF\x02\x01":
         raise ValueError("not a 64-bit little-endian ELF file")
@@ -95,7 +95,7 @@ def symbols(elf: bytes) -> Iterator[Symbol]:
 
 
 def allowed(version: str, max_symbol_versions: Mapping[str, tuple[int, ...]]) -> bool:
-    """Whether a version, e.g. `GLIBCXX_3.4.21`, is one of a family and not too new."""
+    """Whether a version, e.g. `GLIBCXX_3.4.21`, belongs to one of the families and is not too new."""
     family, _, number = version.partition("_")
     parts = number.split(".")
     return (
@@ -110,7 +110,7 @@ def stub(elf: bytes, max_symbol_versions: Mapping[str, tuple[int, ...]]) -> tupl
 
     Args:
         elf: the whole shared library.
-        max_symbol_versions: the newest version allowed for each family, e.g. `{"GLIBCXX": (3, 4, 24)}`.
+        max_symbol_versions: the newest allowed version of each family, e.g. `{"GLIBCXX": (3, 4, 24)}`.
     """
     kept = sorted(
         (s for s in symbols(elf) if s.default and allowed(s.version, max_symbol_versions)), key=lambda s: s.name

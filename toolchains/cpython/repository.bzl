@@ -1,4 +1,4 @@
-"""Repository rules of one Python with all of its API, for modules that are bound by pybind11: headers and symbols."""
+"""Repository rules of a Python with its full API, for modules that pybind11 binds: headers and symbols."""
 
 load("//toolchains:fetch.bzl", "fetch", "host_python", "reproducible", "run")
 load("//toolchains:packs.bzl", "pack_headers")
@@ -39,10 +39,10 @@ cpython_repository = repository_rule(
     implementation = _cpython_repository_impl,
     attrs = {
         "lock": attr.string(mandatory = True, doc = "JSON: one entry of toolchains/lock/cpython.json."),
-        "symbols": attr.label(mandatory = True, doc = "What the Python defines, see py_driver/matrix/library_symbols.py."),
+        "symbols": attr.label(mandatory = True, doc = "The table of the Python's symbols, see py_driver/matrix/library_symbols.py."),
         "version": attr.string(mandatory = True, doc = "E.g. `3.13`."),
     },
-    doc = "A Python out of the lock, its headers for all CPUs.",
+    doc = "A Python of the lock, with headers for all CPUs.",
 )
 
 # Copies, not links: an action sees no other directory of the machine.
@@ -57,8 +57,8 @@ installed_python_repository = repository_rule(
     attrs = {
         "directory": attr.string(
             mandatory = True,
-            doc = "Has `include/python`, and `python.symbols`; its name has the digest of all of it. The driver writes it.",
+            doc = "The directory with `include/python` and `python.symbols`; its name contains the digest of its content. The driver writes it.",
         ),
     },
-    doc = "A Python that is installed, its headers for the CPU of the machine.",
+    doc = "An installed Python, with headers for the machine's CPU.",
 )

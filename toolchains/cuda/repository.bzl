@@ -37,7 +37,7 @@ cuda_sdk(
 )
 """
 
-# How nvcc finds the rest of its toolkit; NVIDIA's own file says the same for its layout, Debian's for Debian's.
+# nvcc.profile, by which nvcc finds its toolkit; NVIDIA's and Debian's own files are for their layouts.
 _PROFILE = """TOP = $(_HERE_)/..
 CICC_PATH = $(TOP)/nvvm/bin
 NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice
@@ -45,19 +45,19 @@ PATH += $(CICC_PATH):$(_HERE_):
 INCLUDES += "-I$(TOP)/include" $(_SPACE_)
 """
 
-# Where nvcc's CPU and the code's are not the same, nvcc says so to cudafe++ and cicc if the code is for Arm. Where they are,
-# it is told to say it too: its commands, and what they make, are then the same on all machines.
+# If nvcc's CPU differs from the code's, nvcc passes options to cudafe++ and cicc for code for Arm. These flags have
+# nvcc pass them also if the CPUs are the same: its commands and their outputs are then the same on all machines.
 _ARM_ON_ARM = ["-Xcudafe=--arm_cross_compiler"]
 
-# Where NVIDIA's archives have libcudadevrt, and libnvvm, which nvlink looks for elsewhere.
+# The paths in NVIDIA's archives of libcudadevrt, and of libnvvm, which nvlink expects elsewhere.
 _DEVICE_RUNTIME = "lib/libcudadevrt.a"
 _NVVM = "lib/libnvvm.so.4"
 _NVVM_OF_NVLINK = "nvvm/lib64/libnvvm.so"
 
 def _sdk(rctx, lock, cpu, host, pack):
-    """Makes the stubs for a CPU; the target that has them. nvcc is told the CPU by the host compiler that it calls."""
+    """Makes the stubs for a CPU, and returns their target. nvcc gets the CPU from the host compiler that it calls."""
 
-    # It has host code too, for the machine's own CPU.
+    # The archive contains host code too, for the machine's own CPU.
     has_runtime = cpu == rctx.attr.machine and rctx.path(_DEVICE_RUNTIME).exists
     [runtime] = soname_stubs(rctx, rctx.attr.zig, [lock["runtime"]], cpu)
     return _SDK.format(
@@ -93,11 +93,11 @@ def _cuda_sdk_repository_impl(rctx):
 cuda_sdk_repository = repository_rule(
     implementation = _cuda_sdk_repository_impl,
     attrs = {
-        "cross": attr.string_dict(doc = "Labels of the host compilers for other CPUs than the usual one, by CPU."),
-        "host": attr.string(mandatory = True, doc = "Label of the host compiler, as the repository's BUILD file says it."),
+        "cross": attr.string_dict(doc = "Labels of the host compilers for CPUs other than the default one, by CPU."),
+        "host": attr.string(mandatory = True, doc = "Label of the host compiler, as written in the repository's BUILD file."),
         "lock": attr.string(mandatory = True, doc = "JSON: one entry of toolchains/lock/cuda.json."),
         "machine": attr.string(mandatory = True, doc = "The CPU that nvcc runs on."),
-        "symbols": attr.label(doc = "What the libraries define, if that is recorded: toolchains/lock/*.symbols."),
+        "symbols": attr.label(doc = "The table of the libraries' symbols, if there is one: toolchains/lock/*.symbols."),
         "version": attr.string(mandatory = True, doc = "E.g. `13.0`."),
         "zig": attr.label(mandatory = True, doc = "The program that makes the stubs."),
     },

@@ -1,4 +1,4 @@
-"""The repository rule of gcc: its C++ compiler and headers from Debian's packages, and link stubs of what its code calls."""
+"""The repository rule of gcc: its compiler and headers from Debian's packages, and link stubs of its libraries."""
 
 load("//rules/facts:compilers.bzl", "GCC_CROSS_DIRECTORY", "GCC_DIRECTORY")
 load("//toolchains:fetch.bzl", "fetch", "reproducible")
@@ -35,11 +35,11 @@ library_sdk(
 )
 """
 
-# The CPUs that have vectorised functions in glibc 2.28: those for aarch64 came with 2.38.
+# The CPUs with vectorised functions in glibc 2.28: aarch64 got them in 2.38.
 _WITH_MATH = ["x86_64"]
 
 def _places(cpu, machine):
-    """Where the packages of the compiler for a CPU, that runs on a machine, have it, its headers and its libraries."""
+    """The directories of the compiler, its headers and its libraries in Debian's packages, for a CPU and a machine."""
     if cpu == machine:
         libc, libraries = library_directories(cpu)
         directory = GCC_DIRECTORY.format(cpu = cpu)
@@ -64,7 +64,7 @@ def _gcc_repository_impl(rctx):
     if place.math:
         parts.append(place.math)
 
-    # The runtime's name is a link.
+    # The path named after the SONAME is a link.
     parts.append(place.openmp.rpartition("/")[0] + "/libgomp.so.1.0.0")
     for entry in json.decode(rctx.attr.lock):
         fetch(rctx, entry, ".", include = parts, exclude = _UNUSED)
@@ -82,7 +82,7 @@ def _gcc_repository_impl(rctx):
         versioned_stub(rctx, rctx.attr.zig, place.math, "stubs/libmvec.so.1", {"GLIBC": rctx.attr.glibc}, cpu)
     rctx.delete("work")
 
-    # Alone, for other compilers: beside it lie gcc's own headers, which are for gcc, as is an argument of this attribute.
+    # A copy in a directory of its own, for other compilers: gcc's own headers beside the original are for gcc alone.
     header = rctx.read(place.directory + "/include/omp.h").replace("__malloc__ (omp_free)", "__malloc__")
     rctx.file("openmp/omp.h", header, executable = False)
     rctx.file("BUILD.bazel", _BUILD.format(
@@ -102,12 +102,12 @@ def _gcc_repository_impl(rctx):
 gcc_repository = repository_rule(
     implementation = _gcc_repository_impl,
     attrs = {
-        "cpu": attr.string(mandatory = True, doc = "That it compiles for, e.g. `x86_64`."),
+        "cpu": attr.string(mandatory = True, doc = "The CPU that it compiles for, e.g. `x86_64`."),
         "glibc": attr.string(mandatory = True, doc = "The version of glibc whose headers are used, e.g. `2.28`."),
         "lock": attr.string(mandatory = True, doc = "JSON: the list of packages in toolchains/lock/gcc.json."),
         "machine": attr.string(mandatory = True, doc = "The CPU that it runs on."),
         "openmp": attr.string(mandatory = True, doc = "JSON: the object in toolchains/lock/torch_openmp.json."),
         "zig": attr.label(mandatory = True, doc = "The program that makes stubs."),
     },
-    doc = "gcc's C++ compiler, for what asks for OpenMP.",
+    doc = "gcc's C++ compiler, for sources that ask for OpenMP.",
 )

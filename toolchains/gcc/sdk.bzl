@@ -5,9 +5,9 @@ load("//toolchains/cc:flags.bzl", "triple")
 load("//toolchains/library:sdk.bzl", "LibrarySdkInfo")
 
 GccSdkInfo = provider(
-    doc = "gcc's C++ compiler: it makes assembly, and its own dynamic loader starts it.",
+    doc = "gcc's C++ compiler: it writes assembly, and its own dynamic loader starts it.",
     fields = {
-        "assembler": "list of string; the arguments of clang as its assembler, before those of a call",
+        "assembler": "list of string; the first arguments of clang as its assembler",
         "compiler": "File; `cc1plus`",
         "flags": "list of string; flags of every compile",
         "headers": "depset of File; gcc's own headers",
@@ -15,21 +15,21 @@ GccSdkInfo = provider(
         "libraries": "depset of File; the shared libraries that the compiler needs",
         "library_path": "list of string; directories of `libraries`, from the execution root",
         "loader": "File; the dynamic loader",
-        "math": "list of File; the link stub of glibc's vectorised functions, which gcc calls with `-ffast-math`, if there is one",
-        "openmp": "dict; torch version to File: the link stub of the OpenMP runtime, as new as the one of that torch",
+        "math": "list of File; the link stub of glibc's vectorised functions, which gcc calls with `-ffast-math`; possibly empty",
+        "openmp": "dict; torch version to File: the link stub of the OpenMP runtime, of the release in that torch",
         "openmp_header": "LibrarySdkInfo; `omp.h` alone, for any compiler",
         "openmp_oldest": "File; the link stub for all other versions of torch",
     },
 )
 
-# The oldest machine of each CPU.
+# The oldest supported machine of each CPU.
 _MACHINES = {
     "aarch64": ["-march=armv8-a", "-mtune=generic"],
     "x86_64": ["-march=x86-64", "-mtune=generic"],
 }
 
-# As with clang, no default directory is searched. No symbol is one for the whole process, and no text names the directory
-# of the build. SOURCE_DATE_EPOCH does not count for __TIMESTAMP__. The last three are what gcc's driver adds.
+# As with clang, no default directory is searched. No symbol is unique in the process (STB_GNU_UNIQUE), and no text
+# names the build directory. gcc does not use SOURCE_DATE_EPOCH for __TIMESTAMP__. gcc's driver adds the last three.
 _FLAGS = [
     "-quiet",
     "-Wno-builtin-macro-redefined",
@@ -68,17 +68,17 @@ gcc_sdk = rule(
     implementation = _gcc_sdk_impl,
     attrs = {
         "compiler": attr.label(allow_single_file = True, mandatory = True, doc = "The program `cc1plus`."),
-        "cpu": attr.string(mandatory = True, doc = "That it compiles for, e.g. `x86_64`."),
+        "cpu": attr.string(mandatory = True, doc = "The CPU that it compiles for, e.g. `x86_64`."),
         "glibc": attr.string(mandatory = True, doc = "Version of glibc to compile for, e.g. `2.28`."),
         "headers": attr.label_list(allow_files = True, mandatory = True, doc = "The directory of gcc's own headers."),
         "libraries": attr.label_list(allow_files = True, mandatory = True, doc = "Shared libraries that the compiler needs."),
         "library_directories": attr.string_list(mandatory = True, doc = "The directories of `libraries`, relative to the package."),
-        "loader": attr.label(allow_single_file = True, mandatory = True, doc = "The dynamic loader of these."),
+        "loader": attr.label(allow_single_file = True, mandatory = True, doc = "The dynamic loader of `libraries`."),
         "math": attr.label(allow_single_file = True, doc = "The link stub of libmvec, if glibc has one for the CPU."),
         "openmp": attr.label_keyed_string_dict(
             allow_files = True,
             mandatory = True,
-            doc = "Link stubs of the OpenMP runtime, each with the versions of torch that it is for.",
+            doc = "Link stubs of the OpenMP runtime, each with its versions of torch.",
         ),
         "openmp_header": attr.label(mandatory = True, providers = [LibrarySdkInfo], doc = "The header `omp.h`."),
         "openmp_oldest": attr.label(allow_single_file = True, mandatory = True, doc = "The stub for all other versions."),
@@ -92,7 +92,7 @@ def _gcc_impl(ctx):
 gcc = rule(
     implementation = _gcc_impl,
     toolchains = [TYPE],
-    doc = "The gcc that runs on the machine of the actions and compiles for the CPU of the target.",
+    doc = "The gcc that runs on the execution platform and compiles for the target's CPU.",
 )
 
 def _gcc_choice_impl(ctx):
@@ -100,6 +100,6 @@ def _gcc_choice_impl(ctx):
 
 gcc_choice = rule(
     implementation = _gcc_choice_impl,
-    attrs = {"sdk": attr.label(providers = [GccSdkInfo], doc = "The compiler, if it is chosen.")},
+    attrs = {"sdk": attr.label(providers = [GccSdkInfo], doc = "The compiler, if a setting chooses it.")},
     doc = "gcc, if a setting chooses it.",
 )

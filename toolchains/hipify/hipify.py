@@ -3,18 +3,19 @@
     python3 -I -S hipify.py sources MODULE OUT REPORT [-I DIRECTORY]... [-s SOURCE]... [-f NAME FILE]...
     python3 -I -S hipify.py headers MODULE INCLUDE
 
-`sources` copies each FILE to OUT/NAME and rewrites them as `torch.utils.cpp_extension` does for a ROCm build of torch,
-but for what changes the meaning of a text: see `_keep_meaning`. What is rewritten stands beside them under the name
-that hipify gives it; a SOURCE has that name in any case, also if nothing of it was rewritten. REPORT is JSON: for each
-file its new name, how often each name was replaced, and the names that look like CUDA's and stayed, with the first line
-of each. These are warned of, and so is a bit for each of 64 lanes of which a text keeps 32. The compiler is told to
-call the lines of what was made those of FILE.
+`sources` copies each FILE to OUT/NAME and rewrites it as `torch.utils.cpp_extension` does for a ROCm build of torch,
+except for replacements that change the meaning of a text: see `_keep_meaning`. A rewritten file stands beside its
+original under hipify's name for it; a SOURCE always exists under that name, even if it is unchanged. REPORT is JSON:
+for each file its new name, how often each name was replaced, and the remaining names that look like CUDA's, each with
+its first line. They get a warning, and so does a result with a bit for each of 64 lanes of which the code keeps 32
+bits. `#line` in rewritten files refers to FILE's lines.
 
-`headers` rewrites the headers of a CUDA build of torch as tools/amd_build/build_amd.py of pytorch/pytorch rewrites the
-sources of a ROCm build, in place. torch's `hip` headers then stand where a ROCm build has them. Only releases from 2.11
-on are taken: before that, a ROCm build has hand-written headers besides.
+`headers` rewrites the headers of a CUDA build of torch in place, as tools/amd_build/build_amd.py of pytorch/pytorch
+rewrites the sources of a ROCm build. torch's `hip` headers then stand where a ROCm build has them. Only releases from
+2.11 on are supported: before that, a ROCm build also has hand-written headers.
 
-MODULE is the directory that has torch's package `hipify` in it. Standard library alone; the first is run in an action.
+MODULE is the directory that contains torch's package `hipify`. Uses the standard library alone; an action runs
+`sources`.
 """
 
 from __future__ import annotations
@@ -48,33 +49,33 @@ _NO_CODE = re.compile(
     r"|\"(?:[^\"\\\n]|\\[\s\S])*\"|(?<!\w)(?:u8|[uUL])?'(?:[^'\\\n]|\\.)+')",
     re.MULTILINE,
 )
-"""What is no code: names of headers, comments, and strings, which are data."""
+"""Text that is not code: names of headers, comments, and strings, which are data."""
 
 _LOOKED_UP = re.compile(r"\b(?:nvrtc\w+|dlsym|cuGetProcAddress\w*|cudaGetDriverEntryPoint\w*)\b")
-"""Calls that read names and code out of strings, so that strings are rewritten too."""
+"""Calls that read names and code from strings, so that strings are rewritten too."""
 
 _COMMON_NAMES = ("MAJOR_VERSION", "MINOR_VERSION", "PATCH_LEVEL")
-"""Names of CUDA's that an author uses for something else, and defines with a flag, such as `-DMAJOR_VERSION=2`."""
+"""CUDA names that authors use for their own macros, which a flag defines, such as `-DMAJOR_VERSION=2`."""
 
 _LANES = re.compile(
     r"(?:\b(?:unsigned(?:[ \t]+int)?|int|u?int32_t)(?:[ \t]+const)?[ \t]+\w+\s*[={(]|\b__(?:popc|ffs|clz|brev)\s*\()\s*"
     r"(?P<call>__(?:ballot(?:_sync)?|activemask|match_(?:any|all)(?:_sync)?))\s*\("
 )
-"""A result with a bit for each of 64 lanes where 32 bits of it are kept."""
+"""A result with a bit for each of 64 lanes, of which the code keeps 32 bits."""
 
 _RUNTIME = '#include "hip/hip_runtime.h"\n'
-"""What hipify puts before a text with device code that does not include it."""
+"""The line that hipify adds to a text with device code that does not include it."""
 
 _BECOMES = ('#include "cuda_runtime.h"\n', '#include "cuda.h"\n')
-"""What hipify makes the same of."""
+"""Includes that hipify turns into the same line."""
 
 _INCLUDE = re.compile(rb"^([ \t]*)#[ \t]*include[ \t]*(?=[\"<])", re.MULTILINE)
-"""An include; hipify takes it only with one blank behind the word and none before it."""
+"""An include; hipify recognises it only with one blank behind the word and none before it."""
 
 _OLDEST = 2
 """The version of hipify that does not rename torch's own classes."""
 
-# Of the includes and ignores of build_amd.py, those that a wheel has headers of.
+# The includes and ignores of build_amd.py that match headers of a wheel.
 _REWRITTEN = (
     "aten/src/ATen/cuda/*",
     "aten/src/ATen/native/cuda/*",
@@ -89,7 +90,7 @@ _REWRITTEN = (
 )
 _LEFT = ("*/hip/*", "aten/src/ATen/core/*")
 _LAYOUT = {"ATen": "aten/src/ATen", "c10": "c10", "torch": "torch"}
-"""Where the directories of a wheel's headers stand in torch's sources."""
+"""The paths in torch's sources of the directories of a wheel's headers."""
 
 
 def _hipify(module: str) -> Any:  # noqa: ANN401  (torch's, without types)
@@ -97,7 +98,7 @@ def _hipify(module: str) -> Any:  # noqa: ANN401  (torch's, without types)
     sys.path.insert(0, module)
     version = importlib.import_module("hipify.version").__version__
     if int(version.partition(".")[0]) < _OLDEST:
-        sys.exit(f"hipify {version} is of a torch before 2.11; headers for ROCm of such a one are not only rewritten")
+        sys.exit(f"hipify {version} is from a torch before 2.11, whose ROCm headers are not all rewritten from CUDA's")
     return importlib.import_module("hipify.hipify_python")
 
 
@@ -137,12 +138,12 @@ class _CodeAlone:
 
 
 def _keep_meaning(hipify: Any, texts: Iterable[bytes]) -> None:  # noqa: ANN401  (torch's, without types)
-    """Have hipify replace the names of CUDA, and no more.
+    """Have hipify replace only the names of CUDA.
 
-    - `std::max` and its kin stay: what hipify makes of it is `::max(int, int)` in host code, which cuts doubles and
-      64-bit integers. HIP has all of `std` that it replaces in device code.
-    - What Caffe2's files were called stays, and `HIP_CHECK`: an author's `GpuDefs` would become `hip/GpuDefs`.
-    - Strings stay, but where a text looks up names or compiles code at run time.
+    - `std::max` and similar names stay: hipify's replacement is `::max(int, int)` in host code, which truncates doubles
+      and 64-bit integers. HIP has in device code all names of `std` that hipify replaces.
+    - The names of Caffe2's files and `HIP_CHECK` stay: an author's `GpuDefs` would become `hip/GpuDefs`.
+    - Strings stay, unless the text looks up names or compiles code at run time.
     """
     mappings = sys.modules["hipify.cuda_to_hip_mappings"]
     hipify.MATH_TRANSPILATIONS.clear()
@@ -156,7 +157,7 @@ def _keep_meaning(hipify: Any, texts: Iterable[bytes]) -> None:  # noqa: ANN401 
 
 
 def sources(options: argparse.Namespace) -> None:
-    """The first form; see the top."""
+    """The command `sources`; see the top."""
     hipify = _hipify(options.module)
     out = Path(options.out).absolute()
     texts = {name: _read(name, Path(path)) for name, path in sorted(options.file)}
@@ -167,7 +168,7 @@ def sources(options: argparse.Namespace) -> None:
         to.write_bytes(text)
     names = [name for name in texts if not name.endswith(".hip")]
     rewrite = [str(out / name) for name in sorted(names, key=lambda name: (name not in options.source, name))]
-    # A kernel launch stays as it is: clang knows it, and what hipify makes of one is not always right.
+    # A kernel launch stays unchanged: clang supports it, and hipify's replacement is sometimes wrong.
     _run(
         hipify,
         out,
@@ -198,7 +199,7 @@ def sources(options: argparse.Namespace) -> None:
 
 
 def _read(name: str, path: Path) -> bytes:
-    """The bytes of a file as hipify takes them: UTF-8 without a mark, and includes spelled as it expects."""
+    """The bytes of a file as hipify expects them: UTF-8 without a byte order mark, and includes with one blank."""
     content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     try:
         content.decode()
@@ -208,12 +209,12 @@ def _read(name: str, path: Path) -> bytes:
 
 
 def _code(text: str) -> str:
-    """A text with blanks for what is no code."""
+    """A text with everything but code replaced by blanks."""
     return _NO_CODE.sub(lambda part: re.sub(r"[^\n]", " ", part[0]), text)
 
 
 def _warn_of_lanes(name: str, code: str) -> None:
-    """Warn of each result with a bit for each lane that the text keeps 32 bits of."""
+    """Warn of each result with a bit for each of 64 lanes, of which the code keeps 32 bits."""
     for found in _LANES.finditer(code):
         line = code.count("\n", 0, found.start()) + 1
         advice = "keep it in an `unsigned long long`, and count with `__popcll` and `__ffsll`"
@@ -223,15 +224,15 @@ def _warn_of_lanes(name: str, code: str) -> None:
 
 
 def _refuse_overwritten(out: Path, texts: dict[str, bytes], made: dict[str, Path]) -> None:
-    """End with an error where a file that hipify made has taken the place of one of the section's own."""
+    """End with an error if hipify's output has overwritten a file of the section."""
     for name, to in made.items():
         taken = str(to.relative_to(out))
         if taken != name and taken in texts:
-            sys.exit(f"{name}: error: hipify calls what it makes of this `{taken}`, which is there: rename one of them")
+            sys.exit(f"{name}: error: hipify's output for this is `{taken}`, which exists already: rename one of them")
 
 
 def _told(hipify: Any, before: Path, after: Path, name: str) -> dict[str, Any]:  # noqa: ANN401  (torch's)
-    """What the report says of a file."""
+    """The report's entry of a file."""
     old, new = (path.read_text(encoding="utf-8", errors="replace") for path in (before, after))
     replaced = Counter(
         f"{found} -> {hipify.PYTORCH_MAP[found]}"
@@ -246,7 +247,7 @@ def _told(hipify: Any, before: Path, after: Path, name: str) -> dict[str, Any]: 
 
 
 def _added(hipify: Any, old: str, new: str) -> str:  # noqa: ANN401  (torch's)
-    """The lines that hipify put before a text."""
+    """The lines that hipify added in front of a text."""
     added = ""
     for line, own in ((hipify.HIPIFY_C_BREADCRUMB, ()), (_RUNTIME, (_RUNTIME, *_BECOMES))):
         if new.startswith(added + line) and not old.startswith(own):
@@ -255,14 +256,14 @@ def _added(hipify: Any, old: str, new: str) -> str:  # noqa: ANN401  (torch's)
 
 
 def _number_lines(hipify: Any, name: str, source: Path, made: Path) -> None:  # noqa: ANN401  (torch's)
-    """Have the compiler name the lines of a file as those that it was made from."""
+    """Add a `#line` for the original's lines, behind the lines that hipify added."""
     old, new = (path.read_text(encoding="utf-8") for path in (source, made))
     added = _added(hipify, old, new)
     made.write_text(f'{added}#line 1 "{name}"\n{new[len(added) :]}', encoding="utf-8")
 
 
 def headers(options: argparse.Namespace) -> None:
-    """The second form; see the top."""
+    """The command `headers`; see the top."""
     hipify = _hipify(options.module)
     include = Path(options.include).absolute()
     work = include.with_name("hipify-work")
@@ -272,8 +273,8 @@ def headers(options: argparse.Namespace) -> None:
     _run(
         hipify,
         work,
-        includes=[f"{work}/{one}" for one in _REWRITTEN],
-        ignores=[f"{work}/{one}" for one in _LEFT],
+        includes=[f"{work}/{pattern}" for pattern in _REWRITTEN],
+        ignores=[f"{work}/{pattern}" for pattern in _LEFT],
         extensions=(".h", ".cuh", ".hpp"),
         hip_clang_launch=True,
     )
@@ -290,19 +291,21 @@ def headers(options: argparse.Namespace) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     forms = parser.add_subparsers(dest="form", required=True)
-    one = forms.add_parser("sources", help="of a kernel section")
-    one.add_argument("module", help="the directory that has torch's package `hipify` in it")
-    one.add_argument("out", help="the directory to write")
-    one.add_argument("report", help="the JSON file to write")
-    one.add_argument("-I", dest="include", action="append", default=[], help="an include directory")
-    one.add_argument("-s", dest="source", action="append", default=[], help="the name of a file that is compiled")
-    one.add_argument("-f", dest="file", action="append", nargs=2, default=[], metavar=("NAME", "FILE"), help="a file")
-    other = forms.add_parser("headers", help="of a torch wheel")
-    other.add_argument("module", help="the directory that has torch's package `hipify` in it")
-    other.add_argument("include", help="torch's include directory")
+    section = forms.add_parser("sources", help="of a kernel section")
+    section.add_argument("module", help="the directory that contains torch's package `hipify`")
+    section.add_argument("out", help="the directory to write")
+    section.add_argument("report", help="the JSON file to write")
+    section.add_argument("-I", dest="include", action="append", default=[], help="an include directory")
+    section.add_argument("-s", dest="source", action="append", default=[], help="the name of a file that is compiled")
+    section.add_argument(
+        "-f", dest="file", action="append", nargs=2, default=[], metavar=("NAME", "FILE"), help="a file"
+    )
+    wheel = forms.add_parser("headers", help="of a torch wheel")
+    wheel.add_argument("module", help="the directory that contains torch's package `hipify`")
+    wheel.add_argument("include", help="torch's include directory")
     return parser.parse_args()
 
 
 if __name__ == "__main__":
-    given = _arguments()
-    (sources if given.form == "sources" else headers)(given)
+    options = _arguments()
+    (sources if options.form == "sources" else headers)(options)

@@ -1,4 +1,4 @@
-"""The repository rule of hipify: a Python from Debian's packages, and the hipify of one torch release."""
+"""The repository rule of hipify: a Python from Debian's packages, and the hipify of a torch release."""
 
 load("//toolchains:fetch.bzl", "fetch", "reproducible")
 load("//toolchains/cc:flags.bzl", "library_directories", "loader")
@@ -17,7 +17,7 @@ hipify_sdk(
 )
 """
 
-# Of the packages, what running Python takes. sitecustomize.py is a link to the machine's own.
+# The parts of the packages that running Python needs. sitecustomize.py is a link to the machine's own.
 _PARTS = ["usr/bin/", "usr/lib/python3.11/"]
 
 def _hipify_repository_impl(rctx):
@@ -34,7 +34,7 @@ def _hipify_repository_impl(rctx):
 hipify_repository = repository_rule(
     implementation = _hipify_repository_impl,
     attrs = {
-        "cpu": attr.string(mandatory = True, doc = "That the Python runs on."),
+        "cpu": attr.string(mandatory = True, doc = "The CPU that the Python runs on."),
         "python": attr.string(mandatory = True, doc = "JSON: the lock's entries of Debian's packages."),
         "torch": attr.string(mandatory = True, doc = "JSON: the lock's entry of a torch wheel."),
     },

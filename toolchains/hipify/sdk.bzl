@@ -1,9 +1,9 @@
 """The rule that describes hipify to the rules."""
 
 HipifyInfo = provider(
-    doc = "What turns CUDA sources into HIP.",
+    doc = "The translator from CUDA to HIP.",
     fields = {
-        "files": "depset of File; what the Python needs besides, and the script",
+        "files": "depset of File; the Python's other files, and the script",
         "library_path": "list of string; directories of the Python's shared libraries, from the execution root",
         "loader": "File; the dynamic loader of the Python's own C library",
         "module": "list of File; torch's package `hipify`, for sources that are compiled without torch",
@@ -25,7 +25,7 @@ def _hipify_sdk_impl(ctx):
 hipify_sdk = rule(
     implementation = _hipify_sdk_impl,
     attrs = {
-        "files": attr.label_list(allow_files = True, mandatory = True, doc = "Python's libraries, both kinds."),
+        "files": attr.label_list(allow_files = True, mandatory = True, doc = "Python's libraries: shared libraries and modules."),
         "libraries": attr.string_list(mandatory = True, doc = "The directories of the Python's shared libraries, relative to the package."),
         "loader": attr.label(allow_single_file = True, mandatory = True, doc = "The dynamic loader."),
         "module": attr.label_list(allow_files = [".py"], mandatory = True, doc = "torch's package `hipify`."),

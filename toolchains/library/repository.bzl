@@ -1,10 +1,10 @@
-"""The repository rule of a library of headers, out of a Python package or another archive."""
+"""The repository rule of a library of headers, from a Python package or another archive."""
 
 load("//rules/facts:compilers.bzl", "CUTLASS_INCLUDES")
 load("//toolchains:fetch.bzl", "fetch", "host_python", "reproducible", "run")
 load("//toolchains:packs.bzl", "pack_headers")
 
-# A package of the library's own would hide its headers from ours.
+# A Bazel package inside the library would hide its headers from our package.
 _REMOVE = """import pathlib, sys
 for place in sys.argv[1:]:
     for name in ("BUILD", "BUILD.bazel", "WORKSPACE", "MODULE.bazel", "REPO.bazel"):
@@ -29,14 +29,14 @@ library_sdk(
 """
 
 def wrong_release(lock, text):
-    """What is wrong with a copy of CUTLASS that is not of the release that it is locked for.
+    """The error if a copy of CUTLASS is not the locked release.
 
     Args:
         lock: dict, one entry of the lock.
         text: string, the copy's version.h.
 
     Returns:
-        string, or None if it is of that release.
+        string, or None if it is the locked release.
     """
     numbers = {}
     for line in text.splitlines():
@@ -49,13 +49,14 @@ def wrong_release(lock, text):
     return "CUTLASS %s, as vendored by %s, says in version.h that it is %s" % (lock["release"], lock["vendored_by"], found)
 
 def places(include):
-    """Where the directories of a library go in its repository.
+    """The directories of a library in its repository.
 
     Args:
         include: list of string, the directories, `.` for the archive's root.
 
     Returns:
-        dict of string, the directory in the archive by the place: its own name, or for the root one that no other has.
+        dict of string, the directory in the archive by the directory in the repository: the same name, or an unused
+        name for the root.
     """
     taken = [directory.split("/")[0] for directory in include]
     root = [name for name in ["root" + "_" * count for count in range(len(include) + 1)] if name not in taken][0]
@@ -82,7 +83,7 @@ def _library_repository_impl(rctx):
 library_repository = repository_rule(
     implementation = _library_repository_impl,
     attrs = {
-        "depends": attr.string(mandatory = True, doc = "What a section's `depends` calls it, e.g. `cutlass_3_6`."),
+        "depends": attr.string(mandatory = True, doc = "Its name in a section's `depends`, e.g. `cutlass_3_6`."),
         "lock": attr.string(mandatory = True, doc = "JSON: one entry of toolchains/lock/cutlass.json, or of `library` in a lock."),
     },
     doc = "The headers of a library.",

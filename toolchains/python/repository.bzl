@@ -1,9 +1,9 @@
-"""The repository rule of Python's headers, with which sources stay within the limited API.
+"""The repository rule of Python's headers for the limited API.
 
-An extension is for every Python from 3.9 on. pybind11 cannot be: it reads what the limited API hides, and does not compile
-with it. Sources that include torch/extension.h, which includes pybind11, seldom use more of it than torch's own headers.
-So its place, and that of pybind11's headers, is taken by short ones: with torch's headers, and with a PYBIND11_MODULE
-that says what to write instead.
+An extension is for every Python from 3.9 on. pybind11 is not: it needs parts of the API that the limited API hides, and
+does not compile with it. Sources that include torch/extension.h, which includes pybind11, seldom use more of it than
+torch's own headers. So short headers replace it and pybind11's headers: they include torch's headers, and their
+PYBIND11_MODULE names the alternative.
 """
 
 load("//toolchains:fetch.bzl", "fetch", "reproducible")
@@ -23,10 +23,10 @@ library_sdk(
 )
 """
 
-# The headers that take the places of Python's, pybind11's and torch's, in `limited/` beside this file.
+# The headers in `limited/` beside this file that replace Python's, pybind11's and torch's.
 _LIMITED = ["Python.h", "pybind11/pybind11.h", "torch/csrc/utils/pybind.h", "torch/extension.h", "torch/python.h"]
 
-# pybind11 3.0's headers, but those in detail/.
+# pybind11 3.0's headers, except the headers in detail/.
 _OTHERS = [
     "attr",
     "buffer_info",

@@ -4,7 +4,7 @@ load("//toolchains:fetch.bzl", "fetch_parts", "reproducible")
 load("//toolchains:packs.bzl", "pack_headers")
 load("//toolchains/cc:stub.bzl", "soname_stubs", "symbol_stubs")
 
-# Where compilers search: clang's wrappers stand before the C++ library that they wrap.
+# Include directories: clang's wrappers stand before the C++ library that they wrap.
 _ROOTS = ["clang/include/cuda_wrappers", "clang/include", "include"]
 
 _BUILD = """load("@rules_torch_kernels//toolchains/rocm:sdk.bzl", "rocm_sdk")
@@ -48,11 +48,11 @@ def _rocm_sdk_repository_impl(rctx):
 rocm_sdk_repository = repository_rule(
     implementation = _rocm_sdk_repository_impl,
     attrs = {
-        "hipify": attr.string(mandatory = True, doc = "Label of hipify, as the repository's BUILD file says it."),
-        "host": attr.string(mandatory = True, doc = "Label of the compiler, as the repository's BUILD file says it."),
+        "hipify": attr.string(mandatory = True, doc = "Label of hipify, as written in the repository's BUILD file."),
+        "host": attr.string(mandatory = True, doc = "Label of the compiler, as written in the repository's BUILD file."),
         "lock": attr.string(mandatory = True, doc = "JSON: one entry of toolchains/lock/rocm.json."),
-        "symbols": attr.label(doc = "What the libraries define, if that is recorded: toolchains/lock/*.symbols."),
-        "system": attr.string(mandatory = True, doc = "Label of the C++ SDK, as the repository's BUILD file says it."),
+        "symbols": attr.label(doc = "The table of the libraries' symbols, if there is one: toolchains/lock/*.symbols."),
+        "system": attr.string(mandatory = True, doc = "Label of the C++ SDK, as written in the repository's BUILD file."),
         "version": attr.string(mandatory = True, doc = "E.g. `7.2`."),
         "zig": attr.label(mandatory = True, doc = "The program that makes the stubs."),
     },

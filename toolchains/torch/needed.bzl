@@ -1,22 +1,22 @@
-"""Headers of ours that are searched before torch's own: torch's umbrella headers, less what a source does not name.
+"""Headers that are searched before torch's own: torch's umbrella headers without the parts that a source does not name.
 
 `torch/all.h` and `ATen/ATen.h` bring in the C++ front end, the autograd engine and every operator, which compilers read
 for ten seconds and more. The headers here are copies of the release's headers with some `#include` lines removed or guarded by
 a macro. `words.txt` beside them maps words of a project's files to macros, and lists the words that ask for all of
-torch's headers; rules/private/tools/compile/needed.zig reads it. Where the words mislead, comparison.zig
-finds it, and all headers are read.
+torch's headers; rules/private/tools/compile/needed.zig reads it. If the words mislead, comparison.zig notices it, and
+all headers are read.
 """
 
-# What a macro of words.txt begins with.
+# The prefix of the macros in words.txt.
 _MACRO = "TORCH_KERNELS_"
 
 _API = "torch/csrc/api/include/"
 
-# What torch/all.h includes and nothing but the C++ front end needs. A word that follows or precedes `::` and names one of
-# these asks for all headers, and so does an `#include` of one; the words are the namespaces that the headers declare.
+# Headers that torch/all.h includes and only the C++ front end needs. A word beside `::` that names one of them asks for
+# all headers, and so does an `#include` of one; the words are the namespaces that the headers declare.
 _FRONT_END = ["data", "fft", "jit", "linalg", "mps", "nested", "nn", "optim", "serialize", "sparse", "special", "xpu"]
 
-# What torch/script.h includes and nothing but torch's interpreter needs.
+# Headers that torch/script.h includes and only torch's interpreter needs.
 _INTERPRETED = "torch/csrc/jit/"
 
 # Names of torch/custom_class.h.
@@ -32,7 +32,7 @@ _AUTOGRAD = [
     "autograd",
     "get_num_interop_threads",
     "get_num_threads",
-    # What it returns is a pointer to a type that the headers for the GPU do not define otherwise.
+    # It returns a pointer to a type that the headers for the GPU do not define otherwise.
     "grad_fn",
     "init_num_threads",
     "manual_seed",
@@ -44,14 +44,14 @@ _AUTOGRAD = [
 # Operators that these headers call without including them.
 _AUTOGRAD_OPERATORS = ["equal"]
 
-# Functions of torch/csrc/autograd/generated/variable_factories.h that take other arguments than those of the same name in
-# the namespace `at`, and so are missed by a compiler for the GPU.
+# Functions of torch/csrc/autograd/generated/variable_factories.h whose parameters differ from the functions of the same
+# name in the namespace `at`, so that a compiler for the GPU needs them.
 _FACTORIES = ["from_blob", "tensor"]
 
 # Names of a binding (rules/private/include/pybind), which needs torch/library.h and all values of torch's interpreter.
 _BINDING = ["PYBIND11_MODULE", "py", "pybind11", "wrap_pybind_function", "wrap_pybind_function_no_gil"]
 
-# Names of torch/library.h and what it brings in, which a compiler for the GPU does without otherwise.
+# Names of torch/library.h and its includes, which a compiler for the GPU otherwise omits.
 _LIBRARY = [
     "CppFunction",
     "Dispatcher",
@@ -64,7 +64,7 @@ _LIBRARY = [
     "class_",
 ]
 
-# Names of ATen/core/ivalue.h, of ATen/core/jit_type.h and of the lists that these bring in, likewise.
+# Names of ATen/core/ivalue.h, of ATen/core/jit_type.h and of the lists that they include, which the GPU also omits.
 _LISTS = [
     "AnyType",
     "Dict",
@@ -79,8 +79,8 @@ _LISTS = [
     "TensorType",
     "TupleType",
     "TypePtr",
-    # The one operator of namespace `at` that takes a reference to a list (`ITensorListRef` in ATen/ops/cat.h), and so
-    # makes one of `{a, b}`.
+    # The only operator of namespace `at` with a parameter that refers to a list (`ITensorListRef` in ATen/ops/cat.h),
+    # which `{a, b}` constructs.
     "cat",
     "cat_out",
     "cat_outf",
@@ -88,12 +88,12 @@ _LISTS = [
     "ivalue",
 ]
 
-# Names of ATen/TensorIndexing.h, which brings in lists too, likewise.
+# Names of ATen/TensorIndexing.h, which includes lists, and which the GPU also omits.
 _INDEXING = ["Ellipsis", "EllipsisIndexType", "Slice", "TensorIndex", "index", "index_put_", "indexing"]
 
-# Headers that others bring in on their way, and names in them which kernels have for functions of their own, too: a call
-# of one finds both. By the macro that asks for it: the umbrella header, the line of that in whose place it is brought in,
-# the header, and the names.
+# Headers that other headers include indirectly, with names that kernels also use for their own functions: a call finds
+# both. By the macro that asks for the header: the umbrella header, the removed include that leads to it, the header,
+# and the names.
 _ON_THE_WAY = {
     "LOAD": ("ATen/ATen.h", "ATen/NativeFunctions.h", "c10/core/DynamicCast.h", ["cast_and_store", "fetch_and_cast", "load"]),
     "PARALLEL": (
@@ -105,14 +105,14 @@ _ON_THE_WAY = {
     "VARIADIC": ("torch/all.h", "torch/autograd.h", "torch/csrc/utils/variadic.h", ["apply", "unpack"]),
 }
 
-# Headers of ATen/ATen.h that declare those, and the macros that ask for them.
+# Headers of ATen/ATen.h that declare these names, and the macros that ask for them.
 _INTERPRETER = {
     "ATen/TensorIndexing.h": ["INDEXING", "LISTS"],
     "ATen/core/ivalue.h": ["LISTS"],
     "ATen/core/jit_type.h": ["LISTS"],
 }
 
-# Headers that bring in one that is written here, by an `#include` of them or of what lies below.
+# Prefixes of includes that lead to a header written here.
 _UMBRELLAS = [
     "ATen/ATen",
     "ATen/Functions",
@@ -125,7 +125,7 @@ _UMBRELLAS = [
     "torch/types",
 ]
 
-# How the functions of an operator `NAME` are called: `at::NAME`, `at::NAME_out`, ...
+# Suffixes of the functions of an operator `NAME`: `at::NAME`, `at::NAME_out`, ...
 _FORMS = ["", "_", "_out", "_outf", "_symint", "_symint_out", "_symint_outf"]
 
 def _included(line):
@@ -136,7 +136,7 @@ def _guarded(line, condition):
     return "#if %s\n%s\n#endif" % (condition, line)
 
 def _on_the_way(umbrella, line):
-    """The lines that bring in a header of `_ON_THE_WAY` in the place of another one."""
+    """The lines that include a header of `_ON_THE_WAY` instead of another header."""
     return [
         _guarded("#include <%s>" % header, _defined(macro))
         for macro, (where, place, header, _) in _ON_THE_WAY.items()
@@ -152,8 +152,8 @@ def _on_host_or(*names):
 def _all(text):
     """torch/all.h without the C++ front end.
 
-    Of that one thing stays, or objects would differ: in torch 2.4 nothing but torch/optim.h brings in <iostream>, which
-    defines an object of its own in each file. Later releases bring it in by headers that stay.
+    One include of it stays, since objects would differ: in torch 2.4 only torch/optim.h includes <iostream>, which
+    defines an object in each file. Later releases include it through headers that stay.
     """
     lines = []
     for line in text.split("\n"):
@@ -169,7 +169,7 @@ def _all(text):
     return "\n".join(lines)
 
 def _types(text):
-    """torch/types.h; for a GPU without what only the host calls: factories that record gradients, and the dispatcher."""
+    """torch/types.h; for a GPU without host code: factories that record gradients, and the dispatcher."""
     lines = []
     for line in text.split("\n"):
         header = _included(line)
@@ -181,7 +181,7 @@ def _types(text):
     return "\n".join(lines)
 
 def _script(text):
-    """torch/script.h without torch's interpreter, and without what records gradients or holds classes where nothing names it."""
+    """torch/script.h without the interpreter, and without recorded gradients and classes unless a source names them."""
     lines = []
     for line in text.split("\n"):
         header = _included(line)
@@ -205,7 +205,7 @@ def _aten(text):
     return "\n".join(lines)
 
 def _functions(text):
-    """ATen/Functions.h with those operators that a macro asks for; and their names."""
+    """ATen/Functions.h with the operators that a macro asks for; and their names."""
     operators = []
     lines = []
     for line in text.split("\n"):
@@ -219,7 +219,7 @@ def _functions(text):
     return "\n".join(lines), operators
 
 def _device_guard(text):
-    """ATen/DeviceGuard.h; for a GPU without the guard of a list, which brings in all that torch's interpreter knows."""
+    """ATen/DeviceGuard.h; for a GPU without the guard of a list, which includes all of torch's interpreter."""
     condition = _on_host_or("LISTS")
     function = "device_of(ITensorListRef t) {"
     if function not in text:
@@ -232,7 +232,7 @@ def _device_guard(text):
     return before[:start].replace(include, _guarded(include, condition)) + _guarded(whole, condition) + "\n" + end
 
 def _words(operators):
-    """Lines of a word and what it asks for: a macro, or `-` for all headers; `+` if it names an umbrella header."""
+    """Lines of a word and its effect: a macro, `-` for all headers, or `+` for the name of an umbrella header."""
     words = {}
     for name in operators:
         for form in _FORMS:
@@ -271,7 +271,7 @@ def write_needed_headers(rctx, include, directory):
         "torch/script.h": _script(read("torch/script.h")),
         "torch/types.h": _types(read(_API + "torch/types.h")),
         "words.txt": _words(operators),
-        # The same by the way that some of torch's own headers name them.
+        # The same under the path that some of torch's own headers use.
         _API + "torch/all.h": "#include <torch/all.h>\n",
         _API + "torch/types.h": "#include <torch/types.h>\n",
     }

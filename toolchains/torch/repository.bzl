@@ -1,4 +1,4 @@
-"""The repository rule of a slim torch SDK: headers out of the wheel, and link stubs instead of its libraries."""
+"""The repository rule of a torch SDK: the wheel's headers, and link stubs instead of its libraries."""
 
 load("//rules/facts:backends.bzl", "BACKENDS")
 load("//rules/facts:compilers.bzl", "TORCH_INCLUDES")
@@ -10,11 +10,11 @@ load(":needed.bzl", "write_needed_headers")
 
 _HIPIFY = Label("//toolchains/hipify:hipify.py")
 
-# Needed by modules for one Python, besides the others.
+# Libraries that modules for one Python also need.
 _PYTHON_LIBRARIES = ["libtorch_python.so"]
 
-# As torch.utils.cpp_extension defines them up to torch 2.8: words of the compiler that made torch, by which pybind11 2 knows
-# whether modules share their types. pybind11 3 makes words of its own that are the same for gcc and clang.
+# As torch.utils.cpp_extension defines them up to torch 2.8: names of the compiler that built torch, by which pybind11 2
+# decides whether modules share their types. pybind11 3 uses its own names, which are the same for gcc and clang.
 _PYBIND = ["-DPYBIND11_COMPILER_TYPE=\"_gcc\"", "-DPYBIND11_STDLIB=\"_libstdcpp\"", "-DPYBIND11_BUILD_ABI=\"%s\""]
 
 _BUILD = """load("@rules_torch_kernels//toolchains/torch:sdk.bzl", "torch_sdk")
@@ -72,15 +72,15 @@ def _torch_sdk_repository_impl(rctx):
 torch_sdk_repository = repository_rule(
     implementation = _torch_sdk_repository_impl,
     attrs = {
-        "cpu": attr.string(default = "x86_64", doc = "That the torch is for."),
+        "cpu": attr.string(default = "x86_64", doc = "The CPU that the torch is for."),
         "gpu": attr.string(
             mandatory = True,
             values = GPUS.keys(),
-            doc = "Whose GPUs the torch is for. For `rocm` the headers are those of the CUDA build, rewritten by hipify.",
+            doc = "The backend whose GPUs the torch is for. For `rocm` the headers are those of the CUDA build, rewritten by hipify.",
         ),
         "lock": attr.string(mandatory = True, doc = "JSON: one entry of toolchains/lock/torch.json."),
         "version": attr.string(mandatory = True, doc = "E.g. `2.13`."),
         "zig": attr.label(mandatory = True, doc = "The program that makes the stubs."),
     },
-    doc = "A slim torch SDK.",
+    doc = "A torch SDK: headers, and stubs of the libraries.",
 )

@@ -3,22 +3,22 @@
 load("//toolchains:includes.bzl", "include_paths")
 
 TorchSdkInfo = provider(
-    doc = "What compiling and linking against one torch version needs.",
+    doc = "The inputs for compiling and linking against a torch version.",
     fields = {
         "cpu_libraries": "list of File; stubs of the libraries that every extension needs",
-        "cxx_abis": "list of string; the C++ ABIs that this version was released with, e.g. `cxx11`",
-        "cxx_standard": "int; the C++ standard that its headers ask for, e.g. 20",
-        "gpu_libraries": "list of File; stubs of the libraries that an extension for GPUs needs besides",
+        "cxx_abis": "list of string; the C++ ABIs of this version's releases, e.g. `cxx11`",
+        "cxx_standard": "int; the C++ standard that its headers require, e.g. 20",
+        "gpu_libraries": "list of File; stubs of the libraries that an extension for GPUs also needs",
         "headers": "depset of File; all headers: files, or directories of them",
         "hipify": "list of File; torch's package `hipify`",
         "includes": "list of string; include directories from the execution root, in the order of the search",
-        "needed": "File; the directory of torch's umbrella headers less what a source does not need; None without",
-        "pack": "File; `headers` and `needed` in one file, see toolchains/packs.bzl; None without",
-        "pybind_defines": "list of string; options with which the wheel compiled pybind11, for modules to share its types",
-        "python_libraries": "list of File; stubs of the libraries that a module for one Python needs besides",
-        "root": "string; the directory of the repository from the execution root, for `__FILE__` to be without it",
+        "needed": "File; the directory of torch's umbrella headers without the parts that a source does not need; or None",
+        "pack": "File; `headers` and `needed` in one file, see toolchains/packs.bzl; or None",
+        "pybind_defines": "list of string; options that the wheel's pybind11 was compiled with, so that modules share its types",
+        "python_libraries": "list of File; stubs of the libraries that a module for one Python also needs",
+        "root": "string; the directory of the repository from the execution root, which is removed from `__FILE__`",
         "version": "string; e.g. `2.13`",
-        "wheel": "string; the SHA-256 of the wheel that the headers are of, in hexadecimal",
+        "wheel": "string; the SHA-256 of the headers' wheel, in hexadecimal",
     },
 )
 
@@ -52,13 +52,13 @@ torch_sdk = rule(
         "includes": attr.string_list(mandatory = True, doc = "Include directories, relative to the package."),
         "needed": attr.label(
             allow_single_file = True,
-            doc = "The directory of umbrella headers less what a source does not need; or none.",
+            doc = "The directory of umbrella headers without the parts that a source does not need; or none.",
         ),
-        "pack": attr.label(allow_single_file = True, doc = "What `headers` and `needed` name, in one file."),
-        "pybind_defines": attr.string_list(doc = "Options with which the wheel compiled pybind11, if its headers do not tell."),
+        "pack": attr.label(allow_single_file = True, doc = "The headers of `headers` and `needed` in one file."),
+        "pybind_defines": attr.string_list(doc = "Options that the wheel's pybind11 was compiled with, if its headers do not define them."),
         "python_libraries": attr.label_list(allow_files = True, doc = "Stubs for modules for one Python, in link order."),
         "version": attr.string(mandatory = True, doc = "E.g. `2.13`."),
-        "wheel": attr.string(doc = "The SHA-256 of the wheel that the headers are of, in hexadecimal."),
+        "wheel": attr.string(doc = "The SHA-256 of the headers' wheel, in hexadecimal."),
     },
-    doc = "A slim torch SDK.",
+    doc = "A torch SDK: headers, and stubs of the libraries.",
 )

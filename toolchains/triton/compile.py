@@ -2,13 +2,13 @@
 
     python3 -I -S -B compile.py SITE REQUEST OUT [-f NAME SHOWN FILE]...
 
-SITE is the directory with the package `triton`. REQUEST is JSON: `package`, e.g. `swiglu`, and `function` in that,
-e.g. `kernels.forward`; `signature`, the type of each argument as rules/private/triton.bzl describes it; `constants`
-and `options` of Triton; `backend` and `arch`. Each FILE is a module of the kernel's Python package under its NAME in
-that, e.g. `swiglu/kernels.py`; debuggers and profilers see it as SHOWN. OUT becomes the machine code, OUT.json what a
-launcher needs to know, and OUT.txt the PTX or AMD's assembly.
+SITE is the directory with the package `triton`. REQUEST is JSON: `package`, e.g. `swiglu`, and `function` in it, e.g.
+`kernels.forward`; `signature`, the type of each argument as rules/private/triton.bzl describes it; `constants` and
+`options` of Triton; `backend` and `arch`. Each FILE is a module of the kernel's Python package with its NAME in the
+package, e.g. `swiglu/kernels.py`; debuggers and profilers see it as SHOWN. The outputs are OUT, the machine code,
+OUT.json, the facts that a launcher needs, and OUT.txt, the PTX or AMD's assembly.
 
-The module is imported without a torch, and without the `__init__.py` of its package: see stand_ins.py.
+The module is imported without torch, and without the `__init__.py` of its package: see stand_ins.py.
 """
 
 from __future__ import annotations
@@ -36,36 +36,36 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _ALIGNED = ":16"
-"""The end of a type whose argument is divisible by 16."""
+"""The suffix of a type whose argument is divisible by 16."""
 
 _FIXED = {"1": 1, "None": None}
-"""The values of arguments that Triton compiles in, by how a signature spells them."""
+"""The argument values that Triton compiles in, by their spelling in a signature."""
 
 _WAVE64 = "gfx9"
-"""How names of AMD architectures begin that have 64 lanes (triton.backends.amd.driver)."""
+"""Prefixes of the AMD architectures with 64 lanes (triton.backends.amd.driver)."""
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-"""Where an object lies, in what Python shows of it."""
+"""The address in Python's representation of an object."""
 
 _PTX_ENTRY = re.compile(r"\.entry\s+[\w$]+\s*\(([^)]*)\)")
-"""The parameters of a kernel in PTX: Triton has more than the function, pointers to memory of its own."""
+"""The parameters of a kernel in PTX: besides the function's, Triton adds pointers to its own memory."""
 
 _TEXTS = {"cuda": ("cubin", "ptx"), "hip": ("hsaco", "amdgcn")}
-"""What Triton calls the machine code and its text, by backend."""
+"""Triton's names of the machine code and its text, by backend."""
 
 
 _VALUES = ("1", "0")
-"""Values of environment variables that a module is read with, to see what depends on them."""
+"""Values of environment variables with which a module is read, to detect dependencies on them."""
 
 _WATCH = Watch()
 
 
 class DependsError(Exception):
-    """What would be compiled depends on a package that is not there.
+    """The compiled code would depend on something outside of the kernel's modules.
 
     Args:
-        message: what does.
-        name: what it is called where it is written; empty for the module.
+        message: the dependency.
+        name: its name in the source; empty for the module.
     """
 
     def __init__(self, message: str, name: str = "") -> None:
@@ -89,7 +89,7 @@ class _Files(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def find_spec(
         self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Where a module is; None if it is none of the kernel's."""
+        """The location of a module; None if it does not belong to the kernel."""
         if fullname in self._files:
             origin, is_package = self._files[fullname][0], fullname in self._packages
             return importlib.machinery.ModuleSpec(fullname, self, origin=origin, is_package=is_package)
@@ -98,7 +98,7 @@ class _Files(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        """A stand-in for a package whose `__init__` is not there."""
+        """A stand-in for a package without `__init__`."""
         return None if spec.name in self._files else self._stand_ins.package(spec.name, self._present)
 
     def get_source(self, fullname: str) -> str:
@@ -106,7 +106,7 @@ class _Files(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         return self._files[fullname][1].read_text(encoding="utf-8") if fullname in self._files else ""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run a module under the name that is shown of its file."""
+        """Run a module under the path that is shown of its file."""
         name = module.__name__
         if name not in self._files:
             return
@@ -115,7 +115,7 @@ class _Files(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
 
 def _types(function: Any, request: Mapping[str, Any]) -> tuple[dict[str, str], dict[tuple[int], Any], dict[Any, Any]]:  # noqa: ANN401
-    """The signature, the constants and the attributes of the arguments, as Triton has them."""
+    """The signature, the constants and the attributes of the arguments, in Triton's form."""
     types: dict[str, str] = {}
     constants: dict[tuple[int], Any] = {}
     attributes: dict[Any, Any] = {}
@@ -133,10 +133,10 @@ def _types(function: Any, request: Mapping[str, Any]) -> tuple[dict[str, str], d
 
 
 def _function(name: str) -> tuple[Any, dict[str, Any]]:
-    """The JIT function of a name, without what decorates it; and what a launcher needs to know of that.
+    """The JIT function of a name without its decorators, and the facts about them that a launcher needs.
 
     Raises:
-        DependsError: it is no function of Triton's.
+        DependsError: the name is not a JIT function.
     """
     module, _, attribute = name.rpartition(".")
     found = getattr(importlib.import_module(module), attribute)
@@ -149,7 +149,7 @@ def _function(name: str) -> tuple[Any, dict[str, Any]]:
         elif isinstance(getattr(found, "values", None), dict):
             about["heuristics"] += found.values
         if not hasattr(found, "fn"):
-            message = f"`{attribute}` is no function of `triton.jit`: what decorates it returns {type(found).__name__}"
+            message = f"`{attribute}` is not a function of `triton.jit`: its decorator returns {type(found).__name__}"
             raise DependsError(message, attribute)
         found = found.fn
     about["hook"] = bool(getattr(found, "pre_run_hooks", None))
@@ -163,13 +163,13 @@ def _read(
     answer: bool,
     variable: str | None = None,
 ) -> tuple[Any, dict[str, Any]]:
-    """The function that is asked for, with stand-ins of one truth for what is not known of other packages.
+    """The requested function, with stand-ins of one truth value for unknown parts of other packages.
 
     Args:
-        request: as `main` has it.
-        modules: likewise.
-        answer: the truth.
-        variable: the value of each environment variable that the modules ask for; None if they have none.
+        request: REQUEST, see the top.
+        modules: the path that is shown and the file of each module, by its name.
+        answer: the truth value.
+        variable: the value of all environment variables that the modules read; None if they are unset.
 
     Raises:
         DependsError: see `_function`; the modules read files, or run programs, while they are imported.
@@ -198,7 +198,7 @@ def _read(
 
 
 def _seen(function: Any) -> dict[str, str]:  # noqa: ANN401  (Triton's)
-    """What Triton reads of a function besides its arguments: its text and that of what it calls, and values."""
+    """Triton's inputs besides the arguments: the text of the function and of its callees, and values."""
     key = function.cache_key
     values = {name: value for (name, _), (value, _) in function.used_global_vals.items()}
     values |= {known.name: known.default for known in function.params if known.has_default}
@@ -206,10 +206,10 @@ def _seen(function: Any) -> dict[str, str]:  # noqa: ANN401  (Triton's)
 
 
 def _certain(request: Mapping[str, Any], modules: Mapping[str, tuple[str, Path]]) -> tuple[Any, dict[str, Any]]:
-    """The function that is asked for, which is the same whatever other packages are; and what a launcher has to know.
+    """The requested function, which does not depend on other packages, and the facts that a launcher needs.
 
     Raises:
-        DependsError: it is not; see `_read`.
+        DependsError: it depends on them; see `_read`.
     """
     function, about = _read(request, modules, answer=False)
     own = _seen(function)
@@ -218,11 +218,11 @@ def _certain(request: Mapping[str, Any], modules: Mapping[str, tuple[str, Path]]
     except DependsError:
         raise
     except Exception as problem:
-        message = f"the module can be read or not, depending on another package, which is not there now: {problem}"
+        message = f"whether the module can be read depends on another package, which is absent now: {problem}"
         raise DependsError(message) from problem
-    _same(request, own, other, "another package, which is not there when it is compiled")
+    _same(request, own, other, "another package, which is absent when it is compiled")
     for value in _VALUES:
-        # A value that the module does not take says nothing.
+        # A value that the module rejects proves nothing.
         with contextlib.suppress(Exception):
             other = _seen(_read(request, modules, answer=False, variable=value)[0])
         _same(request, own, other, "an environment variable, which has no value when it is compiled")
@@ -230,7 +230,7 @@ def _certain(request: Mapping[str, Any], modules: Mapping[str, tuple[str, Path]]
 
 
 def _same(request: Mapping[str, Any], own: Mapping[str, str], other: Mapping[str, str], why: str) -> None:
-    """Refuse a function of which something depends on what is not known.
+    """Refuse a function that depends on something unknown.
 
     Raises:
         DependsError: it does.
@@ -242,7 +242,7 @@ def _same(request: Mapping[str, Any], own: Mapping[str, str], other: Mapping[str
 
 
 def _check(function: Any, request: Mapping[str, Any]) -> None:  # noqa: ANN401  (Triton's)
-    """Refuse a function that is not what its text says, or has another type for an argument than is asked for.
+    """Refuse a function whose parameters differ from its text, or whose annotations differ from the requested types.
 
     Raises:
         DependsError: it is.
@@ -252,31 +252,31 @@ def _check(function: Any, request: Mapping[str, Any]) -> None:  # noqa: ANN401  
     constants = {parameter.name for parameter in function.params} - {*plain}
     if {*plain} != {*request["signature"]} or not constants.issuperset(request["constants"]):
         message = (
-            f"`{short}` has the parameters {', '.join(p.name for p in function.params)}, and not those of its text"
+            f"`{short}` has the parameters {', '.join(p.name for p in function.params)}, which differ from its text"
         )
         raise DependsError(f"{message}: is it defined twice, or do decorators change it?", short)
     for parameter in function.params:
         type_ = request["signature"].get(parameter.name, "").removesuffix(_ALIGNED)
         if parameter.annotation_type and type_ and type_ not in (*_FIXED, parameter.annotation_type):
             message = f"`{parameter.name}` of `{short}` is annotated as {parameter.annotation_type}, not {type_}"
-            raise DependsError(f"{message}; aot.toml and the annotation have to agree", short)
+            raise DependsError(f"{message}; aot.toml and the annotation must agree", short)
 
 
 def _parameters(ptx: str) -> int:
-    """How many parameters a kernel has; functions that it calls have their own."""
+    """The number of a kernel's parameters; its callees' are not counted."""
     entry = _PTX_ENTRY.search(ptx)
     return entry[1].count(".param") if entry else 0
 
 
 class _Target:
-    """Triton's driver for the target: it tells what is compiled for, and launches nothing."""
+    """Triton's driver for the target: it names the target and launches nothing."""
 
     def __init__(self, target: object) -> None:
         self.get_current_target = lambda: target
 
 
 def _compile(request: Mapping[str, Any], modules: Mapping[str, tuple[str, Path]], out: Path) -> None:
-    """Compile what is asked for."""
+    """Compile the request."""
     import triton  # noqa: PLC0415  (the path to it is an argument)
     from triton.backends.compiler import GPUTarget  # noqa: PLC0415
     from triton.compiler import ASTSource  # noqa: PLC0415
@@ -315,7 +315,7 @@ def _compile(request: Mapping[str, Any], modules: Mapping[str, tuple[str, Path]]
 
 
 def _written(name: str, files: Mapping[str, Path]) -> str:
-    """Where a name is defined last, as compilers begin a line; empty if it is nowhere."""
+    """The last definition of a name as a compiler's prefix of a message; empty if there is no definition."""
     for path in files.values():
         nodes = [
             node
@@ -330,7 +330,7 @@ def _written(name: str, files: Mapping[str, Path]) -> str:
 
 
 def _shown(problem: BaseException, files: Mapping[str, Path]) -> str:
-    """What is wrong, as compilers say it: at the place that Triton or Python name, if it is in a file of the kernel."""
+    """The error as a compiler prints it, with Triton's or Python's position if that is in a file of the kernel."""
     if isinstance(problem, DependsError):
         return f"{_written(problem.name, files)}error: {problem}\n"
     cause: BaseException | None = problem
@@ -355,13 +355,13 @@ def _shown(problem: BaseException, files: Mapping[str, Path]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Compile; what is wrong with the function goes to stderr."""
+    """Compile; errors of the function go to stderr."""
     site, request, out, *rest = arguments
     names = dict(zip(rest[1::4], rest[2::4], strict=True))
     files = {shown: Path(path) for shown, path in zip(rest[2::4], rest[3::4], strict=True)}
     scratch = Path(f"{out}.scratch").absolute()
     scratch.mkdir()
-    # Triton 3.9 asks for the choice; its default is what a user's JIT does as well.
+    # Triton 3.9 requires the option; its default is also that of a user's JIT.
     os.environ |= {
         **dict.fromkeys(("HOME", "TMPDIR", "TRITON_CACHE_DIR"), str(scratch)),
         "TRITON_DEFAULT_FP_FUSION": "1",

@@ -1,4 +1,4 @@
-"""The repository rule of Triton: the compiler out of its wheel, and the Python of hipify with the libraries it needs."""
+"""The repository rule of Triton: the compiler from its wheel, and hipify's Python with further libraries."""
 
 load("//toolchains:fetch.bzl", "fetch", "reproducible")
 load("//toolchains/cc:flags.bzl", "library_directories", "loader")
@@ -17,7 +17,7 @@ triton_sdk(
 )
 """
 
-# Of the packages, what running Python takes. sitecustomize.py is a link to the machine's own.
+# The parts of the packages that running Python needs. sitecustomize.py is a link to the machine's own.
 _PARTS = ["usr/bin/", "usr/lib/python3.11/"]
 
 def _triton_repository_impl(rctx):
@@ -42,7 +42,7 @@ def _triton_repository_impl(rctx):
 triton_repository = repository_rule(
     implementation = _triton_repository_impl,
     attrs = {
-        "cpu": attr.string(mandatory = True, doc = "That the Python runs on."),
+        "cpu": attr.string(mandatory = True, doc = "The CPU that the Python runs on."),
         "lock": attr.string(mandatory = True, doc = "JSON: one entry of toolchains/lock/triton.json."),
         "python": attr.string(mandatory = True, doc = "JSON: the lock's entries of Debian's packages."),
     },

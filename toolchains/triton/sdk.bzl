@@ -3,7 +3,7 @@
 TritonSdkInfo = provider(
     doc = "A release of Triton and a hermetic Python that runs it.",
     fields = {
-        "files": "depset of File; the release, what the Python needs besides, and the script",
+        "files": "depset of File; the release, the Python's other files, and the script",
         "library_path": "list of string; directories of the Python's shared libraries, from the execution root",
         "loader": "File; the dynamic loader of the Python's own C library",
         "python": "File; the Python interpreter",

@@ -1,8 +1,8 @@
-"""What a kernel's modules see of packages that are not there when they are compiled: torch above all.
+"""Stand-ins for packages that are absent when a kernel's modules are compiled, above all torch.
 
-What is known of the target is answered. All else has a stand-in that is true, or false, throughout: a module is read
-once with each, and what Triton compiles may not differ. That takes a few other words in the code around the kernels:
-`is`, `hasattr`, `getattr`, and imports that may fail.
+Known facts about the target have their values. Everything else is a stand-in that is always true, or always false: a
+module is read once with each, and Triton's input must be the same. For that, some expressions in the code around the
+kernels are rewritten: `is`, `hasattr`, `getattr`, and imports that may fail.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 _HELPERS = "__compiled_ahead_%s__"
-"""What the code around the kernels calls instead of a builtin function."""
+"""The functions that the code around the kernels calls instead of builtins."""
 
 _KNOWN_PACKAGES = ("triton", "torch", *sys.stdlib_module_names)
 """Packages whose import does not fail where the kernel runs."""
 
 
 class Absent:
-    """Stands for something of a package that is not there.
+    """Stands for a part of an absent package.
 
-    It is callable, a base of nothing, a decorator that drops the function, and a number.
+    It is callable, usable as a base class without effect, a decorator that drops the function, and a number.
 
     Args:
-        answer: its truth, and that of every comparison.
-        known: what is known of its attributes.
+        answer: its truth value, and the result of every comparison.
+        known: its known attributes.
     """
 
     _answer: bool
@@ -40,13 +40,13 @@ class Absent:
         self.__dict__.update(known or {}, _answer=answer)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        """Anything but what Python itself asks for."""
+        """Any attribute except Python's special ones."""
         if name.startswith("__") and name != "__version__":
             raise AttributeError(name)
         return Absent(self._answer)
 
     def __call__(self, *_args: object, **_kwargs: object) -> Absent:
-        """Whatever it returns is absent as well."""
+        """The result is absent as well."""
         return self
 
     def __getitem__(self, _key: object) -> Absent:
@@ -90,7 +90,7 @@ class Absent:
 
 
 class _Present(Absent):
-    """Stands for something that is there, and no more is known of it: a version that is not None."""
+    """Stands for something that exists but is otherwise unknown: a version that is not None."""
 
     __hash__ = object.__hash__
 
@@ -99,7 +99,7 @@ class _Present(Absent):
 
 
 class _Module(ModuleType):
-    """A module of a package that is not there."""
+    """A module of an absent package."""
 
     def __init__(self, name: str, stand_in: Absent, parts: Container[str] = ()) -> None:
         super().__init__(name)
@@ -113,7 +113,7 @@ class _Module(ModuleType):
 
 
 def _is_dynamic() -> bool:
-    """Whether what is imported now is so by `importlib.import_module`, and by no statement."""
+    """Whether the current import comes from `importlib.import_module`, not from a statement."""
     frame = sys._getframe(2)  # noqa: SLF001  (who imports)
     while frame.f_back and frame.f_globals.get("__name__") == "importlib._bootstrap":
         frame = frame.f_back
@@ -121,13 +121,13 @@ def _is_dynamic() -> bool:
 
 
 class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds every package that nothing else does, but for Triton's own modules.
+    """Finds every package that no other finder does, except Triton's own modules.
 
     Args:
-        backend: that is compiled for, as Triton calls it: `cuda` or `hip`.
+        backend: the target's, as Triton names it: `cuda` or `hip`.
         arch: `9.0`, `gfx942`.
         own: the name of the kernel's package.
-        answer: the truth of what is not known.
+        answer: the truth value of everything unknown.
     """
 
     def __init__(self, backend: str, arch: str, own: str, *, answer: bool) -> None:
@@ -151,7 +151,7 @@ class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     ) -> importlib.machinery.ModuleSpec | None:
         """A stand-in."""
         if fullname.startswith(f"{self._own}.") and _is_dynamic():
-            self.dynamic.append(f"imports `{fullname}` by a name that is no plain text")
+            self.dynamic.append(f"imports `{fullname}` by a name that is not a literal")
         if fullname.partition(".")[0] in ("triton", *sys.stdlib_module_names):
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
@@ -161,11 +161,11 @@ class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return _Module(spec.name, Absent(self.answer, self._known.get(spec.name)))
 
     def package(self, name: str, parts: Container[str]) -> ModuleType:
-        """A package of the kernel's whose `__init__` is not there: it has every name but those of its parts.
+        """A package of the kernel without `__init__`: it has every name except its parts'.
 
         Args:
-            name: of it.
-            parts: the names of all modules and packages that are there.
+            name: of the package.
+            parts: the names of all existing modules and packages.
         """
         return _Module(name, Absent(self.answer), parts)
 
@@ -173,13 +173,13 @@ class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Nothing to run."""
 
     def run(self, text: str, shown: str, module: ModuleType, present: Mapping[str, bool]) -> None:
-        """Run a module of the kernel with the words that stand-ins answer.
+        """Run a module of the kernel, rewritten for stand-ins.
 
         Args:
-            text: of it.
-            shown: what debuggers and profilers call its file.
-            module: to run it in.
-            present: the kernel's own modules and packages, with whether the text of each is there.
+            text: its source.
+            shown: the path of its file for debuggers and profilers.
+            module: the module object to run it in.
+            present: the kernel's own modules and packages, each with whether its text exists.
         """
         helpers: dict[str, Callable[..., Any]] = {"is": self._is, "hasattr": self._has, "getattr": self._get}
         module.__dict__.update({_HELPERS % name: helper for name, helper in helpers.items()})
@@ -206,12 +206,12 @@ class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class _Words(ast.NodeTransformer):
-    """Rewrites the code around kernels; these Triton reads from the text.
+    """Rewrites the code around kernels; Triton reads the kernels from the text.
 
     Args:
         package: the package of the module.
-        present: the kernel's own modules and packages, with whether the text of each is there.
-        fails: whether imports that may fail do so.
+        present: the kernel's own modules and packages, each with whether its text exists.
+        fails: whether imports that may fail do fail.
     """
 
     def __init__(self, package: str, present: Mapping[str, bool], *, fails: bool) -> None:
@@ -237,7 +237,7 @@ class _Words(ast.NodeTransformer):
         return node
 
     def visit_Try(self, node: ast.Try) -> ast.AST:
-        """An import of another package than torch, with what is done if it fails."""
+        """An import of another package than torch, with its handler for a failure."""
         self.generic_visit(node)
         if self._fails and any(map(self._may_fail, node.body)):
             raised = ast.Raise(exc=ast.Name(id="ModuleNotFoundError", ctx=ast.Load()), cause=None)
@@ -257,7 +257,7 @@ class _Words(ast.NodeTransformer):
         return any(name.partition(".")[0] not in _KNOWN_PACKAGES and name not in self._present for name in names)
 
     def _imported(self, module: str, node: ast.ImportFrom) -> list[str]:
-        """What has to be there for `from module import ...`: of a package without a text, its modules."""
+        """The modules that `from module import ...` needs: for a package without a text, its modules."""
         has_text = self._present.get(module, True)
         return [module] if has_text else [f"{module}.{alias.name}" for alias in node.names]
 

@@ -1,7 +1,6 @@
-"""What a kernel's modules see of the machine while they are read: environment variables, files, programs.
+"""The machine as a kernel's modules see it while they are read: environment variables, files, programs.
 
-None of it is there when a kernel is compiled, and what it is on a user's machine is unknown. So what is compiled may
-not depend on it.
+It is absent when a kernel is compiled, and unknown on a user's machine. So the compiled code must not depend on it.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class Variables(MutableMapping[str, str]):
-    """The environment variables while the kernel's modules are read: these see one value for each, or none.
+    """The environment variables while the kernel's modules are read: the modules see one value for all, or none.
 
     Args:
-        real: those that there are, which all other modules see.
+        real: the real variables, which all other modules see.
         loader: of the kernel's modules.
-        value: that the kernel's modules see; None if they see none.
+        value: the value that the kernel's modules see; None if they see no variable.
     """
 
     def __init__(self, real: MutableMapping[str, str], loader: object, value: str | None) -> None:
@@ -31,7 +30,7 @@ class Variables(MutableMapping[str, str]):
         self._value = value
 
     def _is_asked(self) -> bool:
-        """Whether a module of the kernel asks, itself or through `os`."""
+        """Whether the caller is a module of the kernel, directly or through `os`."""
         frame = sys._getframe(2)  # noqa: SLF001  (who calls is what is asked)
         while frame.f_back and frame.f_globals.get("__name__") in (
             __name__,
@@ -63,7 +62,7 @@ class Variables(MutableMapping[str, str]):
 
 
 class Watch:
-    """Sees what a process reads besides Python's modules: files, directories, programs, libraries."""
+    """Records what a process reads besides Python's modules: files, directories, programs, libraries."""
 
     _EVENTS: ClassVar = {
         "open": "reads",
@@ -80,7 +79,7 @@ class Watch:
         self._touched: list[str] | None = None
 
     def _see(self, event: str, arguments: Sequence[Any]) -> None:
-        """A hook of Python's: it cannot be removed."""
+        """An audit hook of Python: it cannot be removed."""
         verb = self._EVENTS.get(event) if self._touched is not None else None
         what = arguments[0] if verb and arguments else None
         if self._touched is None or isinstance(what, int) or not what:
@@ -95,10 +94,10 @@ class Watch:
         """Watch.
 
         Args:
-            files: that may be read.
+            files: the files that may be read.
 
         Yields:
-            What was done, each as a verb with a name.
+            The accesses, each as a verb with a name.
         """
         if not self._allowed:
             sys.addaudithook(self._see)

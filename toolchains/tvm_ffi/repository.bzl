@@ -1,4 +1,4 @@
-"""The repository rule of tvm-ffi: headers out of the wheel, and a link stub instead of its library."""
+"""The repository rule of tvm-ffi: the wheel's headers, and a link stub instead of its library."""
 
 load("//rules/facts:compilers.bzl", "TVM_FFI_DEFINES")
 load("//toolchains:fetch.bzl", "fetch", "reproducible")
@@ -39,7 +39,7 @@ tvm_ffi_repository = repository_rule(
     implementation = _tvm_ffi_repository_impl,
     attrs = {
         "lock": attr.string(mandatory = True, doc = "JSON: one entry of toolchains/lock/tvm_ffi.json."),
-        "symbols": attr.label(mandatory = True, doc = "What the library defines."),
+        "symbols": attr.label(mandatory = True, doc = "The table of the library's symbols."),
         "zig": attr.label(mandatory = True, doc = "The program that makes the stub."),
     },
     doc = "The headers of tvm-ffi, and a stub of its library.",

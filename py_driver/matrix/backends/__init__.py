@@ -1,4 +1,4 @@
-"""The backends: which there are, and which are built, each with a module of its own."""
+"""The backends: the known ones, and the built ones, each with its own module."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from py_driver.matrix.backends.backend import Backend
 
 UNIVERSAL = "universal"
-"""Stands for the backend of Python-only projects that run on every backend (`universal = true`)."""
+"""The backend of Python-only projects that run on every backend (`universal = true`)."""
 
 BUILT: Mapping[str, Backend] = {
     backend.family: backend(facts("backends")["BACKENDS"][backend.family]) for backend in (Cpu, Cuda, Rocm)
@@ -25,7 +25,7 @@ BUILT: Mapping[str, Backend] = {
 """The backends that are built, by their names in build.toml."""
 
 BACKENDS = tuple(sorted({*BUILT, "cann", "metal", "neuron", "tpu", "xpu"}))
-"""The backends that build.toml knows; those not in BUILT are read and left out with a note."""
+"""The valid backends of build.toml; those that are not in BUILT are excluded with a note."""
 
 KERNEL_BACKENDS = tuple(sorted({*BUILT, "metal", "xpu"}))
 """The backends that kernel sections can be for."""
@@ -44,7 +44,7 @@ ARCH = "|".join(family.arch for family in BUILT.values() if family.arch)
 
 
 def owner_of(source: str) -> Backend | None:
-    """The backend whose compiler takes a source that a C++ compiler does not, by its suffix; None if there is none."""
+    """The backend whose compiler a source needs, by its suffix; None for a C++ source."""
     return next((family for family in BUILT.values() if family.sources and source.endswith(family.sources)), None)
 
 
@@ -55,14 +55,14 @@ def meant_arch(word: str) -> str:
 
 
 def arch_order(arch: str) -> tuple[int, tuple[int, int, str]]:
-    """The key that sorts architectures, which `ARCH` matches: by backend, then ascending."""
+    """The sort key of architectures, which `ARCH` matches: by backend, then ascending."""
     index = next(index for index, backend in enumerate(TOOLKITS) if re.fullmatch(backend.arch, arch))
     return index, TOOLKITS[index].order(arch)
 
 
 @cache
 def backend_of(name: str) -> Backend | None:
-    """The backend that a name in an identifier means: that of CUDA for `cu130`; None if it means none that is built."""
+    """The backend that a name in an identifier means: CUDA's for `cu130`; None if it is not built."""
     return BUILT.get(name) or next((backend for backend in TOOLKITS if backend.version_of(name)), None)
 
 

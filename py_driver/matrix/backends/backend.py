@@ -1,4 +1,4 @@
-"""What the driver has to know of a backend that it builds, and what holds for most of them."""
+"""The interface of a backend that the driver builds, with defaults."""
 
 from __future__ import annotations
 
@@ -13,40 +13,42 @@ if TYPE_CHECKING:
 
 
 class Backend:
-    """A backend: everything that the driver does otherwise for it than for others. This one has no toolkit, as the CPU.
+    """A backend: everything that the driver does differently for it. This one has no toolkit, like the CPU.
 
     Args:
-        facts: its row of rules/facts/backends.bzl, which says more of what the values mean.
+        facts: its row of rules/facts/backends.bzl, which documents the values.
 
     Attributes:
         family: its name in build.toml and in metadata.json.
-        compiler: what compiles for it, in messages.
-        digits: regular expression of what follows the prefix in such a name, in two groups: major and minor version.
+        compiler: the name of its compiler in messages.
+        digits: regular expression of the text after the prefix in an identifier, in two groups: major and minor
+            version.
         example: the version of a toolkit, for messages.
         arch: regular expression of its GPU architectures as build.toml spells them; empty if it has none.
-        defaults: the key of toolchains/matrix.toml with the architectures that a section asks for by default.
-        release_keys: the keys of a toolkit in a matrix, besides those that all have, with their types.
-        locked_keys: the keys that go into the lock, in their order, each with the name that it has there.
+        defaults: the key of toolchains/matrix.toml with a section's default architectures.
+        release_keys: the keys of a toolkit in a matrix, besides those of all toolkits, with their types.
+        locked_keys: the keys that go into the lock, in order, each with its name there.
         identity_keys: the keys of build.toml that enter the unique id of its variants only, not of every backend's.
-        without: values of `depends`, up to a `_`, that exist and are not for it.
+        without: values of `depends`, up to a `_`, that it does not support.
         shared: parts of the lock that each of its variants needs besides its toolkit.
-        recorded: libraries whose symbols toolchains/lock has with those of `torch_libraries`; None if of neither.
+        recorded: libraries whose symbols toolchains/lock records besides those of `torch_libraries`; None if it records
+            neither.
         first_torch: the first torch release that it can be built for, or None.
         in_phases: whether the rules compile in phases only with toolkits that are tested.
-        splits_paths: whether its compiler takes a comma in a path for the end of it.
-        arch_list_macro: a macro that depends on all architectures of one run of its compiler; empty if there is none.
+        splits_paths: whether its compiler splits a path at a comma.
+        arch_list_macro: a macro that depends on all architectures of a compiler run; empty if there is none.
         title: its name in messages.
-        prefix: what the names of its toolkits begin with in identifiers: `cu` of `cu130`; empty if it has none.
+        prefix: the prefix of its toolkits in identifiers: `cu` of `cu130`; empty without toolkits.
         newer_toolkits: whether its variants run with a later minor version of the toolkit.
-        macro: that the rules define for it alone, and by which bindings tell backends apart.
-        sources: suffixes of the sources that only its compiler takes; the first backend with a suffix owns it.
+        macro: the macro that the rules define for it alone, by which bindings tell backends apart.
+        sources: suffixes of the sources that only its compiler compiles; the first backend with a suffix owns it.
         flags: the key of build.toml with the options of its compiler.
-        dispatch_keys: torch's keys of the tensors that its kernels take.
+        dispatch_keys: torch's dispatch keys of the tensors that its kernels accept.
         torch_libraries: the libraries of torch that its extensions are linked with besides the CPU's.
         torch_attribute: the attribute of `torch.version` that names the toolkit torch was built with.
         device_arch: the attribute of torch's device properties with the architecture; empty if that is a number.
         way: how its sources are compiled: `ways` of rules/facts/phases.bzl.
-        rewriter: the kind of action that rewrites all sources of a section at once, and each may read what it made of
+        rewriter: the action that rewrites all sources of a section together, so that each may read the rewritten
             others; empty if there is none.
     """
 
@@ -88,7 +90,7 @@ class Backend:
         return self.prefix + re.sub(r"\((?!\?)", "(?:", self.digits) if self.prefix else self.family
 
     def version_of(self, name: str) -> str | None:
-        """The version of the toolkit that a name in an identifier means: `13.0` for `cu130`; None if it means none."""
+        """The version of the toolkit that a name in an identifier means: `13.0` for `cu130`; else None."""
         found = re.fullmatch(self.prefix + self.digits, name) if self.prefix else None
         return f"{found[1]}.{found[2]}" if found else None
 
@@ -97,7 +99,7 @@ class Backend:
         return self.prefix + version.replace(".", "")
 
     def language_of(self, source: str) -> str:
-        """What messages call one of `sources`.
+        """The language of one of `sources`, for messages.
 
         Args:
             source: its path.
@@ -117,10 +119,10 @@ class Backend:
         )
 
     def known(self, table: Mapping[str, Any]) -> Known:
-        """The architectures that toolchains/matrix.toml knows.
+        """The known architectures of toolchains/matrix.toml.
 
         Args:
-            table: the file.
+            table: the content of the file.
         """
         del table
         return Known()
@@ -130,7 +132,7 @@ class Backend:
         return arch
 
     def capability(self, arch: str) -> str:
-        """The GPU that an architecture is of, in the spelling of `serving`: `9.0` for `9.0a+PTX`."""
+        """The GPU of an architecture, in the spelling of `serving`: `9.0` for `9.0a+PTX`."""
         return self.plain(arch)
 
     def label(self, arch: str) -> str:
@@ -138,18 +140,18 @@ class Backend:
         return arch
 
     def arch_of_directory(self, name: str) -> str:
-        """What `label` gives for the architecture whose outputs lie in a directory."""
+        """The `label` of the architecture whose outputs are in a directory."""
         return name
 
     def order(self, arch: str) -> tuple[int, int, str]:
-        """The key that sorts architectures ascending."""
+        """The sort key of architectures, ascending."""
         return 0, 0, arch
 
     def choose(self, requested: Sequence[str] | None, toolkit: Toolkit) -> Archs:
-        """What a kernel section is compiled for with a toolkit: what both name.
+        """The architectures of a kernel section with a toolkit: those that both name.
 
         Args:
-            requested: what the section asks for; None for the toolkit's default list.
+            requested: the section's architectures; None for the toolkit's default list.
             toolkit: the release.
         """
         asked = toolkit.default_archs if requested is None else tuple(requested)
@@ -162,39 +164,39 @@ class Backend:
         """Compiled architectures that the given GPUs can run, ascending.
 
         Args:
-            kept: what is compiled, of any backend.
-            archs: of the GPUs, of any backend.
+            kept: the compiled architectures, of any backend.
+            archs: the architectures of the GPUs, of any backend.
         """
         ours = {arch for arch in kept if self.arch and re.fullmatch(self.arch, arch)}
         return tuple(sorted((our for our in ours if our in archs or self.plain(our) in archs), key=self.order))
 
     def arch_problem(self, arch: str, asked: Sequence[str], known: Known) -> tuple[str, str] | None:
-        """What is wrong with an architecture, as a message and a remark on it; None if a compiler knows it.
+        """The error about an architecture, as a message and a remark; None if a compiler supports it.
 
         Args:
             arch: as build.toml spells it, which `arch` matches.
-            asked: all that the section asks for.
+            asked: all architectures of the section.
             known: see `Known`.
         """
         del asked
         return None if arch in known.archs else (f"no {self.compiler} compiles for `{arch}`", "")
 
     def release_problems(self, row: Mapping[str, Any], clangs: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-        """What is wrong with a toolkit of the user's own matrix: messages, each with help or nothing.
+        """The errors of a toolkit of the user's own matrix: messages, each with a help that may be empty.
 
         Args:
-            row: its table, whose keys and types are right.
+            row: its table, with valid keys and types.
             clangs: the major version of the clang in each zig, by the version of zig.
         """
         if row["host"] not in clangs:
             yield "`host` must be a zig", zigs(clangs)
 
     def runs_with(self, ours: str, theirs: str) -> bool:
-        """Whether a variant runs in a torch, by the rules of the `kernels` client.
+        """Whether a variant runs with a torch, by the rules of the `kernels` client.
 
         Args:
             ours: the variant's backend, e.g. `cu130`.
-            theirs: torch's.
+            theirs: torch's backend.
         """
         if not self.newer_toolkits:
             return ours == theirs
@@ -204,5 +206,5 @@ class Backend:
 
 
 def zigs(clangs: Mapping[str, int]) -> str:
-    """The zigs of a matrix, for help."""
+    """The releases of zig in a matrix, for a help."""
     return "there are: " + ", ".join(f"{zig} (clang {number})" for zig, number in clangs.items())

@@ -1,9 +1,8 @@
-"""CUDA: its names, its capabilities, and which of them a section gets: upstream's loose intersection, with reasons.
+"""CUDA: its names, its capabilities, and their choice for a section: upstream's loose intersection, with reasons.
 
-The rule comes from vLLM and is kernel-builder's `cuda_archs_loose_intersection` (templates/utils.cmake). For each
-arch of the toolkit, ascending, it takes the highest requested arch that is not above it and has the same major
-version; one with `+PTX` may serve a higher major. `X.Ya` and `X.Yf` are kept if the toolkit has `X.Y`, and take its
-place.
+The rule comes from vLLM and is kernel-builder's `cuda_archs_loose_intersection` (templates/utils.cmake). For each arch
+of the toolkit, ascending, it chooses the highest requested arch that is not above it and has the same major version; an
+arch with `+PTX` may serve a higher major version. `X.Ya` and `X.Yf` are kept if the toolkit has `X.Y`, and replace it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from py_driver.matrix.toolkits import Toolkit
 
 CAPABILITY = r"[1-9][0-9]?\.[0-9][af]?(\+PTX)?"
-"""What a CUDA capability looks like: `8.0`, `9.0a`, `10.0f`, `12.0+PTX`."""
+"""The pattern of a CUDA capability: `8.0`, `9.0a`, `10.0f`, `12.0+PTX`."""
 
 _PTX = "+PTX"
 
@@ -83,19 +82,19 @@ class Cuda(Backend):
     def choose(self, requested: Sequence[str] | None, toolkit: Toolkit) -> Archs:
         """See Backend; the loose intersection.
 
-        It may keep an arch that nvcc has dropped, e.g. 7.0 where the toolkit starts at 7.5; such a one is dropped
-        here, since nvcc would refuse it.
+        The loose intersection may keep an arch that nvcc has dropped, e.g. 7.0 where the toolkit starts at 7.5; it is
+        dropped here, since nvcc would reject it.
         """
         return _choose(toolkit.default_archs if requested is None else tuple(requested), toolkit)
 
     def serving(self, kept: Sequence[str], archs: Sequence[str]) -> tuple[str, ...]:
-        """See Backend; the loose intersection, with the GPUs in the place of what a toolkit compiles for."""
+        """See Backend; the loose intersection, with the GPUs instead of a toolkit's architectures."""
         ours, theirs = ([arch for arch in listed if re.fullmatch(CAPABILITY, arch)] for listed in (kept, archs))
         found = loose_intersection(ours, sorted({base(their) for their in theirs}, key=_order)).kept
         return tuple(sorted({*found, *(our for our in ours if _is_family_of(our, theirs))}, key=_order))
 
     def arch_problem(self, arch: str, asked: Sequence[str], known: Known) -> tuple[str, str] | None:
-        """See Backend; the remark names what is near."""
+        """See Backend; the remark names similar capabilities."""
         del asked
         capability = arch.removesuffix(_PTX)
         if capability in known.archs:
@@ -120,11 +119,11 @@ class Cuda(Backend):
             yield f"`compress-option` is one of {', '.join(known)}", ""
         elif choice is not None and choice not in known.get(option, ()):
             of_option = ", ".join(known.get(option, ())) or "`compress-option` first"
-            yield f"`compress`: `{choice}` is nothing that fatbinary can be told", f"name {of_option}"
+            yield f"`compress`: fatbinary has no choice `{choice}`", f"name {of_option}"
 
 
 def _is_family_of(arch: str, archs: Sequence[str]) -> bool:
-    """Whether code for a family, as `10.0f`, runs on one of some GPUs: of the same major version, and not older."""
+    """Whether code for a family, e.g. `10.0f`, runs on one of the GPUs: the same major version, and not older."""
     major, minor, _ = _order(arch)
     places = map(_order, archs)
     return arch.endswith("f") and any(numbers[0] == major and numbers[1] >= minor for numbers in places)
@@ -145,7 +144,7 @@ def loose_intersection(requested: Sequence[str], toolkit: Sequence[str]) -> Arch
     """Upstream's loose intersection.
 
     Args:
-        requested: what a section asks for, e.g. `8.0`, `9.0a`, `12.0+PTX`.
+        requested: a section's architectures, e.g. `8.0`, `9.0a`, `12.0+PTX`.
         toolkit: plain archs, e.g. `8.0`.
     """
     ptx = {arch.removesuffix(_PTX) for arch in requested if arch.endswith(_PTX)}
@@ -181,7 +180,7 @@ def _reason(arch: str, taken: dict[str, str], toolkit: Sequence[str]) -> str:
 
 @lru_cache(maxsize=1024)
 def _choose(requested: tuple[str, ...], toolkit: Toolkit) -> Archs:
-    """See `Cuda.choose`; many sections ask for the same."""
+    """See `Cuda.choose`; cached, since many sections have the same architectures."""
     loose = loose_intersection(requested, toolkit.archs)
     gone = tuple(
         Dropped(arch=arch, reason=f"nvcc {toolkit.version} does not compile for {base(arch)}")

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 GFX = r"gfx[0-9a-f]{3,4}(:[a-z]+[+-])*"
-"""What an AMD architecture looks like: `gfx942`, `gfx90a:xnack-`."""
+"""The pattern of an AMD architecture: `gfx942`, `gfx90a:xnack-`."""
 
 _FEATURES = r"(:sramecc[+-])?(:xnack[+-])?"
-"""What may follow an AMD architecture, in clang's order."""
+"""The features that may follow an AMD architecture, in clang's order."""
 
 
 class Rocm(Backend):
@@ -34,7 +34,7 @@ class Rocm(Backend):
     identity_keys: ClassVar[tuple[str, ...]] = ("hip-flags", "rocm-archs")
     without: ClassVar[tuple[str, ...]] = ("cutlass",)
     shared: ClassVar[tuple[str, ...]] = ("hipify",)
-    first_torch: ClassVar[tuple[int, ...] | None] = (2, 11)  # the first whose headers hipify makes from CUDA's alone
+    first_torch: ClassVar[tuple[int, ...] | None] = (2, 11)  # the first whose headers hipify derives from CUDA's alone
 
     def known(self, table: Mapping[str, Any]) -> Known:
         """See Backend."""
@@ -44,7 +44,7 @@ class Rocm(Backend):
         )
 
     def plain(self, arch: str) -> str:
-        """Without the features that are switched on or off: `gfx942` for `gfx942:xnack-` (kernels 0.17, archs.py)."""
+        """See Backend: without features: `gfx942` for `gfx942:xnack-` (kernels 0.17, archs.py)."""
         return arch.partition(":")[0]
 
     def arch_of_directory(self, name: str) -> str:
@@ -52,7 +52,7 @@ class Rocm(Backend):
         return re.sub(r"_(sramecc|xnack)([pm])", lambda match: f":{match[1]}{'+' if match[2] == 'p' else '-'}", name)
 
     def order(self, arch: str) -> tuple[int, int, str]:
-        """As numbers: `gfx942` before `gfx1030`."""
+        """See Backend: `gfx942` before `gfx1030`."""
         return len(self.plain(arch)), 0, arch
 
     def arch_problem(self, arch: str, asked: Sequence[str], known: Known) -> tuple[str, str] | None:
@@ -64,7 +64,7 @@ class Rocm(Backend):
         return (f"`{arch}` is not an architecture with valid features", remark) if remark else None
 
     def _feature_problem(self, arch: str, asked: Sequence[str], known: Known) -> str:
-        """What is wrong with the features of an architecture, or nothing."""
+        """The error about the features of an architecture, or an empty text."""
         plain, *features = arch.split(":")
         names = [feature[:-1] for feature in features]
         if not re.fullmatch(_FEATURES, arch.removeprefix(plain)):

@@ -37,7 +37,7 @@ _METHOD: Final = re.compile(
     r"^  (?!return|if|for|else)[\w:<>,&* ]*[\w>&*] ([a-z_]\w*)\(.*\) ?(?:const)? ?&* ?[;{]", re.MULTILINE
 )
 _OF_OTHERS: Final = {"all", "any", "count", "data", "index", "max", "min", "name", "names", "reset", "swap", "values"}
-"""What containers and other classes of C++ and CUDA have under the same name: too often no tensor's."""
+"""Methods that containers and other classes of C++ and CUDA also have: too often the object is no tensor."""
 
 _USES: Final = "const torch::stable::Tensor& t, torch::stable::Tensor& m"
 
@@ -46,7 +46,7 @@ def compiling(rows: Sequence[Mapping[str, Any]], include: Path, version: str) ->
     """The numbers of the rows that compile with the headers of a torch; each row names its errors by `#line`.
 
     Args:
-        rows: of the table.
+        rows: the rows of the table.
         include: the directory `torch/include`.
         version: `2.13`.
     """

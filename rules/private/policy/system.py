@@ -1,9 +1,9 @@
-"""Write system_symbols.txt: what the system's libraries define, from the archives of toolchains/lock. Run by hand.
+"""Write system_symbols.txt: the symbols of the system's libraries, from the archives of toolchains/lock. Run by hand.
 
     PYTHONPATH=. python rules/private/policy/system.py
 
-glibc's are the stubs that zig makes of the oldest glibc; the others are Debian's packages, up to the newest versions
-of symbol_versions.txt. A library keeps each symbol for good in each version that it ever had.
+glibc's libraries are zig's stubs of the oldest glibc; the others are Debian's packages, up to the newest versions of
+symbol_versions.txt. A library keeps every version of a symbol for good.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _HEAD = """\
 
 
 def of_glibc(zig: Path, glibc: str, cpu: str, work: Path) -> Iterator[Path]:
-    """The stubs that zig makes of glibc's libraries, as the repository rule of the C++ SDK has it make them."""
+    """The stubs of glibc's libraries, made by zig as in the repository rule of the C++ SDK."""
     work.mkdir()
     (work / "empty.c").touch()
     flags = ["-dynamic", "-OReleaseSmall", "-fno-compiler-rt", "-fno-ubsan-rt", "-lc", "-lm", "-lpthread"]
@@ -54,7 +54,7 @@ def of_glibc(zig: Path, glibc: str, cpu: str, work: Path) -> Iterator[Path]:
 
 
 def of_gcc(packages: list[Mapping[str, Any]], work: Path) -> Iterator[Path]:
-    """The libraries of Debian's packages; of that of glibc the one that zig has no stub of."""
+    """The libraries of Debian's packages; for glibc's package, the library without a stub in zig."""
     for package in packages:
         if package["name"] not in (*_GCC, "libc6"):
             continue
@@ -66,7 +66,7 @@ def of_gcc(packages: list[Mapping[str, Any]], work: Path) -> Iterator[Path]:
 
 
 def lines(library: Path, cpu: str, limits: Mapping[str, tuple[int, ...]]) -> Iterator[str]:
-    """A library in the file."""
+    """The lines of a library in the file."""
     yield f"[{cpu} {soname(library)}]"
     found: dict[str, list[str]] = {}
     for symbol in stubs.symbols(library.read_bytes()):
@@ -90,7 +90,7 @@ def main() -> None:
         unpack(Fetcher().fetch(zig).path, zig, work, Selection(strip_prefix="ziglang"))
         for cpu in _CPUS:
             packages = [*cc["gcc"], *gcc["packages"]] if cpu == "x86_64" else [*cc["cross"][cpu], *gcc["cross"][cpu]]
-            if cpu != "x86_64":  # the C library there is that of the machine that builds
+            if cpu != "x86_64":  # the C library there is the build machine's
                 packages = [one for one in packages if one["name"] != "libc6"]
             libraries = [*of_glibc(work / "zig", cc["glibc"], cpu, work / cpu), *of_gcc(packages, work / cpu)]
             for library in libraries:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 _OLDEST = "3.9"
-# What no release of Python for Linux has: symbols of Windows and of debug builds.
+# Symbols of Windows and of debug builds, which no release of Python for Linux has.
 _ELSEWHERE = {"MS_WINDOWS", "USE_STACKCHECK", "Py_REF_DEBUG"}
 _HEADERS = ("torch/csrc/stable/c/*.h", "torch/csrc/inductor/aoti_torch/c/*.h")
 _GENERATED = "torch/csrc/inductor/aoti_torch/generated/*.h"
@@ -29,7 +29,7 @@ _FUNCTION = re.compile(r"\b((?:aoti_)?torch_\w+)\s*\(")
 
 
 def python_symbols() -> dict[str, str]:
-    """The symbols of Python's stable ABI, each with the Python that brought it."""
+    """The symbols of Python's stable ABI, each with the Python that added it."""
     abi3info = importlib.import_module("abi3info")
     return {
         symbol.name: f"{one.added.major}.{one.added.minor}"
@@ -39,7 +39,7 @@ def python_symbols() -> dict[str, str]:
 
 
 def shims(include: Path) -> dict[str, str]:
-    """The functions of torch's C shim that a guard gives a version, each with it."""
+    """The functions of torch's C shim behind a version guard, each with its version."""
     found: dict[str, str] = {}
     for header in sorted(path for pattern in (*_HEADERS, _GENERATED) for path in include.glob(pattern)):
         guards: list[str] = []
@@ -58,7 +58,7 @@ def shims(include: Path) -> dict[str, str]:
 
 
 def write(name: str, head: str, symbols: Mapping[str, str]) -> None:
-    """Write a file: a comment, then one symbol a line."""
+    """Write a file: a comment, then one symbol on each line."""
     lines = [head, *(f"{symbol} {since}" for symbol, since in sorted(symbols.items()))]
     (HERE / name).write_text("\n".join(lines) + "\n", encoding="ascii")
 

@@ -39,9 +39,9 @@ def test_a_block_lists_requirements(tmp_path: Path, text: str, expected: tuple[s
     [
         ("# /// script\n# dependencies = []\n", "has no end"),
         ("# /// script\n# dependencies = []\nimport one\n# ///\n", "has no end"),
-        ("# /// script\n# dependencies = [\n# ///\n", "is no TOML"),
-        ('# /// script\n# dependencies = "one"\n# ///\n', "is no list of strings"),
-        ("# /// script\n# dependencies = [1]\n# ///\n", "is no list of strings"),
+        ("# /// script\n# dependencies = [\n# ///\n", "is not TOML"),
+        ('# /// script\n# dependencies = "one"\n# ///\n', "is not a list of strings"),
+        ("# /// script\n# dependencies = [1]\n# ///\n", "is not a list of strings"),
     ],
     ids=["no-end", "interrupted", "no-toml", "no-list", "no-string"],
 )

@@ -165,7 +165,7 @@ def test_a_project_means_its_built_variants(capsys: pytest.CaptureFixture[str], 
     assert f"error[E101]: {tmp_path} has no built variants\n = help: build it first: driver build {tmp_path}" in said
     variant.mkdir(parents=True)
     assert __main__.main(["size", str(tmp_path)]) == 2
-    assert f"{tmp_path / 'build'} holds no shared library" in capsys.readouterr().err
+    assert f"{tmp_path / 'build'} contains no shared library" in capsys.readouterr().err
     shutil.copy(GPU, variant / "_thing.abi3.so")
     shutil.copy(GOOD, tmp_path / "other.so")
     [library] = found(capsys, str(tmp_path))["libraries"]
@@ -185,9 +185,9 @@ def test_bad_input_has_an_error_for_each(capsys: pytest.CaptureFixture[str], tmp
     for line in (
         f"error[E103]: {tmp_path}/text.so is not an ELF file",
         f"error[E103]: {tmp_path}/short.so cannot be read: truncated or malformed: the section headers",
-        f"error[E101]: {tmp_path}/empty holds no shared library",
+        f"error[E101]: {tmp_path}/empty contains no shared library",
         f"error[E103]: {tmp_path}/no.whl cannot be read as a wheel",
-        f"error[E101]: {python} holds no shared library",
+        f"error[E101]: {python} contains no shared library",
         f"error[E101]: {tmp_path}/not-there does not exist",
         "i386.so cannot be read: truncated or malformed: the header",
         "7 errors",

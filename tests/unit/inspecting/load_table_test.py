@@ -186,5 +186,5 @@ def test_the_table_takes_no_other_requirement(tmp_path: Path, capsys: pytest.Cap
 def test_a_truncated_library_is_named(tmp_path: Path) -> None:
     path = compiled(tmp_path, "m.so", [NEW])
     path.write_bytes(path.read_bytes()[:-64])
-    with pytest.raises(Exception, match="is not a whole shared library"):
+    with pytest.raises(Exception, match="is not a complete shared library"):
         package_of(path)

@@ -72,7 +72,7 @@ def test_an_interpreter_whose_version_is_locked_is_taken_out_of_the_lock() -> No
     ("text", "message"),
     [
         ("exit 3", "exit code 3"),
-        ("echo nonsense", "it does not print what it should"),
+        ("echo nonsense", "its output is not as expected"),
         ("echo broken >&2; exit 1", "broken"),
     ],
 )

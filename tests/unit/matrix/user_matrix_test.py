@@ -446,9 +446,9 @@ def test_keys_of_an_older_release_are_read_with_a_warning(own: Callable[[str], P
     path = own(old)
     assert Releases(path, said.append).matrix == Releases(own(new)).matrix
     assert [text.removeprefix(f"{path}: ").partition(";")[0] for text in said] == [
-        "`bundled` is called `default` now",
-        "`named` is called `on-request` now",
-        "`slim` is called `members` now",
+        "`bundled` is now called `default`",
+        "`named` is now called `on-request`",
+        "`slim` is now called `members`",
     ]
 
 
@@ -463,7 +463,7 @@ def test_errors_about_keys_of_an_older_release_come_after_the_warnings(own: Call
     with pytest.raises(DriverError) as caught:
         _ = Releases(own(TORCH.replace("default = true", 'bundled = "yes"')), said.append).matrix
     assert [one.code for one in caught.value.diagnostics] == [Code.WRONG_TYPE]
-    assert ["`bundled` is called `default` now" in text for text in said] == [True]
+    assert ["`bundled` is now called `default`" in text for text in said] == [True]
 
 
 def test_a_key_of_an_older_release_is_unknown_where_it_was_not_one(own: Callable[[str], Path]) -> None:
@@ -483,9 +483,9 @@ def test_a_key_of_an_older_release_is_unknown_where_it_was_not_one(own: Callable
         ('compress-option = "--pack"\n', "`compress-option` is one of --compress-all, --compress-mode"),
         (
             'compress = "size"\ncompress-option = "--compress-all"\n',
-            "`compress`: `size` is nothing that fatbinary can be told",
+            "`compress`: fatbinary has no choice `size`",
         ),
-        ('compress = "speed"\n', "`compress`: `speed` is nothing that fatbinary can be told"),
+        ('compress = "speed"\n', "`compress`: fatbinary has no choice `speed`"),
     ],
 )
 def test_the_compression_of_a_release(own: Callable[[str], Path], keys: str, problem: str) -> None:

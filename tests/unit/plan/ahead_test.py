@@ -175,7 +175,7 @@ def test_the_list_is_a_part_of_the_id(tmp_path: Path) -> None:
         ("kernels.forward", "kernel.forward", Code.FILE_MISSING, 4, "there is no module `kernel` in torch-ext/re_lu"),
         ("kernels.forward", "kernels.foward", Code.BAD_VALUE, 4, "torch-ext/re_lu/kernels.py has no function `foward`"),
         ("kernels.forward", "forward", Code.BAD_VALUE, 4, "`forward` is not a module and a function"),
-        ("*fp16:16", "*half:16", Code.BAD_VALUE, 7, "`*half:16` is no type of Triton's for the argument `out`"),
+        ("*fp16:16", "*half:16", Code.BAD_VALUE, 7, "`*half:16` is not a type of Triton for the argument `out`"),
         (
             '"i32:16"',
             "32",

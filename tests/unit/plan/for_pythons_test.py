@@ -84,7 +84,7 @@ def test_only_what_sees_python_is_another_target_than_without(project: Path) -> 
         (BOUND.replace("TORCH_EXTENSION_NAME", "_C"), "Python imports TORCH_EXTENSION_NAME, not `_C`", "_C"),
         (
             f"{BOUND}REGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n",
-            "REGISTER_EXTENSION makes the function that PYBIND11_MODULE of torch-ext/binding.cpp makes",
+            "REGISTER_EXTENSION defines the same function as PYBIND11_MODULE of torch-ext/binding.cpp",
             "REGISTER_EXTENSION",
         ),
     ],

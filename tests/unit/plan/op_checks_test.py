@@ -39,7 +39,7 @@ def said(project: Path, text: str) -> list[tuple[str, str]]:
         found = [(one.message, one.span, one.code) for one in plan_directory(project, Releases()).notes]
     except DriverError as failure:
         found = [(f"error: {one.message}", one.span, one.code) for one in failure.diagnostics if one.span]
-    assert all(code is Code.OP_REGISTRATION or " only, in what " in text for text, _, code in found)
+    assert all(code is Code.OP_REGISTRATION or " only, in the variants " in text for text, _, code in found)
     return [(message, span.text[span.column - 1 :][: span.length]) for message, span, _ in found if span]
 
 
@@ -73,9 +73,9 @@ def said(project: Path, text: str) -> list[tuple[str, str]]:
         ('}\nvoid f(torch::Library& m) {\nm.def("f(double x) -> ()");', "torch rejects the schema", "double"),
         ('}\n#define F TORCH_LIBRARY(a, m) { m.def("f(double)"); }\nint f() {', "torch rejects", "double"),
         ('ops.def("f() -> ()", &f);\nops.def("f(int x) -> ()", &f);', "error: the op `f` is defined twice for", "f"),
-        ('ops.impl("f(int x) -> ()", &f);', "error: torch rejects the name of `f`: nothing may follow", "("),
+        ('ops.impl("f(int x) -> ()", &f);', "error: torch rejects the name of `f`: the end is expected", "("),
         ('ops.def("f() -> ()");', "no `impl` implements `f` for cuda and cpu; a call with", "f"),
-        ('ops.def("f() -> ()");\nops.impl("f", torch::kCUDA, &f);', "`f` is implemented for CUDA only, in what", "f"),
+        ('ops.def("f() -> ()");\nops.impl("f", torch::kCUDA, &f);', "`f` is implemented for CUDA only, in the", "f"),
         ('ops.def("f() -> ()", &f);\nops.impl("fg", &f);', "no `def` declares `fg`, which this implements; did", "fg"),
     ],
 )  # fmt: skip
@@ -129,7 +129,7 @@ def test_blocks_of_impl_and_functions_for_a_library(project: Path) -> None:
     [(message, part)] = said(project, binding('ops.def("f() -> ()");\nmore(ops);', head))
     assert (message.startswith("error"), part) == (True, "double")
     [(message, _)] = said(project, binding('ops.def("f() -> ()");') + tail + other)
-    assert message == "`f` is implemented for CUDA only, in what is built for cpu"
+    assert message == "`f` is implemented for CUDA only, in the variants for cpu"
     tail += 'STABLE_TORCH_LIBRARY_IMPL(TORCH_EXTENSION_NAME, CPU, m) { m.impl("f", TORCH_BOX(&f)); }\n'
     assert said(project, binding('ops.def("f() -> ()");') + tail) == []
 

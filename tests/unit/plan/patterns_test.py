@@ -56,7 +56,7 @@ def test_files_of_a_pattern(tmp_path: Path, src: str, expected: tuple[str, ...])
 def test_headers_of_a_pattern_and_their_number(tmp_path: Path) -> None:
     made = plan(tmp_path, '"k/a.*"')
     assert [one.headers for one in made.groups if one.name == "k"] == [("k/a.h",)]
-    assert "`k/a.*` stands for 2 files; kernel-builder accepts no patterns" in [one.message for one in made.notes]
+    assert "`k/a.*` matches 2 files; kernel-builder accepts no patterns" in [one.message for one in made.notes]
 
 
 @pytest.mark.parametrize(

@@ -98,10 +98,10 @@ def test_the_id_knows_the_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("a\\b.json", "has a backslash, which other systems take for `/`; rename the file"),
-        ("a\nb.json", "has the character U+000A, which is invisible or no text; rename the file"),
-        ("\u202ea.json", "has the character U+202E, which is invisible or no text; rename the file"),
-        ("\udcff.json", "has the character U+DCFF, which is invisible or no text; rename the file"),
+        ("a\\b.json", "has a backslash, which other systems treat as `/`; rename the file"),
+        ("a\nb.json", "has the character U+000A, which is invisible or not text; rename the file"),
+        ("\u202ea.json", "has the character U+202E, which is invisible or not text; rename the file"),
+        ("\udcff.json", "has the character U+DCFF, which is invisible or not text; rename the file"),
         (f"{'d' * 200}/{'e' * 200}/{'f' * 100}.json", "has 523 characters; at most 500 are allowed"),
     ],
 )

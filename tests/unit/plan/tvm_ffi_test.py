@@ -53,7 +53,7 @@ def test_every_group_sees_tvm_ffi_and_none_torch(tmp_path: Path) -> None:
     made = _make(tmp_path, GENERAL + _TVM_FFI + CPU + CUDA)
     assert {group.depends for group in made.groups} == {("tvm_ffi",)}
     assert [note.message for note in made.notes] == [
-        "`torch` in `depends` of [kernel.g] has no effect: no header of torch is in sight of a [tvm-ffi] project"
+        "`torch` in `depends` of [kernel.g] has no effect: torch's headers are not available of a [tvm-ffi] project"
     ]
     assert {one.settings["framework"] for one in made.identities} == {"tvm-ffi"}
     [binding] = [group for group in made.groups if group.name == "binding_cpu"]
@@ -102,7 +102,7 @@ def test_headers_of_torch_are_an_error(tmp_path: Path) -> None:
     assert (wrong.code, wrong.span and wrong.span.line) == (Code.UNSUPPORTED, 1)
     assert _make(tmp_path, text, "#include <tvm/ffi/tvm_ffi.h>\n").notes == ()
     [note] = _make(tmp_path, text, "#ifdef WITH_TORCH\n#include <torch/all.h>\n#endif\n").notes
-    assert note.message.startswith("`torch/all.h` is included here, and no header of torch is in sight")
+    assert note.message.startswith("`torch/all.h` is included here, but torch's headers are not available")
 
 
 def test_a_binding_without_a_source(tmp_path: Path) -> None:

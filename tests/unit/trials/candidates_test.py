@@ -43,15 +43,15 @@ def _faults(text: str) -> list[tuple[str, int, int, str]]:
     ("line", "code", "message"),
     [
         ("[]", "WRONG_TYPE", "a candidate is an object: `{...}`"),
-        ('{"id": "a", "id": "b"}', "BAD_VALUE", "this is no JSON: the key `id` is there twice"),
-        ("[" * 100_000, "BAD_VALUE", "this is no JSON: maximum recursion depth exceeded"),
+        ('{"id": "a", "id": "b"}', "BAD_VALUE", "this is not JSON: duplicate key `id`"),
+        ("[" * 100_000, "BAD_VALUE", "this is not JSON: maximum recursion depth exceeded"),
         (_line(id=None), "MISSING_KEY", "`id` is missing"),
         (_line(id=1), "WRONG_TYPE", "`id` is not a text"),
         (_line(cpp_sources=None), "MISSING_KEY", "there is no source"),
         (_line(cpp_sources=""), "MISSING_KEY", "there is no source"),
         (_line(cpp_sources=None, files={"x.h": ""}), "MISSING_KEY", "there is no source"),
         (_line(cpp_sources=[1]), "WRONG_TYPE", "`cpp_sources` is not a text or a list of texts"),
-        (_line(cpp_source="x"), "UNKNOWN_KEY", "`cpp_source` is no key of a candidate"),
+        (_line(cpp_source="x"), "UNKNOWN_KEY", "`cpp_source` is not a key of a candidate"),
         (
             _line(functions=3),
             "WRONG_TYPE",
@@ -75,7 +75,7 @@ def _faults(text: str) -> list[tuple[str, int, int, str]]:
             "BAD_VALUE",
             "a text has U+0000, which no file or command line can have",
         ),
-        (_line()[:-1] + ', "a": ' + "[" * 500 + "]" * 500 + "}", "UNKNOWN_KEY", "`a` is no key of a candidate"),
+        (_line()[:-1] + ', "a": ' + "[" * 500 + "]" * 500 + "}", "UNKNOWN_KEY", "`a` is not a key of a candidate"),
         (_line(inputs=None), "MISSING_KEY", "`reference` is there, and `inputs` is missing"),
         (_line(reference=None), "MISSING_KEY", "`inputs` is there, and `reference` is missing"),
         (_line(functions=["f", "g"]), "MISSING_KEY", "`call` is missing"),
@@ -102,9 +102,9 @@ def test_a_line_that_is_wrong(line: str, code: str, message: str) -> None:
 def test_all_that_is_wrong_comes_at_once() -> None:
     text = "\n".join([_line(), '{"id": "b", }', _line(), _line(id="c", name=1, seed="x")])
     assert _faults(text) == [
-        ("BAD_VALUE", 2, 13, "this is no JSON: illegal trailing comma before end of object")
+        ("BAD_VALUE", 2, 13, "this is not JSON: illegal trailing comma before end of object")
         if "illegal" in _faults('{"id": "b", }')[0][3]
-        else ("BAD_VALUE", 2, 13, "this is no JSON: expecting property name enclosed in double quotes"),
+        else ("BAD_VALUE", 2, 13, "this is not JSON: expecting property name enclosed in double quotes"),
         ("BAD_VALUE", 3, 1, "the id `a` is that of line 1, too"),
         ("WRONG_TYPE", 4, 1, "`name` is not a text"),
         ("WRONG_TYPE", 4, 1, "`seed` is not a whole number from 0"),
