@@ -9,8 +9,8 @@ namespace [[ module ]]_impl {
 // No cudaError_t.
 constexpr int kNotForBlackwell = -1;
 
-// As `run`, but it does nothing and returns kNotForBlackwell if the GPU is another one, for int8, for sums of float16, and
-// for matrices that TMA cannot read: their addresses and rows are multiples of 16 bytes.
+// As `run`, but it does nothing and returns kNotForBlackwell if the GPU is another one, for int8, for sums of float16,
+// and for matrices that TMA cannot read, whose addresses or rows are no multiples of 16 bytes.
 int run_on_blackwell(Type type, void* out, const void* a, const void* b, const Sizes& sizes, void* stream);
 
 }  // namespace [[ module ]]_impl

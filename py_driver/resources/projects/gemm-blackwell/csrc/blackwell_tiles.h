@@ -14,8 +14,8 @@ constexpr int kLoadingWarp = kStoringWarps;
 constexpr int kMultiplyingWarp = kStoringWarps + 1;
 constexpr int kThreads = 32 * (kStoringWarps + 2);
 
-// A tile has kRows rows: all lanes of tensor memory. Its depth is multiplied in steps of kBytes, the widest row that TMA
-// swizzles, and a step in kWays products of 16.
+// A tile has kRows rows: all lanes of tensor memory. Its depth is multiplied in steps of kBytes, the widest row that
+// TMA swizzles, and a step in kWays products of 16.
 constexpr int kRows = 128;
 constexpr int kBytes = 128;
 constexpr int kDepth = kBytes / 2;
