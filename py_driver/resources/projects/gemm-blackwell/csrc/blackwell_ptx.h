@@ -1,6 +1,6 @@
 [% if cuda %]
 // The instructions of GPUs of capability 10.0 that C++ has no functions for. What stands in quotation marks is a
-// section of the PTX ISA 9.0, chapter "TensorCore 5th Generation Family Instructions".
+// section of the PTX ISA, chapter "TensorCore 5th Generation Family Instructions".
 #pragma once
 
 #include <cuda.h>
