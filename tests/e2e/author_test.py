@@ -392,7 +392,10 @@ def test_pip_installs_a_project(clone: Driver, with_driver: Path, project: Path,
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "template",
-    ["stable-abi", "reduction", "layer-norm", "decoder", "gemm-wmma", "gemm-fp8", "int4-gemm", "moe", "attention"],
+    [
+        *("stable-abi", "reduction", "layer-norm", "decoder", "gemm-wmma", "gemm-blackwell", "gemm-fp8", "int4-gemm"),
+        *("moe", "attention"),
+    ],
 )
 def test_other_templates_pass_their_own_tests(clone: Driver, base: Path, template: str) -> None:
     project = base / "templates" / template

@@ -7,17 +7,9 @@
 #include <cstdint>
 
 namespace [[ module ]]_impl {
+
+[% include "projects/parts/tma.cpp" %]
 [% raw %]
-
-inline __device__ unsigned address_of(const void* shared) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(shared));
-}
-
-// Barriers in shared memory: a phase of one ends when all threads arrived and all bytes that they expect are there.
-inline __device__ void init(std::uint64_t& barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address_of(&barrier)), "r"(arrivals));
-}
-
 // Arrives at the same barrier of another block of the cluster, or of this one.
 inline __device__ void arrive(std::uint64_t& barrier, int block) {
   asm volatile(
@@ -27,23 +19,6 @@ inline __device__ void arrive(std::uint64_t& barrier, int block) {
       "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
       "}\n" ::"r"(address_of(&barrier)),
       "r"(block)
-      : "memory");
-}
-
-inline __device__ void arrive_and_expect(std::uint64_t& barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address_of(&barrier)), "r"(bytes)
-               : "memory");
-}
-
-inline __device__ void wait(std::uint64_t& barrier, unsigned phase) {
-  asm volatile(
-      "{\n"
-      ".reg .pred done;\n"
-      "again:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra again;\n"
-      "}\n" ::"r"(address_of(&barrier)),
-      "r"(phase)
       : "memory");
 }
 
@@ -58,23 +33,6 @@ inline __device__ void synchronize_cluster() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// After `init`: the other blocks and TMA are to see the barriers too.
-inline __device__ void publish() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-
-// Fetches what TMA needs to know of a matrix.
-inline __device__ void prefetch(const CUtensorMap& map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
-}
-
-// TMA: one thread asks for a box of a matrix; what lies outside of the matrix is 0.
-inline __device__ void load(void* to, const CUtensorMap& map, int x, int y, std::uint64_t& barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
-          address_of(to)),
-      "l"(&map), "r"(x), "r"(y), "r"(address_of(&barrier))
-      : "memory");
-}
-
 // The same for all blocks of the cluster that have a bit in `blocks`: to the same place in the shared memory of each.
 inline __device__ void load_for(unsigned short blocks, void* to, const CUtensorMap& map, int x, int y,
                                 std::uint64_t& barrier) {
@@ -83,21 +41,6 @@ inline __device__ void load_for(unsigned short blocks, void* to, const CUtensorM
       "[%0], [%1, {%2, %3}], [%4], %5;" ::"r"(address_of(to)),
       "l"(&map), "r"(x), "r"(y), "r"(address_of(&barrier)), "h"(blocks)
       : "memory");
-}
-
-// A box of shared memory into a matrix, but for what lies outside of it.
-inline __device__ void store(const CUtensorMap& map, int x, int y, const void* from) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];\n"
-      "cp.async.bulk.commit_group;" ::"l"(&map),
-      "r"(x), "r"(y), "r"(address_of(from))
-      : "memory");
-}
-
-// Until all but the last `kOthers` stores of this thread have read their shared memory.
-template <int kOthers>
-__device__ void wait_for_stores() {
-  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kOthers) : "memory");
 }
 
 // How WGMMA finds a matrix in shared memory, with TMA's swizzle of 128 bytes: `stride` is the way in bytes to the next

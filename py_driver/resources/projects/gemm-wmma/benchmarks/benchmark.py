@@ -60,3 +60,5 @@ class Narrow(_Product, Benchmark):
 
 class SquareBFloat16(_Product, Benchmark):
     rows, columns, depth, dtype = 4096, 4096, 4096, torch.bfloat16
+[% block workloads %]
+[% endblock %]

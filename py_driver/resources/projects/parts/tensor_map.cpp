@@ -1,0 +1,44 @@
+[% raw %]
+using Encode = decltype(&cuTensorMapEncodeTiled);
+
+// A function of the driver: the runtime knows where, so that nothing links against libcuda.
+inline Encode find_encode() {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
+  cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result);
+#else
+  cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &result);
+#endif
+  return result == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(found) : nullptr;
+}
+
+template <typename T>
+constexpr CUtensorMapDataType kMap = CU_TENSOR_MAP_DATA_TYPE_UINT8;
+template <>
+constexpr CUtensorMapDataType kMap<__half> = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+template <>
+constexpr CUtensorMapDataType kMap<__nv_bfloat16> = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+template <>
+constexpr CUtensorMapDataType kMap<float> = CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+template <>
+constexpr CUtensorMapDataType kMap<int> = CU_TENSOR_MAP_DATA_TYPE_INT32;
+
+// What TMA needs to know of a matrix that it moves in boxes of kBytes by `height` rows.
+template <typename T>
+bool encode(CUtensorMap& map, const Matrix& matrix, int height) {
+  static const Encode function = find_encode();
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(matrix.columns), static_cast<cuuint64_t>(matrix.rows)};
+  const cuuint64_t strides[] = {static_cast<cuuint64_t>(matrix.pitch) * sizeof(T)};
+  const cuuint32_t box[] = {kBytes / sizeof(T), static_cast<cuuint32_t>(height)};
+  const cuuint32_t steps[] = {1, 1};
+  return function != nullptr &&
+         function(&map, kMap<T>, 2, const_cast<void*>(matrix.first), sizes, strides, box, steps,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+inline bool is_aligned(const void* matrix, std::int64_t row_bytes) {
+  return reinterpret_cast<std::uintptr_t>(matrix) % 16 == 0 && row_bytes % 16 == 0;
+}
+[% endraw %]
