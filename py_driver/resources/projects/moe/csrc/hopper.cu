@@ -15,8 +15,12 @@ namespace [[ module ]]_impl {
 namespace {
 [% raw %]
 
-// Rows that experts have on average, from which on these tiles are faster than small ones of the other kernel.
-constexpr std::int64_t kManyRows = 33;
+// Rows that experts have on average, from which on these tiles are faster than those of the other kernel, as measured
+// on an H200: few experts have too few large tiles for all multiprocessors. So has a small product.
+constexpr std::int64_t kRowsOfFew = 8;
+constexpr std::int64_t kRowsOfMany = 1;
+constexpr std::int64_t kManyExperts = 64;
+constexpr std::int64_t kSmall = std::int64_t{1} << 26;
 
 // The multiprocessors of the current GPU, 0 if it is no Hopper.
 int hopper_processors() {
@@ -31,13 +35,14 @@ int hopper_processors() {
 
 bool fits(const Product& tensors) {
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  const std::int64_t least = (tensors.experts < kManyExperts ? kRowsOfFew : kRowsOfMany) * tensors.experts;
   return tensors.depth > 0 && std::max({tensors.rows, tensors.columns, tensors.depth}) <= kMost &&
-         tensors.rows >= kManyRows * tensors.experts && are_readable(tensors);
+         tensors.rows >= least && tensors.rows * tensors.columns > kSmall / tensors.depth && are_readable(tensors);
 }
 
 // Cycles that tiles of so many columns take, as counted here: a multiprocessor needs `step` for each step of the depth
-// and `tile` for each tile, and tiles come in rounds of one for each multiprocessor. On average half of an expert's last
-// row of tiles is empty, and the first row is there for few rows, too.
+// and `tile` for each tile, and tiles come in rounds of one for each multiprocessor. On average half of an expert's
+// last row of tiles is empty, and the first row is there for few rows, too.
 std::int64_t cycles_of(const Product& tensors, int processors, int columns, std::int64_t step, std::int64_t tile) {
   const std::int64_t experts = std::min(tensors.experts, tensors.rows);
   const std::int64_t down = std::max(experts, parts(tensors.rows + experts * kHalfRows, kTileRows));

@@ -14,8 +14,8 @@
 namespace [[ module ]]_impl {
 [% raw %]
 
-// A block has one warpgroup that loads and two that multiply. Together they make kTileRows rows of the output at a time,
-// each half of them, in steps of kStepDepth: the widest row that TMA swizzles.
+// A block has one warpgroup that loads and two that multiply. Together they make kTileRows rows of the output at a
+// time, each half of them, in steps of kStepDepth: the widest row that TMA swizzles.
 constexpr int kConsumers = 2;
 constexpr int kWarpgroup = 128;
 constexpr int kHopperThreads = kWarpgroup * (1 + kConsumers);
