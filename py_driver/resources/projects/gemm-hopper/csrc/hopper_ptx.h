@@ -33,6 +33,9 @@ inline __device__ void synchronize_cluster() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
+[% endraw %]
+[% block loads %]
+[% raw %]
 // The same for all blocks of the cluster that have a bit in `blocks`: to the same place in the shared memory of each.
 inline __device__ void load_for(unsigned short blocks, void* to, const CUtensorMap& map, int x, int y,
                                 std::uint64_t& barrier) {
@@ -43,6 +46,9 @@ inline __device__ void load_for(unsigned short blocks, void* to, const CUtensorM
       : "memory");
 }
 
+[% endraw %]
+[% endblock %]
+[% raw %]
 // How WGMMA finds a matrix in shared memory, with TMA's swizzle of 128 bytes: `stride` is the way in bytes to the next
 // eight rows as they lie in memory, `leading` to the next 128 bytes of what is longer than one row (PTX ISA, "Matrix
 // Descriptor Format").

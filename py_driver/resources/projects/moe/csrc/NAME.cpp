@@ -192,7 +192,7 @@ int route(Type type, const Route& tensors, void*) {
   return 0;
 }
 
-int multiply(Type type, const Product& tensors, void*) {
+int multiply(Type type, const Product& tensors, void*, void*) {
   type == Type::float16 ? multiply_as<Half>(tensors) : multiply_as<BFloat16>(tensors);
   return 0;
 }
@@ -201,6 +201,8 @@ int combine(Type type, const Sum& tensors, void*) {
   type == Type::float16 ? combine_as<Half>(tensors) : combine_as<BFloat16>(tensors);
   return 0;
 }
+
+std::int64_t scratch_bytes(const Product&) { return 0; }
 
 std::int64_t working_size(std::int64_t, std::int64_t, std::int64_t) { return 0; }
 

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "debug.h"
+#include "hopper.h"
 
 namespace [[ module ]]_impl {
 [% raw %]
@@ -384,7 +385,21 @@ int multiply_as(const Product& tensors, cudaStream_t stream) {
 
 }  // namespace
 
-int multiply(Type type, const Product& tensors, void* stream) {
+std::int64_t scratch_bytes(const Product& tensors) {
+#if __CUDACC_VER_MAJOR__ >= 12
+  return scratch_on_hopper(tensors);
+#else
+  return 0;
+#endif
+}
+
+int multiply(Type type, const Product& tensors, void* scratch, void* stream) {
+#if __CUDACC_VER_MAJOR__ >= 12
+  const int result = multiply_on_hopper(type, tensors, scratch, stream);
+  if (result != kNotForHopper) {
+    return result;
+  }
+#endif
   const auto on = static_cast<cudaStream_t>(stream);
   return type == Type::float16 ? multiply_as<__half>(tensors, on) : multiply_as<__nv_bfloat16>(tensors, on);
 }

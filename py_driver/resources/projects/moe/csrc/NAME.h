@@ -56,8 +56,12 @@ struct Sum {
 // `stream` is a cudaStream_t, and null on the CPU. Each returns a cudaError_t: 0 is success. `multiply` and `combine`
 // are for float16 and bfloat16.
 int route(Type type, const Route& tensors, void* stream);
-int multiply(Type type, const Product& tensors, void* stream);
+int multiply(Type type, const Product& tensors, void* scratch, void* stream);
 int combine(Type type, const Sum& tensors, void* stream);
+
+// The bytes of device memory that `multiply` needs as `scratch` for these tensors: for rows of x in the order of the
+// experts.
+std::int64_t scratch_bytes(const Product& tensors);
 
 std::int64_t working_size(std::int64_t tokens, std::int64_t count, std::int64_t k);
 

@@ -18,6 +18,11 @@ ROUTES = [(1, 1, 1), (3, 8, 2), (70, 5, 5), (33, 64, 8), (9, 1024, 6), (700, 128
 GROUPS = [(3, 0, 5), (0, 0, 0, 130), (128, 127, 129, 1), (1,), (0, 0), (300, 0, 17, 64, 0)]
 # Depth and columns: no tile of the GPU has all of the latter; those that no vector load fits.
 SIZES = [(64, 128), (40, 264), (33, 7), (8, 8), (256, 65), (72, 24)]
+# Enough of both for the kernel of Hopper GPUs, whose tiles of 128 rows are in pairs: with an odd tile, without one, a
+# full tile alone, a row alone, half of a tile without rows, more pairs than a band has; many experts of a few rows.
+PAIRS = [(385, 0, 128, 1, 600), (2400,), (5, 0, 70, 30) * 20]
+# Odd and even numbers of its tiles across; rows of the output, and of x, that do not begin at multiples of 16 bytes.
+PAIR_SIZES = [(136, 1032), (64, 1160), (72, 1030), (67, 1040)]
 
 
 def routed(logits, k):
@@ -129,6 +134,43 @@ def test_product_of_many_tiles(dtype, by_columns):
 def test_product_of_many_experts(dtype, by_columns):
     given = given_product([8, 0, 70] * 40, 136, 72, dtype, by_columns, tokens=9)
     verify(kernel.grouped_product, loop, given, terms=136, magnitude=product_terms)
+
+
+@pytest.mark.parametrize("by_columns", [False, True], ids=["by rows", "by columns"])
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+@pytest.mark.parametrize("groups", PAIRS, ids=["few", "one", "many"])
+def test_product_of_pairs_of_tiles(groups, dtype, by_columns):
+    for depth, columns in PAIR_SIZES:
+        for tokens in (None, 50):
+            given = given_product(groups, depth, columns, dtype, by_columns, tokens)
+            verify(kernel.grouped_product, loop, given, terms=depth, magnitude=product_terms)
+
+
+@pytest.mark.parametrize("by_columns", [False, True], ids=["by rows", "by columns"])
+def test_layouts_of_pairs_of_tiles(by_columns):
+    x, weights, offsets, _ = given_product(PAIRS[0], 136, 1032, torch.float16, by_columns)
+    for given in (
+        [x[:, 8:], weights[:, 8:], offsets],  # rows with something between
+        [x[:, 1:129], weights[:, :128], offsets],  # rows of x that do not begin at multiples of 16 bytes
+        [x, weights[..., 16:], offsets],
+        [x, weights[:1].expand(5, -1, -1), offsets],
+        [x.mT.contiguous().mT, weights, offsets],
+        [x, weights.transpose(0, 1).contiguous().transpose(0, 1), offsets],
+    ):
+        verify(kernel.grouped_product, loop, given, terms=136, magnitude=product_terms)
+
+
+@pytest.mark.parametrize("by_columns", [False, True], ids=["by rows", "by columns"])
+@pytest.mark.parametrize("groups", [(3, 5), (385, 700)], ids=["small", "large"])
+def test_experts_do_not_meet(groups, by_columns):
+    # No tile has all of this depth or these columns: what lies behind them is the next expert's.
+    x, weights, offsets, _ = given_product(groups, 168, 1048, torch.float16, by_columns)
+    expected = kernel.grouped_product(x, weights, offsets)
+    x[groups[0] :] = float("nan")
+    weights[1] = float("nan")
+    found = kernel.grouped_product(x, weights, offsets)
+    assert torch.equal(found[: groups[0]], expected[: groups[0]])
+    assert found[groups[0] :].isnan().all()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -106,7 +106,12 @@ at::Tensor grouped_product(const at::Tensor& given_x, const at::Tensor& given_we
                                      weights.stride(0),
                                      weights.stride(by_columns ? 2 : 1),
                                      by_columns};
-    call(x, [&](void* stream) { return kernel::multiply(type, tensors, stream); });
+    call(x, [&](void* stream) {
+      const std::int64_t bytes = kernel::scratch_bytes(tensors);
+      // Later work of the stream can have it again.
+      const at::Tensor scratch = bytes > 0 ? at::empty({bytes}, x.options().dtype(at::kByte)) : at::Tensor();
+      return kernel::multiply(type, tensors, bytes > 0 ? scratch.data_ptr() : nullptr, stream);
+    });
   }
   return out;
 }
