@@ -289,7 +289,15 @@ class _Run:
     def _environment(self, base: str) -> dict[str, str]:
         """The variables of the run."""
         toolkit = f"{base}/{stand_ins.TOOLKIT}"
-        programs = [f"{base}/{stand_ins.PROGRAMS}", f"{base}/{stand_ins.PYTHON}/bin", "/usr/bin", "/bin"]
+        python = f"{base}/{stand_ins.PYTHON}"
+        # The last has the programs of build requirements, such as uv_build's.
+        programs = [
+            f"{base}/{stand_ins.PROGRAMS}",
+            f"{python}/bin",
+            "/usr/bin",
+            "/bin",
+            f"{python}/{stand_ins.site_packages()}/bin",
+        ]
         found = {
             **self._named,
             "HOME": f"{base}/home",

@@ -120,11 +120,18 @@ def test_a_build_requirement_from_elsewhere_is_refused(tmp_path: Path, requireme
     assert found.message == f"`{requirement}` is not a build requirement from the package index"
 
 
-def test_a_project_without_modules_is_a_record(tmp_path: Path) -> None:
-    pyproject = """
+@pytest.mark.parametrize(
+    ("requirement", "backend", "tag"),
+    [
+        ("hatchling", "hatchling.build", "py2.py3"),
+        ("uv_build>=0.9.7,<0.10", "uv_build", "py3"),  # its Python part looks for a program on PATH
+    ],
+)
+def test_a_project_without_modules_is_a_record(tmp_path: Path, requirement: str, backend: str, tag: str) -> None:
+    pyproject = f"""
         [build-system]
-        requires = ["hatchling"]
-        build-backend = "hatchling.build"
+        requires = ["{requirement}"]
+        build-backend = "{backend}"
         [project]
         name = "pure"
         version = "2.0"
@@ -133,7 +140,7 @@ def test_a_project_without_modules_is_a_record(tmp_path: Path) -> None:
     (directory / "setup.py").unlink()
     recorded = record(directory)
     assert (recorded.record.name, recorded.record.modules) == ("pure", ())
-    assert recorded.record.wheel == "pure-2.0-py2.py3-none-any.whl"
+    assert recorded.record.wheel == f"pure-2.0-{tag}-none-any.whl"
 
 
 def test_setup_cfg_and_a_src_layout_are_read(tmp_path: Path) -> None:
