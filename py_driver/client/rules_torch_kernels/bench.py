@@ -244,7 +244,7 @@ def _peers(
             stated = getattr(benchmark, method, dict)()
             how.begun(())
     except (Exception, SystemExit) as problem:  # noqa: BLE001  (a library that is not installed)
-        wrong[method] = _headline(problem)
+        wrong[method] = named(problem)
     if not isinstance(stated, dict) or not all(callable(call) for call in stated.values()):
         raise TypeError(f"{method} returns {stated!r:.40}, not a dict of names and callables")
     found = {str(name): call for name, call in stated.items()}
@@ -263,7 +263,7 @@ def _peers(
             out = call()
             wrong[name] = differs(out, expected, "what it returns") if reference is not None else ""
         except (Exception, SystemExit) as problem:  # noqa: BLE001  (another library, which may lack this GPU)
-            wrong[name] = _headline(problem)
+            wrong[name] = named(problem)
             if benchmark.device == "cuda" and _is_lost():
                 raise RuntimeError(f"CUDA error in the peer {name}: {wrong[name]}") from None
         if reference is not None and differs(reference(), expected):
@@ -290,11 +290,6 @@ def _is_lost() -> bool:
             torch.cuda.synchronize()
             return False
     return True
-
-
-def _headline(problem: BaseException) -> str:
-    """An exception, by the first line of its text: torch ends long ones with advice."""
-    return "".join(traceback.format_exception_only(type(problem), problem)).strip().splitlines()[0]
 
 
 def _amounts(benchmark: Any, workload: Workload) -> dict[str, float]:  # noqa: ANN401
@@ -382,7 +377,7 @@ def main() -> int:
                 say({"workload": title, **_run(workload, kernels, device, peers)})
             except (Exception, SystemExit) as problem:  # noqa: BLE001  (likewise)
                 text = named(problem)
-                sticky = device == "cuda" and any(sign in text for sign in _STICKY)
+                sticky = device == "cuda" and any(sign in str(problem) for sign in _STICKY)
                 if sticky and running:
                     # The driver runs the workload again, without these peers.
                     sys.stderr.write(f"{text}\n")
@@ -395,8 +390,9 @@ def main() -> int:
 
 
 def named(problem: BaseException) -> str:
-    """An exception, in a line."""
-    return "".join(traceback.format_exception_only(type(problem), problem)).strip().splitlines()[-1]
+    """An exception, in a line: the first of its text, since torch ends long ones with advice."""
+    lines = "".join(traceback.format_exception_only(type(problem), problem)).strip().splitlines()
+    return lines[-1 if isinstance(problem, SyntaxError) else 0]
 
 
 def _where(problem: BaseException, scripts: list[str]) -> str:
