@@ -36,8 +36,9 @@ int hopper_processors() {
 bool fits(const Product& tensors) {
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
   const std::int64_t least = (tensors.experts < kManyExperts ? kRowsOfFew : kRowsOfMany) * tensors.experts;
-  return tensors.depth > 0 && std::max({tensors.rows, tensors.columns, tensors.depth}) <= kMost &&
-         tensors.rows >= least && tensors.rows * tensors.columns > kSmall / tensors.depth && are_readable(tensors);
+  return std::max({tensors.rows, tensors.x_rows, tensors.columns, tensors.depth}) <= kMost && tensors.rows >= least &&
+         tensors.x_rows > 0 && tensors.depth > 0 && tensors.rows * tensors.columns > kSmall / tensors.depth &&
+         are_readable(tensors);
 }
 
 // Cycles that tiles of so many columns take, as counted here: a multiprocessor needs `step` for each step of the depth
@@ -66,7 +67,7 @@ int launch(const Product& tensors, void* scratch, int processors, cudaStream_t s
       (aligned && !encode<T>(map, out, 2, kPartRows))) {
     return kNotForHopper;
   }
-  if (!encode<T>(x, readable_rows<T>(tensors, scratch, stream), 3, kHalfRows)) {
+  if (!encode<T>(x, readable_rows<T>(tensors, scratch, stream), 3, tensors.sources == nullptr ? kHalfRows : 1)) {
     return cudaErrorInvalidValue;
   }
   const auto function = multiply_tiles<T, kByColumns, kColumns>;
@@ -76,7 +77,7 @@ int launch(const Product& tensors, void* scratch, int processors, cudaStream_t s
     return error;
   }
   const Output output = {tensors.out, static_cast<int>(tensors.columns), aligned};
-  const Jobs jobs = {tensors.offsets, static_cast<int>(tensors.experts),
+  const Jobs jobs = {tensors.offsets, tensors.sources, static_cast<int>(tensors.experts),
                      static_cast<int>(parts(tensors.columns, kColumns)),
                      static_cast<int>(parts(tensors.depth, kStepDepth))};
   function<<<static_cast<unsigned>(processors / kPair * kPair), kHopperThreads, kMemory, stream>>>(x, weights, map,
@@ -86,7 +87,7 @@ int launch(const Product& tensors, void* scratch, int processors, cudaStream_t s
 
 template <typename T>
 int multiply_as(const Product& tensors, void* scratch, int processors, cudaStream_t stream) {
-  const bool wide = cycles_of(tensors, processors, 256, 1024, 1000) <= cycles_of(tensors, processors, 128, 575, 700);
+  const bool wide = cycles_of(tensors, processors, 256, 1024, 1000) <= cycles_of(tensors, processors, 128, 640, 700);
   if (tensors.by_columns) {
     return wide ? launch<T, true, 256>(tensors, scratch, processors, stream)
                 : launch<T, true, 128>(tensors, scratch, processors, stream);
@@ -100,7 +101,7 @@ int multiply_as(const Product& tensors, void* scratch, int processors, cudaStrea
 std::int64_t scratch_on_hopper(const Product& tensors) {
   return hopper_processors() == 0 || !fits(tensors) || is_readable(tensors)
              ? 0
-             : tensors.rows * copy_pitch(tensors) * static_cast<std::int64_t>(sizeof(std::uint16_t));
+             : tensors.x_rows * copy_pitch(tensors) * static_cast<std::int64_t>(sizeof(std::uint16_t));
 }
 
 int multiply_on_hopper(Type type, const Product& tensors, void* scratch, void* stream) {
