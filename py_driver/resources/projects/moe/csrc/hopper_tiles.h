@@ -145,8 +145,8 @@ struct Tile {
         column((job.across + (job.beside ? rank : 0)) * kColumns) {}
 };
 
-// What a block loads of x for a tile, where the rows lie anywhere: a row at a time, a lane some of them. TMA swizzles by
-// the address in shared memory, so that rows lie as in a box of many. Blocks beside each other share the rows.
+// What a block loads of x for a tile, where the rows lie anywhere: a row at a time, a lane some of them. TMA swizzles
+// by the address in shared memory, so that rows lie as in a box of many. Blocks beside each other share the rows.
 class Rows {
  public:
   __device__ Rows(const Jobs& jobs, const Job& job, int first, int rank) : beside_(job.beside) {
@@ -176,8 +176,8 @@ class Rows {
   bool beside_;
 };
 
-// A warp loads all tiles. With rows of x in order, those of other experts may be loaded too: what is made of them is not
-// stored, nor what is made of rows that are not loaded at all.
+// A warp loads all tiles. Where rows of x are in order, those of other experts may be loaded too: what is made of them
+// is not stored, nor what is made of rows that are not loaded at all.
 template <bool kByColumns, int kColumns>
 __device__ void produce(Memory<kColumns>& memory, const CUtensorMap& x, const CUtensorMap& weights, const Jobs& jobs) {
   using Own = Memory<kColumns>;
