@@ -33,7 +33,6 @@ struct Product {
   const std::int32_t* offsets;  // [experts + 1]
   const std::int32_t* sources;  // [rows]; null if x has the rows in this order
   std::int64_t rows;
-  std::int64_t x_rows;
   std::int64_t columns;
   std::int64_t depth;
   std::int64_t experts;
@@ -60,8 +59,8 @@ int route(Type type, const Route& tensors, void* stream);
 int multiply(Type type, const Product& tensors, void* scratch, void* stream);
 int combine(Type type, const Sum& tensors, void* stream);
 
-// The bytes of device memory that `multiply` needs as `scratch` for these tensors: for a copy of x whose rows begin at
-// multiples of 16 bytes.
+// The bytes of device memory that `multiply` needs as `scratch` for these tensors: for rows of x in the order of the
+// experts.
 std::int64_t scratch_bytes(const Product& tensors);
 
 std::int64_t working_size(std::int64_t tokens, std::int64_t count, std::int64_t k);

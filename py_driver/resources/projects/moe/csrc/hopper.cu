@@ -36,9 +36,8 @@ int hopper_processors() {
 bool fits(const Product& tensors) {
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
   const std::int64_t least = (tensors.experts < kManyExperts ? kRowsOfFew : kRowsOfMany) * tensors.experts;
-  return std::max({tensors.rows, tensors.x_rows, tensors.columns, tensors.depth}) <= kMost && tensors.rows >= least &&
-         tensors.x_rows > 0 && tensors.depth > 0 && tensors.rows * tensors.columns > kSmall / tensors.depth &&
-         are_readable(tensors);
+  return tensors.depth > 0 && std::max({tensors.rows, tensors.columns, tensors.depth}) <= kMost &&
+         tensors.rows >= least && tensors.rows * tensors.columns > kSmall / tensors.depth && are_readable(tensors);
 }
 
 // Cycles that tiles of so many columns take, as counted here: a multiprocessor needs `step` for each step of the depth
@@ -67,7 +66,7 @@ int launch(const Product& tensors, void* scratch, int processors, cudaStream_t s
       (aligned && !encode<T>(map, out, 2, kPartRows))) {
     return kNotForHopper;
   }
-  if (!encode<T>(x, readable_rows<T>(tensors, scratch, stream), 3, tensors.sources == nullptr ? kHalfRows : 1)) {
+  if (!encode<T>(x, readable_rows<T>(tensors, scratch, stream), 3, kHalfRows)) {
     return cudaErrorInvalidValue;
   }
   const auto function = multiply_tiles<T, kByColumns, kColumns>;
@@ -77,7 +76,7 @@ int launch(const Product& tensors, void* scratch, int processors, cudaStream_t s
     return error;
   }
   const Output output = {tensors.out, static_cast<int>(tensors.columns), aligned};
-  const Jobs jobs = {tensors.offsets, tensors.sources, static_cast<int>(tensors.experts),
+  const Jobs jobs = {tensors.offsets, static_cast<int>(tensors.experts),
                      static_cast<int>(parts(tensors.columns, kColumns)),
                      static_cast<int>(parts(tensors.depth, kStepDepth))};
   function<<<static_cast<unsigned>(processors / kPair * kPair), kHopperThreads, kMemory, stream>>>(x, weights, map,
@@ -101,7 +100,7 @@ int multiply_as(const Product& tensors, void* scratch, int processors, cudaStrea
 std::int64_t scratch_on_hopper(const Product& tensors) {
   return hopper_processors() == 0 || !fits(tensors) || is_readable(tensors)
              ? 0
-             : tensors.x_rows * copy_pitch(tensors) * static_cast<std::int64_t>(sizeof(std::uint16_t));
+             : tensors.rows * copy_pitch(tensors) * static_cast<std::int64_t>(sizeof(std::uint16_t));
 }
 
 int multiply_on_hopper(Type type, const Product& tensors, void* scratch, void* stream) {

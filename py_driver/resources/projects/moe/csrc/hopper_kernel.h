@@ -113,7 +113,7 @@ __global__ void __cluster_dims__(kPair, 1, 1) __launch_bounds__(kHopperThreads, 
   // The threads that load need few registers; the others need theirs for the sums.
   if (threadIdx.x < kWarpgroup) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    if (threadIdx.x < 32) {
+    if (threadIdx.x == 0) {
       produce<kByColumns>(memory, x, weights, jobs);
     }
   } else {

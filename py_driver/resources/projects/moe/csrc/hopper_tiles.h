@@ -68,7 +68,6 @@ struct Turn {
 // What all blocks know of the product.
 struct Jobs {
   const std::int32_t* offsets;
-  const std::int32_t* sources;  // null if x has the rows in this order
   int experts;
   int across;  // tiles beside each other
   int steps;
@@ -145,55 +144,20 @@ struct Tile {
         column((job.across + (job.beside ? rank : 0)) * kColumns) {}
 };
 
-// What a block loads of x for a tile, where the rows lie anywhere: a row at a time, a lane some of them. TMA swizzles
-// by the address in shared memory, so that rows lie as in a box of many. Blocks beside each other share the rows.
-class Rows {
- public:
-  __device__ Rows(const Jobs& jobs, const Job& job, int first, int rank) : beside_(job.beside) {
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const int row = first + i * 32 + static_cast<int>(threadIdx.x);
-      const bool is_own = row < job.end && (!beside_ || i % kPair == rank);
-      sources_[i] = is_own ? jobs.sources[row] : -1;
-    }
-  }
-
-  __device__ void load_step(unsigned char* left, const CUtensorMap& x, int depth, std::uint64_t& full) const {
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      unsigned char* const to = left + (i * 32 + threadIdx.x) * kBytes;
-      if (sources_[i] >= 0 && beside_) {
-        load_for_both(to, x, depth, sources_[i], 0, full);
-      } else if (sources_[i] >= 0) {
-        load(to, x, depth, sources_[i], 0, full);
-      }
-    }
-  }
-
- private:
-  static constexpr int kEach = kTileRows / 32;
-  int sources_[kEach];
-  bool beside_;
-};
-
-// A warp loads all tiles. Where rows of x are in order, those of other experts may be loaded too: what is made of them
-// is not stored, nor what is made of rows that are not loaded at all.
+// Loads all tiles. Rows that are not the expert's may be loaded, too: what is made of them is not stored, nor what is
+// made of the second half of a tile's rows where it is not loaded.
 template <bool kByColumns, int kColumns>
 __device__ void produce(Memory<kColumns>& memory, const CUtensorMap& x, const CUtensorMap& weights, const Jobs& jobs) {
   using Own = Memory<kColumns>;
   constexpr int kBox = kByColumns ? kColumns / kPair : kStepDepth;  // columns that are loaded at once
   constexpr int kBoxes = kColumns / kBox;
   const int rank = rank_in_cluster();
-  const bool is_first = threadIdx.x == 0;
-  const bool in_order = jobs.sources == nullptr;
   Turn<Own::kStages> turn;
   Walk walk(jobs);
   Job job;
   for (int index = blockIdx.x / kPair; walk.find(job, index); index += gridDim.x / kPair) {
     const Tile<kColumns> tile(job, rank);
-    const int halves = tile.row + kHalfRows < job.end ? 2 : 1;
-    const int left_rows = in_order ? halves * kHalfRows : min(job.end - tile.row, kTileRows);
-    const Rows rows(jobs, job, in_order ? job.end : tile.row, rank);
+    const int halves = tile.row + kHalfRows < job.end ? kConsumers : 1;
     for (int step = 0; step < jobs.steps; ++step, turn.next()) {
       unsigned char* const left = memory.stages[turn.stage];
       unsigned char* const right = left + Own::kLeftBytes;
@@ -201,24 +165,15 @@ __device__ void produce(Memory<kColumns>& memory, const CUtensorMap& x, const CU
       const int depth = step * kStepDepth;
       // The first round finds all stages empty: the phase before the first one counts as ended.
       wait(memory.empty[turn.stage], turn.phase ^ 1);
-      if (is_first) {
-        arrive_and_expect(full, left_rows * kBytes + kColumns * kBytes);
-      }
-      __syncwarp();
-      if (!in_order) {
-        rows.load_step(left, x, depth, full);
-      }
-      if (!is_first) {
-        continue;
-      }
-      if (in_order) {
-        for (int half = 0; half < halves; ++half) {
-          unsigned char* const to = left + half * kHalfRows * kBytes;
-          if (!job.beside) {
-            load(to, x, depth, tile.row + half * kHalfRows, 0, full);
-          } else if (half == rank) {
-            load_for_both(to, x, depth, tile.row + half * kHalfRows, 0, full);
-          }
+      arrive_and_expect(full, (halves * kHalfRows + kColumns) * kBytes);
+#pragma unroll
+      for (int half = 0; half < kConsumers; ++half) {
+        unsigned char* const to = left + half * kHalfRows * kBytes;
+        const int row = tile.row + half * kHalfRows;
+        if (half < halves && !job.beside) {
+          load(to, x, depth, row, 0, full);
+        } else if (half < halves && half == rank) {
+          load_for_both(to, x, depth, row, 0, full);
         }
       }
 #pragma unroll

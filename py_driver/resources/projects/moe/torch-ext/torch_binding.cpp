@@ -99,7 +99,6 @@ at::Tensor grouped_product(const at::Tensor& given_x, const at::Tensor& given_we
                                      offsets.const_data_ptr<std::int32_t>(),
                                      given_sources ? sources.const_data_ptr<std::int32_t>() : nullptr,
                                      rows,
-                                     x.size(0),
                                      weights.size(2),
                                      weights.size(1),
                                      experts,
