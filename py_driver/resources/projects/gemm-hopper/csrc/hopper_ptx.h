@@ -68,7 +68,7 @@ inline __device__ void prefetch(const CUtensorMap& map) {
 
 [% endraw %]
 [% block loads %]
-[% raw %]
+[% raw -%]
 // TMA: one thread asks for a box of a matrix; what lies outside of the matrix is 0.
 inline __device__ void load(void* to, const CUtensorMap& map, int x, int y, std::uint64_t& barrier) {
   asm volatile(
@@ -90,7 +90,7 @@ inline __device__ void load_for(unsigned short blocks, void* to, const CUtensorM
 
 [% endraw %]
 [% endblock %]
-[% raw %]
+[% raw -%]
 // A box of shared memory into a matrix, but for what lies outside of it.
 inline __device__ void store(const CUtensorMap& map, int x, int y, const void* from) {
   asm volatile(
