@@ -23,7 +23,7 @@ _FORCE_BUILD: Final = re.compile(r"""(["'])([A-Z][A-Z0-9_]*_FORCE_BUILD)\1""")
 _OF_CMAKE: Final = re.compile(r"\bENV\{([A-Z][A-Z0-9_]{2,})\}")
 _CMAKE_FILES: Final = ("CMakeLists.txt", "*.cmake", "cmake/**/*.cmake")
 _ASKED: Final = re.compile(r"""\b(?:getenv\(|environ(?:\.get\(|\[))\s*(["'])([A-Za-z][A-Za-z0-9_]+)\1""")
-"""How Python reads a variable: `os.getenv("NAME")`, `os.environ.get("NAME")`, `os.environ["NAME"]`."""
+"""How Python reads a variable: `os.getenv`, `os.environ.get` or `os.environ`, each with a name in quotes."""
 
 _TIME: Final = re.compile(r"\b(?:datetime|strftime|gmtime|localtime|time\.time(?:_ns)?\(\))")
 """Python's ways to get the time; a version may contain the date."""

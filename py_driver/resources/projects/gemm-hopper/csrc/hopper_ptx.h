@@ -35,7 +35,7 @@ inline __device__ void synchronize_cluster() {
 
 [% endraw %]
 [% block loads %]
-[% raw %]
+[% raw -%]
 // The same for all blocks of the cluster that have a bit in `blocks`: to the same place in the shared memory of each.
 inline __device__ void load_for(unsigned short blocks, void* to, const CUtensorMap& map, int x, int y,
                                 std::uint64_t& barrier) {
@@ -48,7 +48,7 @@ inline __device__ void load_for(unsigned short blocks, void* to, const CUtensorM
 
 [% endraw %]
 [% endblock %]
-[% raw %]
+[% raw -%]
 // How WGMMA finds a matrix in shared memory, with TMA's swizzle of 128 bytes: `stride` is the way in bytes to the next
 // eight rows as they lie in memory, `leading` to the next 128 bytes of what is longer than one row (PTX ISA, "Matrix
 // Descriptor Format").

@@ -86,7 +86,7 @@ int launch(const Product& tensors, void* scratch, int processors, cudaStream_t s
 
 template <typename T>
 int multiply_as(const Product& tensors, void* scratch, int processors, cudaStream_t stream) {
-  const bool wide = cycles_of(tensors, processors, 256, 1024, 1000) <= cycles_of(tensors, processors, 128, 575, 700);
+  const bool wide = cycles_of(tensors, processors, 256, 1024, 1000) <= cycles_of(tensors, processors, 128, 640, 700);
   if (tensors.by_columns) {
     return wide ? launch<T, true, 256>(tensors, scratch, processors, stream)
                 : launch<T, true, 128>(tensors, scratch, processors, stream);

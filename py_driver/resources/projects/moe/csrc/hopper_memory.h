@@ -84,7 +84,8 @@ inline std::int64_t copy_pitch(const Product& tensors) { return parts(tensors.de
 constexpr int kCopyRows = 8;
 constexpr int kCopySteps = 4;
 
-// The rows of x in the order of the experts, `pitch` elements apart.
+// The rows of x in the order of the experts, `pitch` elements apart. TMA could load each row by its index instead, but
+// with 128 boxes of a row in the place of two, 8192 rows times 4096 x 14336 took 5.6 times as long on an H200.
 template <typename T>
 __global__ void __launch_bounds__(32 * kCopyRows)
     copy_rows(T* __restrict__ to, Product tensors, std::int64_t pitch, bool aligned) {

@@ -1,6 +1,6 @@
 [% extends "projects/gemm-hopper/csrc/hopper_ptx.h" %]
 [% block loads %]
-[% raw %]
+[% raw -%]
 // TMA: one thread asks for a box of one of several matrices; what lies outside of that matrix is 0.
 inline __device__ void load(void* to, const CUtensorMap& map, int x, int y, int matrix, std::uint64_t& barrier) {
   asm volatile(

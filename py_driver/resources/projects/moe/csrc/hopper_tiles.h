@@ -144,7 +144,8 @@ struct Tile {
         column((job.across + (job.beside ? rank : 0)) * kColumns) {}
 };
 
-// Loads all tiles. Rows that are not the expert's are loaded, too: what is made of them is not stored.
+// Loads all tiles. Rows that are not the expert's may be loaded, too: what is made of them is not stored, nor what is
+// made of the second half of a tile's rows where it is not loaded.
 template <bool kByColumns, int kColumns>
 __device__ void produce(Memory<kColumns>& memory, const CUtensorMap& x, const CUtensorMap& weights, const Jobs& jobs) {
   using Own = Memory<kColumns>;
@@ -156,6 +157,7 @@ __device__ void produce(Memory<kColumns>& memory, const CUtensorMap& x, const CU
   Job job;
   for (int index = blockIdx.x / kPair; walk.find(job, index); index += gridDim.x / kPair) {
     const Tile<kColumns> tile(job, rank);
+    const int halves = tile.row + kHalfRows < job.end ? kConsumers : 1;
     for (int step = 0; step < jobs.steps; ++step, turn.next()) {
       unsigned char* const left = memory.stages[turn.stage];
       unsigned char* const right = left + Own::kLeftBytes;
@@ -163,12 +165,16 @@ __device__ void produce(Memory<kColumns>& memory, const CUtensorMap& x, const CU
       const int depth = step * kStepDepth;
       // The first round finds all stages empty: the phase before the first one counts as ended.
       wait(memory.empty[turn.stage], turn.phase ^ 1);
-      arrive_and_expect(full, Own::kStageBytes);
-      if (job.beside) {
-        load_for_both(left + rank * kHalfRows * kBytes, x, depth, tile.row + rank * kHalfRows, 0, full);
-      } else {
-        load(left, x, depth, tile.row, 0, full);
-        load(left + kHalfRows * kBytes, x, depth, tile.row + kHalfRows, 0, full);
+      arrive_and_expect(full, (halves * kHalfRows + kColumns) * kBytes);
+#pragma unroll
+      for (int half = 0; half < kConsumers; ++half) {
+        unsigned char* const to = left + half * kHalfRows * kBytes;
+        const int row = tile.row + half * kHalfRows;
+        if (half < halves && !job.beside) {
+          load(to, x, depth, row, 0, full);
+        } else if (half < halves && half == rank) {
+          load_for_both(to, x, depth, row, 0, full);
+        }
       }
 #pragma unroll
       for (int box = 0; box < kBoxes; ++box) {
