@@ -277,7 +277,7 @@ def test_a_callee_that_depends_on_another_package_is_an_error(site: Path, tmp_pa
         ("__import__('os').system('exit 3')", "runs `exit 3`"),
         ("int(__import__('os').environ.get('STEPS', '3'))", "`X` depends on an environment variable"),
         ("1 if __import__('os').getenv('STEPS') else 2", "`X` depends on an environment variable"),
-        ("__import__('importlib').import_module('pkg.' + 'other').y", "imports `pkg.other` by a name that is no plain"),
+        ("__import__('importlib').import_module('pkg.' + 'other').y", "imports `pkg.other` by a name that is not a literal"),
     ],
     ids=["file", "directory", "program", "environ", "getenv", "import"],
 )
@@ -301,7 +301,7 @@ def test_a_variable_that_no_kernel_depends_on_may_be_read(site: Path, tmp_path: 
     ("decorator", "wrong"),
     [
         ("@triton.jit\n", "is annotated as i64, not i32"),
-        ("@(lambda function: function.fn)\n@triton.jit\n", "is no function of `triton.jit`"),
+        ("@(lambda function: function.fn)\n@triton.jit\n", "is not a function of `triton.jit`"),
         ("@triton.jit\n@(lambda function: lambda out, m: 1)\n", "has the parameters out, m, which differ"),
     ],
     ids=["type", "function", "parameters"],
