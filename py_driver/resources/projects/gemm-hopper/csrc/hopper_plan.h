@@ -19,7 +19,13 @@ using Broad = Shape<192, 2, 1>;
 using Middle = Shape<128, 2, 1>;
 using Narrow = Shape<64, 1, 2>;
 
-enum class Columns { wide, broad, middle, narrow };
+// At most so many rows have a kernel of their own: see hopper_few.h. Its tiles have all rows, and so many columns; a
+// cluster has at most so many blocks, each with a part of the depth.
+constexpr int kFewRows = 64;
+constexpr int kFewColumns = 128;
+constexpr int kFewSplits = 8;
+
+enum class Columns { wide, broad, middle, narrow, few };
 
 // How the product is made: the shape of tiles, and in how many parts the depth is split.
 struct Plan {
@@ -30,6 +36,17 @@ struct Plan {
 inline std::int64_t parts(std::int64_t all, std::int64_t each) { return (all + each - 1) / each; }
 
 inline std::int64_t rounded(std::int64_t all, std::int64_t each) { return parts(all, each) * each; }
+
+// How many blocks share the depth of a tile of few rows: as many as find room, two on each multiprocessor, but each has
+// kLeast steps.
+inline int few_splits(std::int64_t tiles, std::int64_t steps, int processors) {
+  constexpr std::int64_t kLeast = 2;
+  int splits = 1;
+  while (splits < kFewSplits && tiles * splits * 2 <= 2 * processors && splits * 2 * kLeast <= steps) {
+    splits *= 2;
+  }
+  return splits;
+}
 
 // The plan with the fewest cycles, as counted here: a multiprocessor needs so many for a step of a tile's depth, and
 // some for each tile; tiles come in rounds of one for each multiprocessor. Splits cost a second kernel, and memory.
@@ -51,6 +68,9 @@ inline Plan plan_for(std::int64_t size, const Sizes& sizes, int processors, bool
   constexpr double kSplit = 6000;
   constexpr double kSumBytes = 1500;  // for each cycle
   const std::int64_t steps = parts(sizes.depth * size, kBytes);
+  if (sizes.rows <= kFewRows) {
+    return {Columns::few, few_splits(parts(sizes.columns, kFewColumns), steps, processors)};
+  }
   Plan best = {Columns::wide, 1};
   double fewest = 0;
   for (const Cost& cost : kCosts) {
