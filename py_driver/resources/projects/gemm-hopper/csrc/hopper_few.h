@@ -71,25 +71,29 @@ __device__ void produce_few(Memory& memory, const CUtensorMap& a, const CUtensor
 template <class Product, typename Out, typename Sum>
 __device__ void join_few(Out* out, const Sum* sums, int rows, int columns, int column, int rank, int splits,
                          const Product& product) {
-  constexpr int kThreadsOfSums = 32 * kFewWarps;
-  for (int i = rank * kThreadsOfSums + static_cast<int>(threadIdx.x); i < rows * kFewColumns;
-       i += splits * kThreadsOfSums) {
+  constexpr int kAtOnce = 32 * kFewWarps * kFour;
+  const bool aligned = in_fours(out, columns);
+  for (int i = rank * kAtOnce + static_cast<int>(threadIdx.x) * kFour; i < rows * kFewColumns; i += splits * kAtOnce) {
     const int row = i / kFewColumns;
     const int at = i % kFewColumns;
-    Sum parts[kFewSplits];
+    Sum parts[kFewSplits][kFour] = {};
 #pragma unroll
     for (int split = 0; split < kFewSplits; ++split) {
-      parts[split] = split < splits ? load_from<Sum>(sums + row * kFewPitch + at, split) : Sum(0);
+      if (split < splits) {
+        load_from(parts[split], sums + row * kFewPitch + at, split);
+      }
     }
-    Sum sum = parts[0];
 #pragma unroll
-    for (int split = 1; split < kFewSplits; ++split) {
-      sum += parts[split];
+    for (int j = 0; j < kFour; ++j) {
+#pragma unroll
+      for (int split = 1; split < kFewSplits; ++split) {
+        parts[0][j] += parts[split][j];
+      }
+      if (column + at + j < columns) {
+        parts[0][j] = product.finish(parts[0][j], row, column + at + j);
+      }
     }
-    if (column + at < columns) {
-      out[row * static_cast<std::int64_t>(columns) + column + at] =
-          static_cast<Out>(product.finish(sum, row, column + at));
-    }
+    store_four(out + row * static_cast<std::int64_t>(columns) + column + at, parts[0], columns - column - at, aligned);
   }
 }
 

@@ -13,11 +13,12 @@
 namespace [[ module ]]_impl {
 [% raw %]
 
-// Tiles of 128 columns and more are in pairs below each other, those of 64 in pairs beside each other.
+// Tiles are in pairs below each other, but those of 64 columns also beside each other: for an odd number of them below.
 using Wide = Shape<256, 2, 1>;
 using Broad = Shape<192, 2, 1>;
 using Middle = Shape<128, 2, 1>;
-using Narrow = Shape<64, 1, 2>;
+using Narrow = Shape<64, 2, 1>;
+using Beside = Shape<64, 1, 2>;
 
 // At most so many rows have a kernel of their own: see hopper_few.h. Its tiles have all rows, and so many columns; a
 // cluster has at most so many blocks, each with a part of the depth.
@@ -25,7 +26,7 @@ constexpr int kFewRows = 64;
 constexpr int kFewColumns = 128;
 constexpr int kFewSplits = 8;
 
-enum class Columns { wide, broad, middle, narrow, few };
+enum class Columns { wide, broad, middle, narrow, beside, few };
 
 // How the product is made: the shape of tiles, and in how many parts the depth is split.
 struct Plan {
@@ -63,7 +64,8 @@ inline Plan plan_for(std::int64_t size, const Sizes& sizes, int processors, bool
   constexpr Cost kCosts[] = {{Columns::wide, Wide::kColumns, Wide::kDown, Wide::kAcross, 1024, 1000},
                              {Columns::broad, Broad::kColumns, Broad::kDown, Broad::kAcross, 800, 850},
                              {Columns::middle, Middle::kColumns, Middle::kDown, Middle::kAcross, 575, 700},
-                             {Columns::narrow, Narrow::kColumns, Narrow::kDown, Narrow::kAcross, 400, 600}};
+                             {Columns::narrow, Narrow::kColumns, Narrow::kDown, Narrow::kAcross, 390, 600},
+                             {Columns::beside, Beside::kColumns, Beside::kDown, Beside::kAcross, 400, 600}};
   constexpr double kStart = 3000;
   constexpr double kSplit = 6000;
   constexpr double kSumBytes = 1500;  // for each cycle

@@ -70,26 +70,34 @@ inline __device__ void share_in_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// Reads 32 bits at the same place in the shared memory of another block of the cluster, or of this one.
+// Reads four numbers at the same place in the shared memory of another block of the cluster, or of this one.
 template <typename T>
-__device__ T load_from(const T* shared, int block) {
+__device__ void load_from(T (&values)[4], const T* shared, int block) {
   static_assert(sizeof(T) == 4, "a register");
-  unsigned value;
+  unsigned bits[4];
   asm volatile(
       "{\n"
       ".reg .b32 there;\n"
-      "mapa.shared::cluster.u32 there, %1, %2;\n"
-      "ld.shared::cluster.b32 %0, [there];\n"
+      "mapa.shared::cluster.u32 there, %4, %5;\n"
+      "ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [there];\n"
       "}\n"
-      : "=r"(value)
+      : "=r"(bits[0]), "=r"(bits[1]), "=r"(bits[2]), "=r"(bits[3])
       : "r"(address_of(shared)), "r"(block)
       : "memory");
-  if constexpr (std::is_same_v<T, float>) {
-    return __uint_as_float(value);
-  } else {
-    return static_cast<T>(value);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if constexpr (std::is_same_v<T, float>) {
+      values[i] = __uint_as_float(bits[i]);
+    } else {
+      values[i] = static_cast<T>(bits[i]);
+    }
   }
 }
+
+// The next kernel of the stream may start if it was launched to: it waits for all that this one stores.
+inline __device__ void start_next_kernel() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
+inline __device__ void wait_for_kernel() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 // After `init`: the other blocks and TMA are to see the barriers too.
 inline __device__ void publish() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
