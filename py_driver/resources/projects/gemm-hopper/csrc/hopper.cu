@@ -86,8 +86,13 @@ int run_as(const Run& run, const void* a, const void* b, Columns columns) {
     if (const int error = launch<T, kByColumns, Sum, Picked>(run, left, right, output, scratch.sums_pitch)) {
       return error;
     }
-    return add_up(static_cast<Out*>(run.out), static_cast<const Sum*>(output.first), run.splits, sizes, scratch,
-                  run.stream);
+    const dim3 blocks(static_cast<unsigned>(parts(sizes.columns, kAddThreads)),
+                      static_cast<unsigned>(std::min<std::int64_t>(sizes.rows, 65535)));
+    add_splits<<<blocks, kAddThreads, 0, run.stream>>>(static_cast<Out*>(run.out),
+                                                       static_cast<const Sum*>(output.first), run.splits, sizes.rows,
+                                                       sizes.columns, scratch.sums_pitch,
+                                                       scratch.split_rows * scratch.sums_pitch);
+    return cudaGetLastError();
   };
   switch (columns) {
     case Columns::few:

@@ -67,6 +67,37 @@ __device__ void produce_few(Memory& memory, const CUtensorMap& a, const CUtensor
   }
 }
 
+// Four numbers of a row beside each other. Without `aligned` they are stored one by one, as far as the row goes.
+constexpr int kFour = 4;
+
+template <typename Out, typename Sum>
+__device__ void store_four(Out* out, const Sum (&sums)[kFour], std::int64_t left, bool aligned) {
+  struct alignas(kFour * sizeof(Out)) Four {
+    Out of[kFour];
+  };
+  Four four;
+#pragma unroll
+  for (int i = 0; i < kFour; ++i) {
+    four.of[i] = static_cast<Out>(sums[i]);
+  }
+  if (aligned && left >= kFour) {
+    *reinterpret_cast<Four*>(out) = four;
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kFour; ++i) {
+    if (i < left) {
+      out[i] = four.of[i];
+    }
+  }
+}
+
+// Whether all rows of an output can be stored four numbers at a time.
+template <typename Out>
+inline __device__ bool in_fours(const Out* out, std::int64_t columns) {
+  return columns % kFour == 0 && reinterpret_cast<std::uintptr_t>(out) % (kFour * sizeof(Out)) == 0;
+}
+
 // The sums of all blocks of the cluster: each block adds up and stores a part of the tile.
 template <class Product, typename Out, typename Sum>
 __device__ void join_few(Out* out, const Sum* sums, int rows, int columns, int column, int rank, int splits,

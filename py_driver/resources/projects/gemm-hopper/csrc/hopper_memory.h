@@ -12,7 +12,6 @@
 
 #include "[[ module ]].h"
 #include "hopper_plan.h"
-#include "hopper_ptx.h"
 
 namespace [[ module ]]_impl {
 [% raw %]
@@ -79,74 +78,21 @@ static __global__ void __launch_bounds__(32 * kCopyRows)
   }
 }
 
-// Four numbers of a row beside each other. Without `aligned` they are stored one by one, as far as the row goes.
-constexpr int kFour = 4;
-
-template <typename Out, typename Sum>
-__device__ void store_four(Out* out, const Sum (&sums)[kFour], std::int64_t left, bool aligned) {
-  struct alignas(kFour * sizeof(Out)) Four {
-    Out of[kFour];
-  };
-  Four four;
-#pragma unroll
-  for (int i = 0; i < kFour; ++i) {
-    four.of[i] = static_cast<Out>(sums[i]);
-  }
-  if (aligned && left >= kFour) {
-    *reinterpret_cast<Four*>(out) = four;
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < kFour; ++i) {
-    if (i < left) {
-      out[i] = four.of[i];
-    }
-  }
-}
-
-// Whether all rows of an output can be stored four numbers at a time.
-template <typename Out>
-inline __device__ bool in_fours(const Out* out, std::int64_t columns) {
-  return columns % kFour == 0 && reinterpret_cast<std::uintptr_t>(out) % (kFour * sizeof(Out)) == 0;
-}
-
-// The sums of all splits, always in the same order. It starts before the products have ended, and waits for them.
-constexpr int kAddThreads = 64;
-constexpr int kAddAtOnce = 8;
+// The sums of all splits, always in the same order.
+constexpr int kAddThreads = 256;
 
 template <typename Out, typename Sum>
 __global__ void __launch_bounds__(kAddThreads)
     add_splits(Out* __restrict__ out, const Sum* __restrict__ sums, int splits, std::int64_t rows, std::int64_t columns,
                std::int64_t pitch, std::int64_t split) {
-  struct alignas(kFour * sizeof(Sum)) Four {
-    Sum of[kFour];
-  };
-  const std::int64_t fours = (columns + kFour - 1) / kFour;
-  const bool aligned = in_fours(out, columns);
-  wait_for_kernel();
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(kAddThreads) + threadIdx.x; i < rows * fours;
-       i += gridDim.x * static_cast<std::int64_t>(kAddThreads)) {
-    const std::int64_t row = i / fours;
-    const std::int64_t column = i % fours * kFour;
-    const auto* from = reinterpret_cast<const Four*>(sums + row * pitch + column);
-    Sum sum[kFour] = {};
-    for (int first = 0; first < splits; first += kAddAtOnce) {
-      Four fours_of[kAddAtOnce] = {};
-#pragma unroll
-      for (int part = 0; part < kAddAtOnce; ++part, from += split / kFour) {
-        if (first + part < splits) {
-          fours_of[part] = *from;
-        }
-      }
-#pragma unroll
-      for (int part = 0; part < kAddAtOnce; ++part) {
-#pragma unroll
-        for (int j = 0; j < kFour; ++j) {
-          sum[j] += fours_of[part].of[j];
-        }
-      }
+  const std::int64_t column = blockIdx.x * static_cast<std::int64_t>(kAddThreads) + threadIdx.x;
+  for (std::int64_t row = blockIdx.y; row < rows && column < columns; row += gridDim.y) {
+    const Sum* const from = sums + row * pitch + column;
+    Sum sum = 0;
+    for (int i = 0; i < splits; ++i) {
+      sum += from[i * split];
     }
-    store_four(out + row * columns + column, sum, columns - column, aligned);
+    out[row * columns + column] = static_cast<Out>(sum);
   }
 }
 
@@ -211,23 +157,6 @@ inline Scratch scratch_for(std::int64_t size, const void* a, const void* b, cons
     scratch.sums = plan.splits * scratch.split_rows * scratch.sums_pitch * 4;
   }
   return scratch;
-}
-
-// Queues the sum of all splits.
-template <typename Out, typename Sum>
-int add_up(Out* out, const Sum* sums, int splits, const Sizes& sizes, const Scratch& scratch, cudaStream_t stream) {
-  cudaLaunchAttribute early = {};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  const std::int64_t blocks = parts(sizes.rows * parts(sizes.columns, kFour), kAddThreads);
-  config.gridDim = dim3(static_cast<unsigned>(std::min<std::int64_t>(blocks, std::int64_t{1} << 20)));
-  config.blockDim = dim3(kAddThreads);
-  config.stream = stream;
-  config.attrs = &early;
-  config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, add_splits<Out, Sum>, out, sums, splits, sizes.rows, sizes.columns,
-                            scratch.sums_pitch, scratch.split_rows * scratch.sums_pitch);
 }
 
 // The matrix, or a copy of it whose rows have another pitch.

@@ -25,6 +25,7 @@ using Beside = Shape<64, 1, 2>;
 constexpr int kFewRows = 64;
 constexpr int kFewColumns = 128;
 constexpr int kFewSplits = 8;
+constexpr std::int64_t kFewBytes = std::int64_t{1} << 19;  // of b: smaller ones have the other tiles
 
 enum class Columns { wide, broad, middle, narrow, beside, few };
 
@@ -38,12 +39,11 @@ inline std::int64_t parts(std::int64_t all, std::int64_t each) { return (all + e
 
 inline std::int64_t rounded(std::int64_t all, std::int64_t each) { return parts(all, each) * each; }
 
-// How many blocks share the depth of a tile of few rows: as many as find room, two on each multiprocessor, but each has
-// kLeast steps.
+// How many blocks share the depth of a tile of few rows: as many as there are multiprocessors for, but each has two
+// steps.
 inline int few_splits(std::int64_t tiles, std::int64_t steps, int processors) {
-  constexpr std::int64_t kLeast = 2;
   int splits = 1;
-  while (splits < kFewSplits && tiles * splits * 2 <= 2 * processors && splits * 2 * kLeast <= steps) {
+  while (splits < kFewSplits && tiles * splits * 2 <= processors && splits * 4 <= steps) {
     splits *= 2;
   }
   return splits;
@@ -64,19 +64,20 @@ inline Plan plan_for(std::int64_t size, const Sizes& sizes, int processors, bool
   constexpr Cost kCosts[] = {{Columns::wide, Wide::kColumns, Wide::kDown, Wide::kAcross, 1024, 1000},
                              {Columns::broad, Broad::kColumns, Broad::kDown, Broad::kAcross, 800, 850},
                              {Columns::middle, Middle::kColumns, Middle::kDown, Middle::kAcross, 575, 700},
-                             {Columns::narrow, Narrow::kColumns, Narrow::kDown, Narrow::kAcross, 390, 600},
+                             {Columns::narrow, Narrow::kColumns, Narrow::kDown, Narrow::kAcross, 400, 600},
                              {Columns::beside, Beside::kColumns, Beside::kDown, Beside::kAcross, 400, 600}};
   constexpr double kStart = 3000;
   constexpr double kSplit = 6000;
   constexpr double kSumBytes = 1500;  // for each cycle
   const std::int64_t steps = parts(sizes.depth * size, kBytes);
-  if (sizes.rows <= kFewRows) {
+  if (sizes.rows <= kFewRows && sizes.columns * sizes.depth * size >= kFewBytes) {
     return {Columns::few, few_splits(parts(sizes.columns, kFewColumns), steps, processors)};
   }
+  const bool is_even = parts(sizes.rows, kRows) % 2 == 0;
   Plan best = {Columns::wide, 1};
   double fewest = 0;
   for (const Cost& cost : kCosts) {
-    if (cost.columns == Columns::broad && !any) {
+    if ((cost.columns == Columns::broad && !any) || cost.columns == (is_even ? Columns::beside : Columns::narrow)) {
       continue;
     }
     const std::int64_t clusters = parts(sizes.rows, cost.down * kRows) * parts(sizes.columns, cost.across * cost.wide);

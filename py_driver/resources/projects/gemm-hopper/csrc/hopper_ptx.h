@@ -94,11 +94,6 @@ __device__ void load_from(T (&values)[4], const T* shared, int block) {
   }
 }
 
-// The next kernel of the stream may start if it was launched to: it waits for all that this one stores.
-inline __device__ void start_next_kernel() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-
-inline __device__ void wait_for_kernel() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-
 // After `init`: the other blocks and TMA are to see the barriers too.
 inline __device__ void publish() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 

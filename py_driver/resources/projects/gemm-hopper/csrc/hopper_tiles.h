@@ -165,7 +165,6 @@ __device__ void produce(Memory<Shape, More>& memory, const CUtensorMap& a, const
       }
     }
   }
-  start_next_kernel();
   // The block stays until all others have told it that they are done, since its barriers go with it.
   for (int stage = 0; stage < Shape::kStages; ++stage, turn.next()) {
     wait(memory.empty[turn.stage], turn.phase ^ 1);
