@@ -119,4 +119,12 @@ def test_the_page_of_kernels_shows_what_they_are(  # noqa: PLR0913  (what the pa
 
 
 def test_the_page_of_kernels_has_all_of_them() -> None:
-    assert [kernel[0] for kernel in SHOWN] == ["attend", "fast-gemm", "wmma", "int4", "experts", "norm"]
+    assert [kernel[0] for kernel in SHOWN] == [
+        "attend",
+        "new-gemm",
+        "fast-gemm",
+        "wmma",
+        "int4",
+        "experts",
+        "norm",
+    ]

@@ -277,7 +277,10 @@ def test_a_callee_that_depends_on_another_package_is_an_error(site: Path, tmp_pa
         ("__import__('os').system('exit 3')", "runs `exit 3`"),
         ("int(__import__('os').environ.get('STEPS', '3'))", "`X` depends on an environment variable"),
         ("1 if __import__('os').getenv('STEPS') else 2", "`X` depends on an environment variable"),
-        ("__import__('importlib').import_module('pkg.' + 'other').y", "imports `pkg.other` by a name that is not a literal"),
+        (
+            "__import__('importlib').import_module('pkg.' + 'other').y",
+            "imports `pkg.other` by a name that is not a literal",
+        ),
     ],
     ids=["file", "directory", "program", "environ", "getenv", "import"],
 )

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "hopper_few.h"
 #include "hopper_kernel.h"
 #include "hopper_memory.h"
 #include "hopper_plan.h"
@@ -91,12 +92,17 @@ int run_as(const Run& run, const void* a, const void* b, Columns columns) {
     return cudaGetLastError();
   };
   switch (columns) {
+    case Columns::few:
+      return run_few<std::uint8_t, FewProduct<kFast>, Out>({run.scales}, left, right, sizes, run.out, run.splits,
+                                                           run.stream);
     case Columns::wide:
       return with(Wide());
     case Columns::middle:
       return with(Middle());
-    default:
+    case Columns::narrow:
       return with(Narrow());
+    default:
+      return with(Beside());
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "[[ module ]].h"
+#include "hopper_few.h"
 #include "hopper_ptx.h"
 #include "hopper_tiles.h"
 
@@ -26,6 +27,8 @@ struct StepScales {
   float a[kStages][kRows];
   float b[kStages][2];
 };
+
+constexpr int kFewSteps = 16;  // whose scales a block of few rows keeps
 
 constexpr int kScaleBytes = (kRows + 2) * static_cast<int>(sizeof(float));
 constexpr int kScaleThreads = kRows / 2 + 2;  // two rows each, and one for each part of the columns
@@ -115,6 +118,67 @@ __device__ void scale(float (&sums)[kSums], const Output& output, const Scales& 
     sums[i] *= rows[i / 2 % 2] * scales.b[min(at, output.columns - 1) * scales.b_column];
   }
 }
+
+// Of few rows, where b is the first matrix and a the second: see hopper_few.h.
+template <bool kFast>
+struct FewProduct {
+  // The scales of some steps, each times that of b: all threads that multiply fetch them.
+  template <int kHigh>
+  struct More {
+    alignas(8) float factors[kFewSteps][kHigh];
+  };
+
+  using Sum = float;
+  static constexpr bool kByColumns = true;
+  static constexpr int kDepth = kBytes;
+  static_assert(kFewColumns == kBlock, "a block of threads needs one scale of b");
+
+  Scales scales;
+
+  template <int kHigh>
+  __device__ void prepare(More<kHigh>& more, int step, int first, int last, int column, int rows) const {
+    if (kFast || !scales.blocks || (step - first) % kFewSteps != 0) {
+      return;
+    }
+    synchronize_consumers();
+    for (int i = threadIdx.x; i < kFewSteps * kHigh; i += 32 * kFewWarps) {
+      const int at = step + i / kHigh;
+      const int row = min(i % kHigh, rows - 1);
+      more.factors[i / kHigh][i % kHigh] =
+          at < last ? scales.a[row * scales.a_row + at * scales.a_step] *
+                          scales.b[at * scales.b_step + column / kBlock * scales.b_column]
+                    : 0.0f;
+    }
+    synchronize_consumers();
+  }
+
+  template <int kSums>
+  __device__ void multiply(float (&sums)[kSums], const unsigned char* of_b, const unsigned char* of_a,
+                           const More<2 * kSums>& more, int step, int first) const {
+    if constexpr (kFast) {
+      multiply_step(sums, of_b, of_a, step > first);
+      wait_for_steps<0>();
+    } else {
+      float part[kSums];
+      multiply_step(part, of_b, of_a, false);
+      wait_for_steps<0>();
+      const float* const factors = more.factors[(step - first) % kFewSteps] + threadIdx.x % 4 * 2;
+#pragma unroll
+      for (int i = 0; i < kSums; i += 4) {
+        const float2 pair =
+            scales.blocks ? *reinterpret_cast<const float2*>(factors + i / 4 * 8) : make_float2(1.0f, 1.0f);
+        sums[i] = fmaf(pair.x, part[i], sums[i]);
+        sums[i + 1] = fmaf(pair.y, part[i + 1], sums[i + 1]);
+        sums[i + 2] = fmaf(pair.x, part[i + 2], sums[i + 2]);
+        sums[i + 3] = fmaf(pair.y, part[i + 3], sums[i + 3]);
+      }
+    }
+  }
+
+  __device__ float finish(float sum, int row, int column) const {
+    return scales.blocks ? sum : sum * (scales.a[row * scales.a_row] * scales.b[column * scales.b_column]);
+  }
+};
 
 template <bool kFast, typename Out, class Shape>
 __device__ void consume(ScaledMemory<Shape>& memory, const CUtensorMap& map, const Output& output, const Jobs& jobs,

@@ -12,6 +12,8 @@ op = kernel.[[ module ]]
 # Rows, columns, depth: multiples of the tiles and not, what TMA cannot read, a depth that is split, and empty ones.
 SIZES = [(64, 64, 64), (127, 61, 511), (1, 256, 32), (256, 1, 33), (1, 1, 1), (3, 5, 1000), (200, 520, 1104)]
 SIZES += [(77, 131, 4099), (128, 136, 8192), (300, 1000, 256), (0, 4, 8), (4, 0, 8), (5, 6, 0)]
+# Few rows, whose depth is shared by one to eight blocks; one has more steps than a block keeps scales of.
+SIZES += [(16, 1000, 2176), (33, 1001, 525), (64, 300, 2304), (17, 131, 20000), (64, 17000, 80)]
 LARGE = [(2304, 1300, 144), (1023, 1021, 515)]
 DTYPES = [torch.float16, torch.bfloat16, torch.float32]
 KINDS = ["one", "rows", "blocks"]

@@ -65,6 +65,10 @@ class Small(_Product, Benchmark):
     rows, columns, depth = 1024, 1024, 1024
 
 
+class FewRows(_Product, Benchmark):
+    rows, columns, depth = 16, 4096, 4096
+
+
 class NoMultipleOf8(_Product, Benchmark):
     rows, columns, depth = 4095, 4093, 4091
 

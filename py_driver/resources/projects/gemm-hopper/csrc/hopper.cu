@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "hopper_few.h"
 #include "hopper_kernel.h"
 #include "hopper_memory.h"
 #include "hopper_plan.h"
@@ -94,14 +95,18 @@ int run_as(const Run& run, const void* a, const void* b, Columns columns) {
     return cudaGetLastError();
   };
   switch (columns) {
+    case Columns::few:
+      return run_few<T, FewProduct<T, kByColumns>, Out>({}, left, right, sizes, run.out, run.splits, run.stream);
     case Columns::wide:
       return with(Wide());
     case Columns::broad:
       return with(Broad());
     case Columns::middle:
       return with(Middle());
-    default:
+    case Columns::narrow:
       return with(Narrow());
+    default:
+      return with(Beside());
   }
 }
 

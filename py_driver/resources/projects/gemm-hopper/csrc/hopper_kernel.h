@@ -34,6 +34,49 @@ __device__ void multiply(SumOf<T> (&sums)[kSums], std::uint64_t a, std::uint64_t
   }
 }
 
+// Of few rows, where b is the first matrix and a the second: see hopper_few.h.
+template <typename T, bool kColumnwise>
+struct FewProduct {
+  using Sum = SumOf<T>;
+  template <int kHigh>
+  using More = Nothing;
+  static constexpr bool kByColumns = kColumnwise;
+  static constexpr int kDepth = kBytes / static_cast<int>(sizeof(T));
+
+  __device__ void prepare(Nothing&, int, int, int, int, int) const {}
+
+  template <int kSums>
+  static __device__ void multiply_way(Sum (&sums)[kSums], std::uint64_t a, std::uint64_t b, bool more) {
+    if constexpr (std::is_same_v<T, signed char>) {
+      WGMMA("k32.s32.s8.s8", "+r", "")
+    } else if constexpr (std::is_same_v<T, __half> && kByColumns) {
+      WGMMA("k16.f32.f16.f16", "+f", ", 1, 1, 0, 0")
+    } else if constexpr (std::is_same_v<T, __half>) {
+      WGMMA("k16.f32.f16.f16", "+f", ", 1, 1, 1, 0")
+    } else if constexpr (kByColumns) {
+      WGMMA("k16.f32.bf16.bf16", "+f", ", 1, 1, 0, 0")
+    } else {
+      WGMMA("k16.f32.bf16.bf16", "+f", ", 1, 1, 1, 0")
+    }
+  }
+
+  template <int kSums>
+  __device__ void multiply(Sum (&sums)[kSums], const unsigned char* of_b, const unsigned char* of_a, const Nothing&,
+                           int step, int first) const {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+    for (int way = 0; way < kBytes / 32; ++way) {
+      const std::uint64_t b = kByColumns ? descriptor(of_b + way * 32, 0, 8 * kBytes)
+                                         : descriptor(of_b + way * 16 * kBytes, 64 * kBytes, 8 * kBytes);
+      multiply_way(sums, b, descriptor(of_a + way * 32, 0, 8 * kBytes), step > first || way > 0);
+    }
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  }
+
+  __device__ Sum finish(Sum sum, int, int) const { return sum; }
+};
+
 template <typename T, bool kByColumns, typename Out, class Shape>
 __device__ void consume(Memory<Shape>& memory, const CUtensorMap& map, const Output& output, const Jobs& jobs) {
   constexpr int kWays = kBytes / 32;

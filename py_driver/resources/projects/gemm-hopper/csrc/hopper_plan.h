@@ -13,13 +13,21 @@
 namespace [[ module ]]_impl {
 [% raw %]
 
-// Tiles of 128 columns and more are in pairs below each other, those of 64 in pairs beside each other.
+// Tiles are in pairs below each other, but those of 64 columns also beside each other: for an odd number of them below.
 using Wide = Shape<256, 2, 1>;
 using Broad = Shape<192, 2, 1>;
 using Middle = Shape<128, 2, 1>;
-using Narrow = Shape<64, 1, 2>;
+using Narrow = Shape<64, 2, 1>;
+using Beside = Shape<64, 1, 2>;
 
-enum class Columns { wide, broad, middle, narrow };
+// At most so many rows have a kernel of their own: see hopper_few.h. Its tiles have all rows, and so many columns; a
+// cluster has at most so many blocks, each with a part of the depth.
+constexpr int kFewRows = 64;
+constexpr int kFewColumns = 128;
+constexpr int kFewSplits = 8;
+constexpr std::int64_t kFewBytes = std::int64_t{1} << 19;  // of b: smaller ones have the other tiles
+
+enum class Columns { wide, broad, middle, narrow, beside, few };
 
 // How the product is made: the shape of tiles, and in how many parts the depth is split.
 struct Plan {
@@ -30,6 +38,16 @@ struct Plan {
 inline std::int64_t parts(std::int64_t all, std::int64_t each) { return (all + each - 1) / each; }
 
 inline std::int64_t rounded(std::int64_t all, std::int64_t each) { return parts(all, each) * each; }
+
+// How many blocks share the depth of a tile of few rows: as many as there are multiprocessors for, but each has two
+// steps.
+inline int few_splits(std::int64_t tiles, std::int64_t steps, int processors) {
+  int splits = 1;
+  while (splits < kFewSplits && tiles * splits * 2 <= processors && splits * 4 <= steps) {
+    splits *= 2;
+  }
+  return splits;
+}
 
 // The plan with the fewest cycles, as counted here: a multiprocessor needs so many for a step of a tile's depth, and
 // some for each tile; tiles come in rounds of one for each multiprocessor. Splits cost a second kernel, and memory.
@@ -46,15 +64,20 @@ inline Plan plan_for(std::int64_t size, const Sizes& sizes, int processors, bool
   constexpr Cost kCosts[] = {{Columns::wide, Wide::kColumns, Wide::kDown, Wide::kAcross, 1024, 1000},
                              {Columns::broad, Broad::kColumns, Broad::kDown, Broad::kAcross, 800, 850},
                              {Columns::middle, Middle::kColumns, Middle::kDown, Middle::kAcross, 575, 700},
-                             {Columns::narrow, Narrow::kColumns, Narrow::kDown, Narrow::kAcross, 400, 600}};
+                             {Columns::narrow, Narrow::kColumns, Narrow::kDown, Narrow::kAcross, 400, 600},
+                             {Columns::beside, Beside::kColumns, Beside::kDown, Beside::kAcross, 400, 600}};
   constexpr double kStart = 3000;
   constexpr double kSplit = 6000;
   constexpr double kSumBytes = 1500;  // for each cycle
   const std::int64_t steps = parts(sizes.depth * size, kBytes);
+  if (sizes.rows <= kFewRows && sizes.columns * sizes.depth * size >= kFewBytes) {
+    return {Columns::few, few_splits(parts(sizes.columns, kFewColumns), steps, processors)};
+  }
+  const bool is_even = parts(sizes.rows, kRows) % 2 == 0;
   Plan best = {Columns::wide, 1};
   double fewest = 0;
   for (const Cost& cost : kCosts) {
-    if (cost.columns == Columns::broad && !any) {
+    if ((cost.columns == Columns::broad && !any) || cost.columns == (is_even ? Columns::beside : Columns::narrow)) {
       continue;
     }
     const std::int64_t clusters = parts(sizes.rows, cost.down * kRows) * parts(sizes.columns, cost.across * cost.wide);

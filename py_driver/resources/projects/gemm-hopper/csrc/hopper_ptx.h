@@ -5,6 +5,7 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace [[ module ]]_impl {
 
@@ -22,6 +23,12 @@ inline __device__ void arrive(std::uint64_t& barrier, int block) {
       : "memory");
 }
 
+inline __device__ int blocks_of_cluster() {
+  unsigned count;
+  asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(count));
+  return static_cast<int>(count);
+}
+
 inline __device__ int rank_in_cluster() {
   unsigned rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -31,6 +38,35 @@ inline __device__ int rank_in_cluster() {
 // Until all threads of the cluster are here; barriers that `publish` was called for are there then.
 inline __device__ void synchronize_cluster() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// The same, and what each has written to shared memory can be read by all.
+inline __device__ void share_in_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// Reads four numbers at the same place in the shared memory of another block of the cluster, or of this one.
+template <typename T>
+__device__ void load_from(T (&values)[4], const T* shared, int block) {
+  static_assert(sizeof(T) == 4, "a register");
+  unsigned bits[4];
+  asm volatile(
+      "{\n"
+      ".reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %4, %5;\n"
+      "ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [there];\n"
+      "}\n"
+      : "=r"(bits[0]), "=r"(bits[1]), "=r"(bits[2]), "=r"(bits[3])
+      : "r"(address_of(shared)), "r"(block)
+      : "memory");
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if constexpr (std::is_same_v<T, float>) {
+      values[i] = __uint_as_float(bits[i]);
+    } else {
+      values[i] = static_cast<T>(bits[i]);
+    }
+  }
 }
 
 [% endraw %]
@@ -58,6 +94,10 @@ inline __device__ std::uint64_t descriptor(const void* matrix, int leading, int 
 }
 
 // clang-format off
+#define NAMES_8                                                                                                        \
+  "%0, %1, %2, %3, %4, %5, %6, %7"
+#define NAMES_16                                                                                                       \
+  NAMES_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
 #define NAMES_32                                                                                                       \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                             \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -77,6 +117,10 @@ inline __device__ std::uint64_t descriptor(const void* matrix, int leading, int 
   kind(sums[i]), kind(sums[(i) + 1]), kind(sums[(i) + 2]), kind(sums[(i) + 3])
 #define SIXTEEN(kind, i)                                                                                               \
   FOUR(kind, i), FOUR(kind, (i) + 4), FOUR(kind, (i) + 8), FOUR(kind, (i) + 12)
+#define SUMS_8(kind)                                                                                                   \
+  FOUR(kind, 0), FOUR(kind, 4)
+#define SUMS_16(kind)                                                                                                  \
+  SIXTEEN(kind, 0)
 #define SUMS_32(kind)                                                                                                  \
   SIXTEEN(kind, 0), SIXTEEN(kind, 16)
 #define SUMS_64(kind)                                                                                                  \
@@ -102,8 +146,12 @@ inline __device__ std::uint64_t descriptor(const void* matrix, int leading, int 
     WGMMA_OF("192", NAMES_96, "%96", "%97", "%98", SUMS_96(kind), type, immediates);                                   \
   } else if constexpr (kSums == 64) {                                                                                  \
     WGMMA_OF("128", NAMES_64, "%64", "%65", "%66", SUMS_64(kind), type, immediates);                                   \
-  } else {                                                                                                             \
+  } else if constexpr (kSums == 32) {                                                                                  \
     WGMMA_OF("64", NAMES_32, "%32", "%33", "%34", SUMS_32(kind), type, immediates);                                    \
+  } else if constexpr (kSums == 16) {                                                                                  \
+    WGMMA_OF("32", NAMES_16, "%16", "%17", "%18", SUMS_16(kind), type, immediates);                                    \
+  } else {                                                                                                             \
+    WGMMA_OF("16", NAMES_8, "%8", "%9", "%10", SUMS_8(kind), type, immediates);                                        \
   }
 // clang-format on
 [% endraw %]
