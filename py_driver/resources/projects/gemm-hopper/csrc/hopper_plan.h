@@ -13,12 +13,15 @@
 namespace [[ module ]]_impl {
 [% raw %]
 
-// Tiles are in pairs below each other, but those of 64 columns also beside each other: for an odd number of them below.
+// Tiles are in pairs below each other, but those of 64 columns also beside each other: where the output has an odd number
+// of them below each other, or more than kBelowSplits parts of the depth, with which pairs below were up to 18 % slower
+// on an H200.
 using Wide = Shape<256, 2, 1>;
 using Broad = Shape<192, 2, 1>;
 using Middle = Shape<128, 2, 1>;
 using Narrow = Shape<64, 2, 1>;
 using Beside = Shape<64, 1, 2>;
+constexpr std::int64_t kBelowSplits = 4;
 
 // At most so many rows have a kernel of their own: see hopper_few.h. Its tiles have all rows, and so many columns; a
 // cluster has at most so many blocks, each with a part of the depth.
@@ -77,12 +80,15 @@ inline Plan plan_for(std::int64_t size, const Sizes& sizes, int processors, bool
   Plan best = {Columns::wide, 1};
   double fewest = 0;
   for (const Cost& cost : kCosts) {
-    if ((cost.columns == Columns::broad && !any) || cost.columns == (is_even ? Columns::beside : Columns::narrow)) {
+    if (cost.columns == Columns::broad && !any) {
       continue;
     }
     const std::int64_t clusters = parts(sizes.rows, cost.down * kRows) * parts(sizes.columns, cost.across * cost.wide);
     const std::int64_t at_once = std::max(processors / (cost.down * cost.across), 1);
     for (std::int64_t splits = 1; splits <= 16 && splits * 4 <= std::max<std::int64_t>(steps, 4); splits *= 2) {
+      if (cost.columns == (is_even && splits <= kBelowSplits ? Columns::beside : Columns::narrow)) {
+        continue;
+      }
       double cycles = static_cast<double>(parts(clusters * splits, at_once)) *
                           (static_cast<double>(parts(steps, splits)) * cost.step + cost.tile) + kStart;
       if (splits > 1) {
