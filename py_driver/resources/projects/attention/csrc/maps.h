@@ -11,21 +11,9 @@
 
 namespace [[ module ]]_impl {
 [% raw %]
-
-using Encode = decltype(&cuTensorMapEncodeTiled);
-
-// A function of the driver: the runtime knows where, so that nothing links against libcuda.
-inline Encode find_encode() {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-#if CUDART_VERSION >= 12050
-  cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result);
-#else
-  cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &result);
-#endif
-  return result == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(found) : nullptr;
-}
-
+[% endraw %]
+[% include "projects/parts/find_encode.cpp" %]
+[% raw %]
 // A map of a tensor of which `box` rows of a head are loaded at a time: in parts of 64 elements. False if TMA cannot
 // read it.
 inline bool encode(CUtensorMap& map, Type type, const View& view, std::int64_t batch, std::int64_t heads,

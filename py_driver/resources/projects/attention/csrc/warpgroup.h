@@ -18,51 +18,15 @@ namespace [[ module ]]_impl {
 
 constexpr int kWarpgroup = 128;
 constexpr int kSwizzled = 128;  // bytes of a row that TMA swizzles: 64 elements
-
-__device__ inline unsigned address_of(const void* shared) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(shared));
-}
-
-// Barriers in shared memory: a phase of one ends when all threads arrived and all bytes that they expect are there.
-__device__ inline void init(std::uint64_t& barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address_of(&barrier)), "r"(arrivals));
-}
-
+[% endraw %]
+[% include "projects/parts/barriers.cpp" %]
+[% raw %]
 __device__ inline void arrive(std::uint64_t& barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address_of(&barrier)) : "memory");
 }
-
-__device__ inline void arrive_and_expect(std::uint64_t& barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address_of(&barrier)), "r"(bytes)
-               : "memory");
-}
-
-__device__ inline void wait(std::uint64_t& barrier, unsigned phase) {
-  asm volatile(
-      "{\n"
-      ".reg .pred done;\n"
-      "again:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra again;\n"
-      "}\n" ::"r"(address_of(&barrier)),
-      "r"(phase)
-      : "memory");
-}
-
-// A stage of several that go round, and how often they did: the producer and the consumers count alike.
-template <int kStages>
-struct Turn {
-  int stage = 0;
-  unsigned phase = 0;
-
-  __device__ void next() {
-    if (++stage == kStages) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
-};
-
+[% endraw %]
+[% include "projects/parts/turn.cpp" %]
+[% raw %]
 // Barriers that warpgroups share: some threads arrive and go on, others wait for them.
 __device__ inline void named_wait(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");

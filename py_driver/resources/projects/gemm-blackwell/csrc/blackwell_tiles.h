@@ -60,21 +60,9 @@ struct Memory {
   std::uint64_t fetched[kTurns];
   unsigned tensor;
 };
-
-// Which of several stages is next, and how often all were: whoever fills them and whoever empties them count alike.
-template <int kStages>
-struct Turn {
-  int stage = 0;
-  unsigned phase = 0;
-
-  __device__ void next() {
-    if (++stage == kStages) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
-};
-
+[% endraw %]
+[% include "projects/parts/turn.cpp" %]
+[% raw %]
 struct Tile {
   int row;
   int column;

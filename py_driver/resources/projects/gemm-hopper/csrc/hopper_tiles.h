@@ -64,21 +64,9 @@ inline __device__ __half2 pair_of(__half, float x, float y) { return __floats2ha
 inline __device__ __nv_bfloat162 pair_of(__nv_bfloat16, float x, float y) { return __floats2bfloat162_rn(x, y); }
 inline __device__ float2 pair_of(float, float x, float y) { return make_float2(x, y); }
 inline __device__ int2 pair_of(int, int x, int y) { return make_int2(x, y); }
-
-// Which stage is next, and how often all were: the producer and the consumers count alike.
-template <int kStages>
-struct Turn {
-  int stage = 0;
-  unsigned phase = 0;
-
-  __device__ void next() {
-    if (++stage == kStages) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
-};
-
+[% endraw %]
+[% include "projects/parts/turn.cpp" %]
+[% raw %]
 // A cluster's share of the work: a tile for each of its blocks, and some steps of its depth.
 struct Job {
   int down;

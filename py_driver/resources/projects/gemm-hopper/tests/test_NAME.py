@@ -23,7 +23,7 @@ def test_parts_of_the_depth_are_added_in_the_same_order(dtype, depth, rows):
 @pytest.mark.parametrize("rows", [30, 256])
 def test_any_address(rows, dtype, first):
     a, b = matrices(rows, 264, 136, dtype)
-    moved = [torch.empty(first + one.numel(), dtype=dtype, device=DEVICES.device)[first:] for one in (a, b)]
+    moved = [torch.empty(first + matrix.numel(), dtype=dtype, device=DEVICES.device)[first:] for matrix in (a, b)]
     left = moved[0].view(rows, 136).copy_(a)
     right = moved[1].view(264, 136).copy_(b.t()).t()
     verify(op, reference, [left, right], terms=136 if dtype.is_floating_point else 0)

@@ -50,21 +50,9 @@ struct Memory {
   std::uint64_t full[kStages];
   std::uint64_t empty[kStages];
 };
-
-// Which stage is next, and how often all were: the producer and the consumers count alike.
-template <int kStages>
-struct Turn {
-  int stage = 0;
-  unsigned phase = 0;
-
-  __device__ void next() {
-    if (++stage == kStages) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
-};
-
+[% endraw %]
+[% include "projects/parts/turn.cpp" %]
+[% raw %]
 // What all blocks know of the product.
 struct Jobs {
   const std::int32_t* offsets;
