@@ -32,6 +32,8 @@ def fragments(root: Path) -> list[Path]:
 def released(root: Path, version: str, date: str) -> str:
     """The text of CHANGELOG.md with all news under a version; as it is if it has that version, or there is no news.
 
+    Paragraphs between `## Unreleased` and the first area introduce the version.
+
     Args:
         root: the checkout.
         version: the version that is released, e.g. `0.2.0`.
@@ -40,6 +42,7 @@ def released(root: Path, version: str, date: str) -> str:
     text = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     before, head, rest = text.partition(_UNRELEASED)
     section, mark, after = rest.partition("\n## ")
+    introduction = section.partition("### ")[0].strip()
     areas = {title.lower(): f"{body.strip()}\n" for title, body in _AREA.findall(section)}
     for path in fragments(root):
         area = path.name.split(".")[1]
@@ -47,7 +50,8 @@ def released(root: Path, version: str, date: str) -> str:
     if not areas or f"## [{version}]" in text:
         return text
     news = "\n".join(f"### {area.capitalize()}\n\n{areas[area]}" for area in _AREAS if area in areas)
-    return f"{before}{head}\n## [{version}] - {date}\n\n{news}{mark}{after}"
+    begin = f"{introduction}\n\n" if introduction else ""
+    return f"{before}{head}\n## [{version}] - {date}\n\n{begin}{news}{mark}{after}"
 
 
 def main() -> int:

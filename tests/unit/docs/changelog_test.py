@@ -22,11 +22,11 @@ def checkout(tmp_path: Path, news: str, **texts: str) -> Path:
     return tmp_path
 
 
-def test_fragments_join_what_is_unreleased_by_area(tmp_path: Path) -> None:
-    news = "### Added\n\n- Old.\n\n### Fixed\n\n- Older,\n  of two lines.\n\n"
+def test_fragments_join_what_is_unreleased_by_area_after_its_introduction(tmp_path: Path) -> None:
+    news = "What counts.\n\nAnd more.\n\n### Added\n\n- Old.\n\n### Fixed\n\n- Older,\n  of two lines.\n\n"
     root = checkout(tmp_path, news, b_added="- B.", a_added="- A.\n- AA.\n", x_security="- S.\n")
     assert released(root, "0.2.0", "2027-01-31") == (
-        "# Changelog\n\n## Unreleased\n\n## [0.2.0] - 2027-01-31\n\n"
+        "# Changelog\n\n## Unreleased\n\n## [0.2.0] - 2027-01-31\n\nWhat counts.\n\nAnd more.\n\n"
         "### Security\n\n- S.\n\n### Added\n\n- Old.\n- A.\n- AA.\n- B.\n\n### Fixed\n\n- Older,\n  of two lines.\n\n"
         "## [0.1.0] - 2026-11-24\n\n### The driver\n\n- It is there.\n"
     )
