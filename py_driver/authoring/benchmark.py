@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from py_driver.authoring.ceilings import nearest_share
 from py_driver.authoring.session import environment
 from py_driver.errors import Code, error
 from py_driver.output import counted
@@ -219,6 +220,21 @@ def compared(now: Benchmarks, earlier: Mapping[str, Mapping[str, Any]]) -> Bench
         for workload in now.workloads
     ]
     return Benchmarks(machine=now.machine, unique_id=now.unique_id, workloads=tuple(with_base))
+
+
+def with_shares(done: Benchmarks, peaks: Mapping[str, float]) -> Benchmarks:
+    """Benchmarks with each known share of the GPU's peak, as `of_peak`.
+
+    Args:
+        done: the results.
+        peaks: see `ceilings`.
+    """
+    shares = [nearest_share(workload, peaks) if "times" in workload else None for workload in done.workloads]
+    workloads = tuple(
+        workload if share is None else {**workload, "of_peak": round(share, 4)}
+        for workload, share in zip(done.workloads, shares, strict=True)
+    )
+    return Benchmarks(machine=done.machine, unique_id=done.unique_id, workloads=workloads)
 
 
 def times_of(path: Path) -> dict[str, Mapping[str, Any]]:

@@ -124,14 +124,19 @@ def _shown(value: float, unit: str) -> str:
 
 
 def share_of(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> str:
-    """The share of the GPU's ceiling that a workload achieves, e.g. `93%`; empty if either is unknown.
+    """`nearest_share` as text, e.g. `93%`; empty if it is unknown."""
+    share = nearest_share(workload, peaks)
+    return "" if share is None else f"{share:.0%}"
+
+
+def nearest_share(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> float | None:
+    """The share of the GPU's ceiling that a workload achieves, e.g. 0.93; None if either is unknown.
 
     Args:
         workload: see `rate_of`; the larger share counts, since that ceiling is the nearer one.
         peaks: see `ceilings`.
     """
-    share = _shares(workload, peaks).get(_limit(workload, peaks))
-    return "" if share is None else f"{share:.0%}"
+    return _shares(workload, peaks).get(_limit(workload, peaks))
 
 
 def _shares(workload: Mapping[str, Any], peaks: Mapping[str, float]) -> dict[str, float]:

@@ -76,7 +76,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: see `run_benchmarks`.
     """
-    from py_driver.authoring.benchmark import compared, run_benchmarks, scripts_of, times_of
+    from py_driver.authoring.benchmark import compared, run_benchmarks, scripts_of, times_of, with_shares
     from py_driver.authoring.ceilings import ceilings
     from py_driver.authoring.dev_build import python_of
     from py_driver.publishing.git import checked_out
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
             builds.append(_built_from(args, there, machine, releases, output))
         python = python_of(builds[0], machine, releases, output)
         peaks = ceilings(builds[0], python, output)
-        done = run_benchmarks(builds, scripts, python, output, compiled=args.compile)
+        done = with_shares(run_benchmarks(builds, scripts, python, output, compiled=args.compile), peaks)
     if earlier is not None:
         done = compared(done, earlier)
         if not any("base" in workload for workload in done.workloads):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rules_torch_kernels.timing import Times, measure, spread, times_of_calls
 
-from py_driver.authoring.benchmark import Benchmarks, compared, times_of
+from py_driver.authoring.benchmark import Benchmarks, compared, times_of, with_shares
 from py_driver.authoring.ceilings import rate_of, share_of
 from py_driver.authoring.device import throttled_by
 from py_driver.authoring.picture import picture
@@ -160,6 +160,8 @@ def test_rates_and_shares() -> None:
     assert shown(flops=2_000_000, dtype="int8") == ("0.20 TFLOP/s", "")
     assert shown(flops=2_000_000, bytes=20_000_000, dtype="int8") == ("2.00 TB/s", "50%")
     assert shown() == ("", "")
+    both = benchmarks(workload("A", bytes=20_000_000), workload("B"), {"workload": "C"})
+    assert [entry.get("of_peak") for entry in with_shares(both, peaks).as_json()["results"]] == [0.5, None, None]
 
 
 def test_roofline() -> None:
