@@ -84,6 +84,15 @@ def figures() -> str:
     return "".join([*lines, f"\nA kernel with `torch/all.h`, 9 architectures, 2 torch releases; {where}."])
 
 
+def templates() -> str:
+    """The tests and the speed of the templates on a GPU, and on which."""
+    module = importlib.import_module("templates")
+    records = json.loads(module.RECORDS.read_text(encoding="utf-8"))
+    head, *rows = module.rows(records)
+    lines = [row(*head), "|---|---|---|---:|---:|---:|---:|---:|\n", *(row(*cells) for cells in rows)]
+    return "".join([*lines, f"\n{module.machine(records)}."])
+
+
 def written() -> dict[Path, str]:
     """Every generated file, and the text that it should have.
 
@@ -100,6 +109,7 @@ def written() -> dict[Path, str]:
             "default-archs": default_archs,
         },
         "docs/index.md": {"figures": figures},
+        "docs/kernels.md": {"templates": templates},
         "docs/remote.md": {"simulation": simulation.table},
         "docs/toolchains.md": {"variants": variants, "cells": cells, "cuda": cuda, "rocm": rocm, "openmp": openmp},
     }

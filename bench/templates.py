@@ -1,9 +1,10 @@
 # ruff: noqa: INP001  (a program of its own)
-"""The templates of `driver init` and the model on a GPU: python bench/kernels.py DIR [NAME...].
+"""The templates of `driver init` and the model on a GPU: python bench/templates.py DIR [NAME...].
 
-Each template becomes a project in DIR, unless it is there; `driver test` and `driver bench` run, and for `transformer`
-also the model of examples/transformer. kernels.json keeps what came of each, for a table of docs/kernels.md. DRIVER is the
-command to call (default: the driver of this checkout). The exit code is 1 if a test, a result or a comparison is wrong.
+Each template becomes a project in DIR, unless it is there. `driver test` runs for all, then `driver bench` for one
+after the other, and for `transformer` also the model of examples/transformer. templates.json keeps the results, for a
+table of docs/kernels.md. DRIVER is the command to call (default: the driver of this checkout). The exit code is 1 if a
+test, a result or a comparison is wrong.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 import shlex
 import subprocess
 import sys
-import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-RECORDS: Final = Path(__file__).resolve().parent / "kernels.json"
+RECORDS: Final = Path(__file__).resolve().parent / "templates.json"
 MODEL: Final = "transformer"
 
 _COUNTS: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped)")
 _DRIVER: Final = shlex.split(os.environ.get("DRIVER", str(ROOT / "driver")))
+_AT_ONCE: Final = 4
+"""Projects whose tests run at the same time; benchmarks run one after the other."""
+
 _OTHER_GPUS: Final = ("all-reduce",)
 """Templates without a workload, since one GPU does not show what they do."""
 
@@ -51,27 +55,20 @@ def project_of(name: str, directory: Path) -> Path:
     return project
 
 
-def measure(name: str, directory: Path) -> dict[str, Any]:
-    """The record of a template: `tests` by outcome, the `machine`, and each workload."""
-    project = project_of(name, directory)
+def tested(project: Path) -> dict[str, Any]:
+    """The outcomes of a project's tests."""
     done = _driver("test", project, "--", "-q")
-    sys.stdout.write(f"{name}: {done.stdout.strip().splitlines()[-1:]}\n")
-    record: dict[str, Any] = {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "tests": {outcome.rstrip("s"): int(count) for count, outcome in _COUNTS.findall(done.stdout)},
-        "right": done.returncode == 0,
-    }
-    if name not in _OTHER_GPUS:
-        timed = _driver("bench", project, "--json")
-        result = json.loads(timed.stdout)
-        record["machine"] = result["machineInfo"]
-        record["workloads"] = [_workload(workload) for workload in result["results"]]
-        record["right"] &= timed.returncode == 0
-    if name == MODEL:
-        compared = _driver("run", project, "--", "python", project / "example.py")
-        sys.stdout.write(compared.stdout)
-        record["right"] &= compared.returncode == 0
-    return record
+    sys.stdout.write(f"{project.name}: {' '.join(done.stdout.strip().splitlines()[-1:])}\n")
+    counts = {outcome.removesuffix("s"): int(count) for count, outcome in _COUNTS.findall(done.stdout)}
+    return {"date": datetime.now(UTC).strftime("%Y-%m-%d"), "tests": counts, "right": done.returncode == 0}
+
+
+def timed(project: Path) -> dict[str, Any]:
+    """The machine, and the workloads of a project."""
+    done = _driver("bench", project, "--json")
+    result = json.loads(done.stdout)
+    workloads = [_workload(workload) for workload in result["results"]]
+    return {"machine": result["machineInfo"], "workloads": workloads, "right": done.returncode == 0}
 
 
 def _workload(workload: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,21 +88,20 @@ def _workload(workload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rows(records: Mapping[str, Mapping[str, Any]]) -> Iterator[list[str]]:
-    """The rows of the table: a workload in each, and the first one of a template with its name and its tests."""
+    """The table: a heading, then a row for each workload; the first one of a template has its name and its tests."""
+    yield ["template", "tests", "workload", "median us", "reference us", "speed", "of peak", "launch us"]
     for name, record in records.items():
         tests = record["tests"]
         begin = [name, f"{tests.get('passed', 0)} of {sum(tests.values()) - tests.get('skipped', 0)}"]
-        for workload in record.get("workloads", ()):
+        for workload in record.get("workloads", ()) or [{"name": ""}]:
             yield [*begin, *_cells(workload)]
             begin = ["", ""]
-        if begin[0]:
-            yield [*begin, *[""] * 6]
 
 
 def _cells(workload: Mapping[str, Any]) -> list[str]:
     """The cells of a workload."""
-    if "problem" in workload:
-        return [workload["name"], "failed", *[""] * 4]
+    if "us" not in workload:
+        return [workload["name"], "failed" if "problem" in workload else "", *[""] * 4]
     us, reference = workload["us"], workload.get("reference_us")
     return [
         workload["name"],
@@ -134,17 +130,26 @@ def main() -> int:
     """Measure templates; the exit code."""
     directory, *names = sys.argv[1:]
     listed = json.loads(_driver("init", "--list", "--json").stdout)["templates"]
-    right = True
-    for name in names or [*(template["name"] for template in listed), MODEL]:
-        start = time.monotonic()
-        record = measure(name, Path(directory).absolute())
-        right &= record["right"]
-        records = json.loads(RECORDS.read_text(encoding="utf-8")) if RECORDS.exists() else {}
-        records[name] = record
-        RECORDS.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
-        sys.stdout.write(f"{name}: {'right' if record['right'] else 'WRONG'}, {time.monotonic() - start:.0f} s\n")
+    names = names or [*(template["name"] for template in listed), MODEL]
+    projects = {name: project_of(name, Path(directory).absolute()) for name in names}
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        records = dict(zip(projects, pool.map(tested, projects.values()), strict=True))
+    for name, record in records.items():
+        results = [record]
+        if name not in _OTHER_GPUS:
+            results.append(timed(projects[name]))
+        if name == MODEL:
+            script = projects[name] / "example.py"
+            compared = subprocess.run([*_DRIVER, "run", projects[name], "--", "python", script], check=False)
+            results.append({"right": compared.returncode == 0})
+        right = all(result["right"] for result in results)
+        merged = {key: value for result in results for key, value in result.items()} | {"right": right}
+        earlier = json.loads(RECORDS.read_text(encoding="utf-8")) if RECORDS.exists() else {}
+        RECORDS.write_text(json.dumps({**earlier, name: merged}, indent=1) + "\n", encoding="utf-8")
+        sys.stdout.write(f"{name}: {'right' if right else 'WRONG'}\n")
         sys.stdout.flush()
-    return 0 if right else 1
+        records[name] = merged
+    return 0 if all(record["right"] for record in records.values()) else 1
 
 
 if __name__ == "__main__":
