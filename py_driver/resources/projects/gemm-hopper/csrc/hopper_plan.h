@@ -9,6 +9,7 @@
 
 #include "[[ module ]].h"
 #include "hopper_tiles.h"
+#include "matrix_copies.h"
 
 namespace [[ module ]]_impl {
 [% raw %]
@@ -26,10 +27,6 @@ struct Plan {
   Columns columns;
   int splits;
 };
-
-inline std::int64_t parts(std::int64_t all, std::int64_t each) { return (all + each - 1) / each; }
-
-inline std::int64_t rounded(std::int64_t all, std::int64_t each) { return parts(all, each) * each; }
 
 // The plan with the fewest cycles, as counted here: a multiprocessor needs so many for a step of a tile's depth, and
 // some for each tile; tiles come in rounds of one for each multiprocessor. Splits cost a second kernel, and memory.
