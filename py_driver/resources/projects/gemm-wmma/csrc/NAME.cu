@@ -32,14 +32,14 @@ int launch(const ampere::Operands<In, Sum, Out>& operands, const Sizes& sizes, i
   }
   const std::int64_t tiles = parts(sizes.rows, Tile::kRows) * parts(sizes.columns, Tile::kColumns);
   const dim3 blocks(static_cast<unsigned>(tiles), static_cast<unsigned>(splits));
-  function<<<blocks, Tile::kThreads, Tile::kSharedBytes, stream>>>(operands, sizes);
+  const std::int64_t steps = parts(parts(sizes.depth * sizeof(In), Tile::kStepBytes), splits);
+  function<<<blocks, Tile::kThreads, Tile::shared_bytes(steps), stream>>>(operands, sizes);
   return cudaGetLastError();
 }
 
 struct Run {
   Sizes sizes;
-  ampere::Plan plan;
-  ampere::Scratch scratch;
+  ampere::Preparation prepared;
   void* out;
   unsigned char* memory;
   cudaStream_t stream;
@@ -48,7 +48,7 @@ struct Run {
 template <typename In, typename Sum, typename Out, bool kByColumns>
 int run_as(const Run& run, const void* a, const void* b) {
   const Sizes& sizes = run.sizes;
-  const ampere::Scratch& scratch = run.scratch;
+  const ampere::Scratch& scratch = run.prepared.scratch;
   const Matrix left = placed(a, sizes.depth, sizes.rows, sizeof(In), run.memory, scratch.left_pitch, run.stream);
   const Matrix right = placed(b, kByColumns ? sizes.depth : sizes.columns, kByColumns ? sizes.columns : sizes.depth,
                               sizeof(In), run.memory + scratch.left, scratch.right_pitch, run.stream);
@@ -62,17 +62,17 @@ int run_as(const Run& run, const void* a, const void* b) {
                                                    right.pitch,
                                                    scratch.sums_pitch,
                                                    is_aligned(out, sizes.columns * sizeof(Out))};
-  const int splits = run.plan.splits;
-  const int error = ampere::with_tile(run.plan.size, [&](auto tile) {
-    return launch<decltype(tile), kByColumns>(operands, sizes, splits, run.stream);
+  const ampere::Plan plan = run.prepared.plan;
+  const int error = ampere::with_tile(plan.size, [&](auto tile) {
+    return launch<decltype(tile), kByColumns>(operands, sizes, plan.splits, run.stream);
   });
-  if (error != cudaSuccess || splits == 1) {
+  if (error != cudaSuccess || plan.splits == 1) {
     return error;
   }
   const dim3 blocks(static_cast<unsigned>(parts(sizes.columns, kAddThreads)),
                     static_cast<unsigned>(std::min<std::int64_t>(sizes.rows, 65535)));
-  add_splits<<<blocks, kAddThreads, 0, run.stream>>>(out, sums, splits, sizes.rows, sizes.columns, scratch.sums_pitch,
-                                                     sizes.rows * scratch.sums_pitch);
+  add_splits<<<blocks, kAddThreads, 0, run.stream>>>(out, sums, plan.splits, sizes.rows, sizes.columns,
+                                                     scratch.sums_pitch, sizes.rows * scratch.sums_pitch);
   return cudaGetLastError();
 }
 
@@ -87,8 +87,7 @@ int run_in_order(const Run& run, const void* a, const void* b) {
 std::int64_t scratch_bytes(Type type, const void* out, const void* a, const void* b, const Sizes& sizes) {
 [% block scratch %]
 [% endblock %]
-  const ampere::Plan plan = ampere::plan_for(size_of(type), sizes, ampere::processors());
-  const ampere::Scratch scratch = ampere::scratch_for(size_of(type), a, b, sizes, plan);
+  const ampere::Scratch scratch = ampere::prepare(size_of(type), a, b, sizes).scratch;
   return scratch.left + scratch.right + scratch.sums;
 }
 
@@ -98,12 +97,7 @@ int run(Type type, void* out, const void* a, const void* b, const Sizes& sizes, 
   }
 [% block faster %]
 [% endblock %]
-  const ampere::Plan plan = ampere::plan_for(size_of(type), sizes, ampere::processors());
-  const Run product = {sizes,
-                       plan,
-                       ampere::scratch_for(size_of(type), a, b, sizes, plan),
-                       out,
-                       static_cast<unsigned char*>(scratch),
+  const Run product = {sizes, ampere::prepare(size_of(type), a, b, sizes), out, static_cast<unsigned char*>(scratch),
                        static_cast<cudaStream_t>(stream)};
   switch (type) {
     case Type::float16:

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "[[ module ]].h"
+#include "ampere_odd.h"
 #include "ampere_ptx.h"
 #include "ampere_tiles.h"
 
@@ -64,9 +65,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   const std::int64_t first_step = blockIdx.y * all_steps / gridDim.y;
   const int steps = static_cast<int>((blockIdx.y + 1) * all_steps / gridDim.y - first_step);
   const std::int64_t first_k = first_step * kStep;
-  Reader<Bits, Left, Tile::kThreads, true> left(reinterpret_cast<const Bits*>(operands.a), first_row, first_k,
+  using LeftReader = std::conditional_t<Tile::kAligned, Reader<Bits, Left, Tile::kThreads, true>,
+                                        OddReader<Bits, Left, Tile::kThreads, true>>;
+  using RightReader = std::conditional_t<Tile::kAligned, Reader<Bits, Right, Tile::kThreads, kByColumns>,
+                                         OddReader<Bits, Right, Tile::kThreads, kByColumns>>;
+  LeftReader left(reinterpret_cast<const Bits*>(operands.a), first_row, first_k,
                                                 sizes.rows, sizes.depth, operands.a_pitch);
-  Reader<Bits, Right, Tile::kThreads, kByColumns> right(
+  RightReader right(
       reinterpret_cast<const Bits*>(operands.b), kByColumns ? first_column : first_k,
       kByColumns ? first_k : first_column, kByColumns ? sizes.columns : sizes.depth,
       kByColumns ? sizes.depth : sizes.columns, operands.b_pitch);
@@ -74,11 +79,25 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   int next_step = 0;
   const auto read_next = [&](int stage) {
     if (next_step < steps) {
-      left.next(stages + stage * Tile::kStageBytes);
-      right.next(stages + stage * Tile::kStageBytes + Tile::kLeftBytes);
+      if constexpr (Tile::kAligned) {
+        left.next(stages + stage * Tile::kStageBytes);
+        right.next(stages + stage * Tile::kStageBytes + Tile::kLeftBytes);
+      } else {
+        left.next();
+        right.next();
+      }
     }
     ++next_step;
     close_group();
+  };
+  // The oldest step that was not multiplied is then there, for this thread's part.
+  const auto wait_for_step = [&](int stage) {
+    if constexpr (Tile::kAligned) {
+      wait_for_groups<Tile::kStages - 2>();
+    } else if (next_step <= steps) {
+      left.put(shared + stage * Tile::kStageBytes);
+      right.put(shared + stage * Tile::kStageBytes + Tile::kLeftBytes);
+    }
   };
 
   const int warp = threadIdx.x / 32;
@@ -141,9 +160,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   for (int stage = 0; stage < Tile::kStages - 1; ++stage) {
     read_next(stage);
   }
-  wait_for_groups<Tile::kStages - 2>();
+  wait_for_step(0);
   __syncthreads();
   load_part(0, 0);
+  const int used_stages = min(steps, Tile::kStages);
   int stage = 0;
   int free_stage = Tile::kStages - 1;
 #pragma unroll 1
@@ -152,10 +172,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     for (int part = 0; part < kParts; ++part) {
       if (part == kParts - 1) {
         // The next step is there, and all warps have loaded what they need of this one: its place is free.
-        wait_for_groups<Tile::kStages - 2>();
+        wait_for_step(free_stage);
         __syncthreads();
         free_stage = stage;
-        stage = stage + 1 < Tile::kStages ? stage + 1 : 0;
+        stage = stage + 1 < used_stages ? stage + 1 : 0;
       }
       load_part(stage, (part + 1) % kParts);
       if (part == 0) {
@@ -171,7 +191,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   const auto write = [&](auto* const out, std::int64_t pitch, bool aligned) {
     using To = std::remove_reference_t<decltype(*out)>;
     constexpr int kPitch = Tile::kWarpColumns + kChunk / sizeof(To);
-    static_assert(Tile::kThreads / 32 * 16 * kPitch * sizeof(To) <= Tile::kSharedBytes);
+    static_assert(Tile::kThreads / 32 * 16 * kPitch * sizeof(To) <= Tile::kResultBytes);
     To* const result = reinterpret_cast<To*>(shared) + warp * 16 * kPitch;
 #pragma unroll
     for (int i = 0; i < kDown; ++i) {

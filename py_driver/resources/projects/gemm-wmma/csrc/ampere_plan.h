@@ -21,7 +21,12 @@ struct Wide : Tile<128, 256, 64, 64, 64, 4, 1> {};
 struct Middle : Tile<128, 128, 64, 64, 128, 3, 2> {};
 struct Small : Tile<64, 64, 32, 32, 128, 4, 3> {};
 
-enum class Size { deep, wide, middle, small };
+// For matrices whose rows are not aligned: those of the other tiles are copied first.
+struct Odd : Tile<64, 64, 32, 32, 128, 2, 3> {
+  static constexpr bool kAligned = false;
+};
+
+enum class Size { deep, wide, middle, small, odd };
 
 // function(Deep()), and so on.
 template <class Function>
@@ -33,6 +38,8 @@ int with_tile(Size size, const Function& function) {
       return function(Wide());
     case Size::middle:
       return function(Middle());
+    case Size::odd:
+      return function(Odd());
     default:
       return function(Small());
   }
@@ -61,60 +68,7 @@ inline Processors processors() {
   return found;
 }
 
-// The plan with the fewest cycles, as counted here for an H200: a multiprocessor needs `alone` cycles for 128 bytes of
-// the depth of a block, `together` for each of several at the same time, and `tile` for the rest of a tile. Splits cost
-// a second kernel, and memory. `bytes` is of an element of a and b.
-inline Plan plan_for(std::int64_t bytes, const Sizes& sizes, const Processors& gpu) {
-  struct Cost {
-    Size size;
-    int rows;
-    int columns;
-    int shared;
-    int blocks;
-    double alone;
-    double together;
-    double tile;
-  };
-  constexpr Cost kCosts[] = {
-      {Size::deep, Deep::kRows, Deep::kColumns, Deep::kSharedBytes, Deep::kBlocks, 1900, 1900, 3600},
-      {Size::wide, Wide::kRows, Wide::kColumns, Wide::kSharedBytes, Wide::kBlocks, 2000, 2000, 3600},
-      {Size::middle, Middle::kRows, Middle::kColumns, Middle::kSharedBytes, Middle::kBlocks, 1050, 1050, 3200},
-      {Size::small, Small::kRows, Small::kColumns, Small::kSharedBytes, Small::kBlocks, 470, 380, 1600}};
-  constexpr double kSplit = 2700;
-  constexpr double kSumBytes = 2800;        // for each cycle, written and read
-  constexpr int kReserved = 1024;           // bytes of shared memory that each block has beside its own
-  constexpr std::int64_t kMostSplits = 32;  // which have at least four steps each
-  const std::int64_t steps = parts(sizes.depth * bytes, 128);
-  Plan best = {Size::small, 1};
-  double fewest = 0;
-  for (const Cost& cost : kCosts) {
-    if (cost.shared > gpu.block_shared) {
-      continue;
-    }
-    const std::int64_t tiles = parts(sizes.rows, cost.rows) * parts(sizes.columns, cost.columns);
-    const std::int64_t each = std::clamp(gpu.shared / (cost.shared + kReserved), 1, cost.blocks);
-    for (std::int64_t splits = 1; splits <= kMostSplits && splits * 4 <= std::max<std::int64_t>(steps, 4);
-         splits *= 2) {
-      const std::int64_t rounds = tiles * splits / (gpu.count * each);
-      const std::int64_t rest = parts(tiles * splits % (gpu.count * each), gpu.count);
-      const auto round = [&](std::int64_t blocks) {
-        const double step = std::max(cost.alone, static_cast<double>(blocks) * cost.together);
-        return static_cast<double>(parts(steps, splits)) * step + cost.tile;
-      };
-      double cycles = static_cast<double>(rounds) * round(each) + (rest > 0 ? round(rest) : 0);
-      if (splits > 1) {
-        cycles += kSplit + static_cast<double>(splits * 2 * sizes.rows * sizes.columns) * sizeof(float) / kSumBytes;
-      }
-      if (fewest == 0 || cycles < fewest) {
-        fewest = cycles;
-        best = {cost.size, static_cast<int>(splits)};
-      }
-    }
-  }
-  return best;
-}
-
-// What a plan needs beside the output: copies whose rows are whole chunks, and the sums of each split.
+// What a product needs beside the output: copies whose rows are whole chunks, and the sums of each split.
 struct Scratch {
   std::int64_t left_pitch;   // in bytes, 0 without a copy
   std::int64_t right_pitch;  // in bytes, 0 without a copy
@@ -124,24 +78,106 @@ struct Scratch {
   std::int64_t sums;
 };
 
-inline Scratch scratch_for(std::int64_t bytes, const void* a, const void* b, const Sizes& sizes, const Plan& plan) {
+// The copies alone, of matrices whose rows are not aligned; `bytes` is of an element of a and b.
+inline Scratch copies_for(std::int64_t bytes, const void* a, const void* b, const Sizes& sizes) {
   constexpr std::int64_t kLine = 128;
-  const std::int64_t left = sizes.depth * bytes;
-  const std::int64_t right = (sizes.by_columns ? sizes.depth : sizes.columns) * bytes;
+  const auto pitch = [](const void* matrix, std::int64_t row) {
+    return is_aligned(matrix, row) ? 0 : rounded(row, row < kLine ? kChunk : kLine);
+  };
   Scratch scratch = {};
-  if (!is_aligned(a, left)) {
-    scratch.left_pitch = rounded(left, kLine);
-    scratch.left = scratch.left_pitch * sizes.rows;
+  scratch.left_pitch = pitch(a, sizes.depth * bytes);
+  scratch.left = scratch.left_pitch * sizes.rows;
+  scratch.right_pitch = pitch(b, (sizes.by_columns ? sizes.depth : sizes.columns) * bytes);
+  scratch.right = scratch.right_pitch * (sizes.by_columns ? sizes.columns : sizes.depth);
+  return scratch;
+}
+
+// The plan with the fewest cycles, as counted here for an H200: a multiprocessor needs `alone` cycles for 128 bytes of
+// the depth of a block, `together` for each of several at the same time, and `tile` for the rest of a tile. Splits cost
+// a second kernel, and memory; so do copies.
+inline Plan plan_for(std::int64_t bytes, const Sizes& sizes, const Scratch& copies, const Processors& gpu) {
+  struct Cost {
+    Size size;
+    int rows;
+    int columns;
+    int shared;
+    int blocks;
+    bool aligned;
+    double alone;
+    double together;
+    double tile;
+  };
+  constexpr auto cost = [](Size size, auto tile, double alone, double together, double rest) {
+    using Of = decltype(tile);
+    return Cost{size, Of::kRows, Of::kColumns, Of::kSharedBytes, Of::kBlocks, Of::kAligned, alone, together, rest};
+  };
+  constexpr Cost kCosts[] = {
+      cost(Size::deep, Deep(), 1900, 1900, 3600), cost(Size::wide, Wide(), 2000, 2000, 3600),
+      cost(Size::middle, Middle(), 1050, 1050, 3200), cost(Size::small, Small(), 470, 380, 1600),
+      cost(Size::odd, Odd(), 1400, 900, 2000)};
+  constexpr double kSplit = 2700;
+  constexpr double kCopy = 2500;
+  constexpr double kCopyRow = 140;          // of a multiprocessor, for each 2 KiB of a row
+  constexpr double kCopiedBytes = 2000;     // for each cycle
+  constexpr double kSumBytes = 2800;        // for each cycle, written and read
+  constexpr int kReserved = 1024;           // bytes of shared memory that each block has beside its own
+  constexpr std::int64_t kMostSplits = 32;  // which have at least four steps each
+  const auto copied = [&](std::int64_t pitch, std::int64_t all) {
+    return pitch == 0 ? 0
+                      : kCopy + kCopyRow * static_cast<double>(all / pitch * parts(pitch, 2048)) / gpu.count +
+                            2 * static_cast<double>(all) / kCopiedBytes;
+  };
+  const double copying = copied(copies.left_pitch, copies.left) + copied(copies.right_pitch, copies.right);
+  const std::int64_t steps = parts(sizes.depth * bytes, 128);
+  Plan best = {Size::small, 1};
+  double fewest = 0;
+  for (const Cost& of : kCosts) {
+    if (of.shared > gpu.block_shared || (!of.aligned && copying == 0)) {
+      continue;
+    }
+    const std::int64_t tiles = parts(sizes.rows, of.rows) * parts(sizes.columns, of.columns);
+    const std::int64_t each = std::clamp(gpu.shared / (of.shared + kReserved), 1, of.blocks);
+    for (std::int64_t splits = 1; splits <= kMostSplits && splits * 4 <= std::max<std::int64_t>(steps, 4);
+         splits *= 2) {
+      const std::int64_t rounds = tiles * splits / (gpu.count * each);
+      const std::int64_t rest = parts(tiles * splits % (gpu.count * each), gpu.count);
+      const auto round = [&](std::int64_t blocks) {
+        const double step = std::max(of.alone, static_cast<double>(blocks) * of.together);
+        return static_cast<double>(parts(steps, splits)) * step + of.tile;
+      };
+      double cycles = static_cast<double>(rounds) * round(each) + (rest > 0 ? round(rest) : 0);
+      if (of.aligned) {
+        cycles += copying;
+      }
+      if (splits > 1) {
+        cycles += kSplit + static_cast<double>(splits * 2 * sizes.rows * sizes.columns) * sizeof(float) / kSumBytes;
+      }
+      if (fewest == 0 || cycles < fewest) {
+        fewest = cycles;
+        best = {of.size, static_cast<int>(splits)};
+      }
+    }
   }
-  if (!is_aligned(b, right)) {
-    scratch.right_pitch = rounded(right, kLine);
-    scratch.right = scratch.right_pitch * (sizes.by_columns ? sizes.columns : sizes.depth);
+  return best;
+}
+
+// All that is decided before a product starts.
+struct Preparation {
+  Plan plan;
+  Scratch scratch;
+};
+
+inline Preparation prepare(std::int64_t bytes, const void* a, const void* b, const Sizes& sizes) {
+  Scratch scratch = copies_for(bytes, a, b, sizes);
+  const Plan plan = plan_for(bytes, sizes, scratch, processors());
+  if (plan.size == Size::odd) {
+    scratch = {};
   }
   if (plan.splits > 1) {
     scratch.sums_pitch = rounded(sizes.columns, 32);
     scratch.sums = plan.splits * sizes.rows * scratch.sums_pitch * 4;
   }
-  return scratch;
+  return {plan, scratch};
 }
 [% endraw %]
 

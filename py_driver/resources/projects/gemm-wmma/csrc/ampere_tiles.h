@@ -2,6 +2,7 @@
 // What a block makes of the output, where numbers lie in its shared memory, and how they come there and leave.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "ampere_ptx.h"
@@ -22,11 +23,20 @@ struct Tile {
   static constexpr int kStepBytes = kStepBytesOf;
   static constexpr int kStages = kStagesOf;
   static constexpr int kBlocks = kBlocksOf;
+  static constexpr bool kAligned = true;  // whether all rows of both matrices are
   static constexpr int kWarpsAcross = kColumns / kWarpColumns;
   static constexpr int kThreads = 32 * (kRows / kWarpRows) * kWarpsAcross;
   static constexpr int kLeftBytes = kRows * kStepBytes;
   static constexpr int kStageBytes = kLeftBytes + kColumns * kStepBytes;
+  // Each warp brings its sums in order in shared memory, 16 rows at a time.
+  static constexpr int kResultBytes = kThreads / 32 * 16 * (kWarpColumns * 4 + kChunk);
   static constexpr int kSharedBytes = kStages * kStageBytes;
+  static_assert(kResultBytes <= kSharedBytes);
+
+  // With fewer steps than stages a block needs less, so that more blocks are on a multiprocessor.
+  static int shared_bytes(std::int64_t steps) {
+    return std::max(kStageBytes * static_cast<int>(std::clamp<std::int64_t>(steps, 1, kStages)), kResultBytes);
+  }
 };
 
 // A part of a matrix in shared memory: kLines of its lines, kBytes of each. Chunks of a line are moved so that the
