@@ -22,7 +22,7 @@ namespace {
 std::int64_t size_of(Type type) { return type == Type::int8 ? 1 : 2; }
 
 template <class Tile, bool kByColumns, typename In, typename Sum, typename Out>
-int launch(const ampere::Operands<In, Sum, Out>& operands, const Sizes& sizes, int splits, cudaStream_t stream) {
+int launch(ampere::Operands<In, Sum, Out> operands, const Sizes& sizes, int splits, cudaStream_t stream) {
   const auto function = ampere::multiply<In, Sum, Out, kByColumns, Tile>;
   // More than 48 KiB must be asked for.
   const cudaError_t error =
@@ -32,8 +32,10 @@ int launch(const ampere::Operands<In, Sum, Out>& operands, const Sizes& sizes, i
   }
   const std::int64_t tiles = parts(sizes.rows, Tile::kRows) * parts(sizes.columns, Tile::kColumns);
   const dim3 blocks(static_cast<unsigned>(tiles), static_cast<unsigned>(splits));
-  const std::int64_t steps = parts(parts(sizes.depth * sizeof(In), Tile::kStepBytes), splits);
-  function<<<blocks, Tile::kThreads, Tile::shared_bytes(steps), stream>>>(operands, sizes);
+  const std::int64_t steps = parts(sizes.depth * sizeof(In), Tile::kStepBytes);
+  operands.steps = static_cast<int>(steps / splits);
+  operands.more = static_cast<int>(steps % splits);
+  function<<<blocks, Tile::kThreads, Tile::shared_bytes(parts(steps, splits)), stream>>>(operands, sizes);
   return cudaGetLastError();
 }
 
@@ -61,7 +63,9 @@ int run_as(const Run& run, const void* a, const void* b) {
                                                    left.pitch,
                                                    right.pitch,
                                                    scratch.sums_pitch,
-                                                   is_aligned(out, sizes.columns * sizeof(Out))};
+                                                   is_aligned(out, sizes.columns * sizeof(Out)),
+                                                   0,
+                                                   0};
   const ampere::Plan plan = run.prepared.plan;
   const int error = ampere::with_tile(plan.size, [&](auto tile) {
     return launch<decltype(tile), kByColumns>(operands, sizes, plan.splits, run.stream);

@@ -31,6 +31,8 @@ struct Operands {
   std::int64_t b_pitch;
   std::int64_t sums_pitch;
   bool aligned_out;
+  int steps;  // of each split, but the first `more` have one more
+  int more;
 };
 
 // A tile of the output for blockIdx.x, and the part of the depth for blockIdx.y.
@@ -61,10 +63,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   const std::int64_t first_row = static_cast<std::int64_t>(group + in_group % height) * Tile::kRows;
   const std::int64_t first_column = static_cast<std::int64_t>(in_group / height) * Tile::kColumns;
 
-  const std::int64_t all_steps = (sizes.depth + kStep - 1) / kStep;
-  const std::int64_t first_step = blockIdx.y * all_steps / gridDim.y;
-  const int steps = static_cast<int>((blockIdx.y + 1) * all_steps / gridDim.y - first_step);
-  const std::int64_t first_k = first_step * kStep;
+  const int split = static_cast<int>(blockIdx.y);
+  const int steps = operands.steps + (split < operands.more ? 1 : 0);
+  const std::int64_t first_k =
+      (static_cast<std::int64_t>(split) * operands.steps + min(split, operands.more)) * kStep;
   using LeftReader = std::conditional_t<Tile::kAligned, Reader<Bits, Left, Tile::kThreads, true>,
                                         OddReader<Bits, Left, Tile::kThreads, true>>;
   using RightReader = std::conditional_t<Tile::kAligned, Reader<Bits, Right, Tile::kThreads, kByColumns>,
@@ -222,7 +224,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   if (gridDim.y == 1) {
     write(operands.out, sizes.columns, operands.aligned_out);
   } else {
-    write(operands.sums + blockIdx.y * sizes.rows * operands.sums_pitch, operands.sums_pitch, true);
+    write(operands.sums + split * sizes.rows * operands.sums_pitch, operands.sums_pitch, true);
   }
 }
 [% endraw %]

@@ -13,43 +13,49 @@ namespace [[ module ]]_impl::ampere {
 template <typename T>
 class OddChunk {
  public:
-  // `there` of the numbers are in the matrix, which is from `first` to `end`; the others are 0.
-  __device__ void load(const T* from, std::int64_t there, const T* first, const T* end) {
-    const unsigned bits = bits_before(from);
-    const auto* const words = reinterpret_cast<const unsigned*>(reinterpret_cast<std::uintptr_t>(from) - bits / 8);
-    if (there >= kWide && static_cast<const void*>(words) >= first && static_cast<const void*>(words + 5) <= end) {
+  // `there` of the numbers are in the matrix, which is from `first` to `end`. Nothing here waits for what is loaded, but
+  // for words that lie in the matrix only in part.
+  __device__ void load(const T* from, int there, const T* first, const T* end) {
+    const auto at = reinterpret_cast<std::uintptr_t>(from);
+    const int needed = there > 0 ? static_cast<int>(at % 4 + there * sizeof(T) + 3) / 4 : 0;
+    const auto* const words = reinterpret_cast<const unsigned*>(at - at % 4);
+    if (needed == 0 || (static_cast<const void*>(words) >= first && static_cast<const void*>(words + needed) <= end)) {
 #pragma unroll
-      for (int i = 0; i < 5; ++i) {
-        words_[i] = __ldg(words + i);
+      for (int i = 0; i < kWords; ++i) {
+        words_[i] = i < needed ? __ldg(words + i) : 0;
       }
     } else {
-      alignas(kChunk) T values[kWide];
 #pragma unroll
-      for (int i = 0; i < kWide; ++i) {
-        values[i] = i < there ? from[i] : T{};
+      for (int i = 0; i < kWords; ++i) {
+        words_[i] = 0;
+#pragma unroll
+        for (int k = 0; k < 4 / static_cast<int>(sizeof(T)); ++k) {
+          const T* const number = reinterpret_cast<const T*>(words + i) + k;
+          if (number >= from && number < from + there) {
+            words_[i] |= static_cast<unsigned>(*number) << k * 8 * sizeof(T);
+          }
+        }
       }
-      const uint4 chunk = *reinterpret_cast<const uint4*>(values);
-      words_[0] = chunk.x << bits;
-      words_[1] = __funnelshift_l(chunk.x, chunk.y, bits);
-      words_[2] = __funnelshift_l(chunk.y, chunk.z, bits);
-      words_[3] = __funnelshift_l(chunk.z, chunk.w, bits);
-      words_[4] = __funnelshift_l(chunk.w, 0, bits);
     }
   }
 
-  // Without the bits before it.
-  __device__ uint4 after(unsigned bits) const {
-    return {__funnelshift_r(words_[0], words_[1], bits), __funnelshift_r(words_[1], words_[2], bits),
-            __funnelshift_r(words_[2], words_[3], bits), __funnelshift_r(words_[3], words_[4], bits)};
+  // `there` numbers from where `load` had them, then zeros.
+  __device__ uint4 chunk(const T* from, int there) const {
+    const unsigned bits = reinterpret_cast<std::uintptr_t>(from) % 4 * 8;
+    unsigned result[kWords - 1];
+#pragma unroll
+    for (int i = 0; i < kWords - 1; ++i) {
+      const int left = there * static_cast<int>(sizeof(T)) * 8 - i * 32;
+      const unsigned mask = left >= 32 ? ~0u : left > 0 ? (1u << left) - 1 : 0;
+      result[i] = __funnelshift_r(words_[i], words_[i + 1], bits) & mask;
+    }
+    return {result[0], result[1], result[2], result[3]};
   }
 
-  // Of the first word: they belong to no number of the chunk.
-  __device__ static unsigned bits_before(const T* from) { return reinterpret_cast<std::uintptr_t>(from) % 4 * 8; }
-
  private:
-  static constexpr int kWide = kChunk / sizeof(T);
+  static constexpr int kWords = kChunk / 4 + 1;
 
-  unsigned words_[5];
+  unsigned words_[kWords];
 };
 
 // As Reader, but `next` only asks for the parts, and `put` writes them: what lies between need not wait for them.
@@ -67,10 +73,12 @@ class OddReader {
         to_(Part::place(own_line(), threadIdx.x % Part::kChunks)) {}
 
   __device__ void next() {
+    loaded_ = from_;
+    there_ = static_cast<int>(max(min(left_of_line_, static_cast<std::int64_t>(kWide)), std::int64_t{0}));
+    lines_ = static_cast<int>(min(lines_left_, static_cast<std::int64_t>(Part::kLines)));
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      const std::int64_t there = i * kBetween < lines_left_ ? left_of_line_ : 0;
-      chunks_[i].load(from_ + i * kBetween * pitch_, there, first_, end_);
+      chunks_[i].load(from_ + i * kBetween * pitch_, i * kBetween < lines_ ? there_ : 0, first_, end_);
     }
     if constexpr (kAlong) {
       from_ += kForward;
@@ -82,11 +90,11 @@ class OddReader {
   }
 
   __device__ void put(unsigned char* shared) {
-    // The same for all chunks of a thread, since multiples of four lines and whole chunks lie between them.
-    const unsigned bits = OddChunk<T>::bits_before(from_);
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      *reinterpret_cast<uint4*>(shared + to_ + i * kBetween * Part::kBytes) = chunks_[i].after(bits);
+      // All chunks of a thread are as far from a word as the first, since multiples of four lines lie between them.
+      *reinterpret_cast<uint4*>(shared + to_ + i * kBetween * Part::kBytes) =
+          chunks_[i].chunk(loaded_, i * kBetween < lines_ ? there_ : 0);
     }
   }
 
@@ -107,6 +115,9 @@ class OddReader {
   std::int64_t left_of_line_;
   std::int64_t pitch_;
   int to_;
+  const T* loaded_ = nullptr;  // what `next` asked for: from here, so many numbers of a line, so many lines
+  int there_ = 0;
+  int lines_ = 0;
   OddChunk<T> chunks_[kEach];
 };
 [% endraw %]

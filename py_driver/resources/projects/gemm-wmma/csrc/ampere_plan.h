@@ -14,34 +14,37 @@
 namespace [[ module ]]_impl::ampere {
 [% raw %]
 
-// The larger a tile, the less often both matrices are read; but small products have too few large ones. Deep has more
-// shared memory than GPUs other than data center ones have, and Wide is for those.
-struct Deep : Tile<128, 256, 64, 64, 128, 3, 1> {};
+// The larger a tile, the less often both matrices are read; but small products have too few large ones. All fit into
+// the 99 KiB of shared memory that GPUs other than data center ones have.
 struct Wide : Tile<128, 256, 64, 64, 64, 4, 1> {};
-struct Middle : Tile<128, 128, 64, 64, 128, 3, 2> {};
+struct Middle : Tile<96, 128, 48, 64, 128, 3, 2> {};
+struct Narrow : Tile<128, 64, 64, 32, 128, 4, 2> {};
 struct Small : Tile<64, 64, 32, 32, 128, 4, 3> {};
+struct Least : Tile<32, 64, 32, 16, 128, 4, 3> {};
 
 // For matrices whose rows are not aligned: those of the other tiles are copied first.
-struct Odd : Tile<64, 64, 32, 32, 128, 2, 3> {
+struct Odd : Tile<64, 64, 32, 32, 128, 2, 2> {
   static constexpr bool kAligned = false;
 };
 
-enum class Size { deep, wide, middle, small, odd };
+enum class Size { wide, middle, narrow, small, least, odd };
 
-// function(Deep()), and so on.
+// function(Wide()), and so on.
 template <class Function>
 int with_tile(Size size, const Function& function) {
   switch (size) {
-    case Size::deep:
-      return function(Deep());
     case Size::wide:
       return function(Wide());
     case Size::middle:
       return function(Middle());
-    case Size::odd:
-      return function(Odd());
-    default:
+    case Size::narrow:
+      return function(Narrow());
+    case Size::small:
       return function(Small());
+    case Size::least:
+      return function(Least());
+    default:
+      return function(Odd());
   }
 }
 
@@ -50,21 +53,18 @@ struct Plan {
   int splits;
 };
 
-// What a plan depends on, of the current GPU: its multiprocessors, and the bytes of shared memory that one of them and
-// a block can have.
+// What a plan depends on, of the current GPU: its multiprocessors, and the bytes of shared memory of one.
 struct Processors {
   int count;
   int shared;
-  int block_shared;
 };
 
 inline Processors processors() {
   int device = 0;
-  Processors found = {1, 0, 0};
+  Processors found = {1, 0};
   cudaGetDevice(&device);
   cudaDeviceGetAttribute(&found.count, cudaDevAttrMultiProcessorCount, device);
   cudaDeviceGetAttribute(&found.shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
-  cudaDeviceGetAttribute(&found.block_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   return found;
 }
 
@@ -112,9 +112,9 @@ inline Plan plan_for(std::int64_t bytes, const Sizes& sizes, const Scratch& copi
     return Cost{size, Of::kRows, Of::kColumns, Of::kSharedBytes, Of::kBlocks, Of::kAligned, alone, together, rest};
   };
   constexpr Cost kCosts[] = {
-      cost(Size::deep, Deep(), 1900, 1900, 3600), cost(Size::wide, Wide(), 2000, 2000, 3600),
-      cost(Size::middle, Middle(), 1050, 1050, 3200), cost(Size::small, Small(), 470, 380, 1600),
-      cost(Size::odd, Odd(), 1400, 900, 2000)};
+      cost(Size::wide, Wide(), 1950, 1950, 3600),  cost(Size::middle, Middle(), 900, 800, 2600),
+      cost(Size::narrow, Narrow(), 700, 560, 2400), cost(Size::small, Small(), 470, 380, 1600),
+      cost(Size::least, Least(), 400, 250, 1500),   cost(Size::odd, Odd(), 1000, 700, 2000)};
   constexpr double kSplit = 2700;
   constexpr double kCopy = 2500;
   constexpr double kCopyRow = 140;          // of a multiprocessor, for each 2 KiB of a row
@@ -132,7 +132,7 @@ inline Plan plan_for(std::int64_t bytes, const Sizes& sizes, const Scratch& copi
   Plan best = {Size::small, 1};
   double fewest = 0;
   for (const Cost& of : kCosts) {
-    if (of.shared > gpu.block_shared || (!of.aligned && copying == 0)) {
+    if (!of.aligned && copying == 0) {
       continue;
     }
     const std::int64_t tiles = parts(sizes.rows, of.rows) * parts(sizes.columns, of.columns);

@@ -127,14 +127,27 @@ def test_parts_of_the_depth_are_added_in_the_same_order(dtype, depth, rows):
     assert all(torch.equal(op(a, b), op(a, b)) for _ in range(2 if DEVICES.device == "cpu" else 20))
 
 
+def surrounded(matrix, first):
+    """The same matrix `first` elements after an aligned address, between elements that would spoil a product."""
+    spoils = float("nan") if matrix.dtype.is_floating_point else 99
+    memory = matrix.new_full((first + matrix.numel() + 16,), spoils)
+    return memory[first:-16].view(matrix.shape).copy_(matrix)
+
+
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int8], ids=str)
 @pytest.mark.parametrize("first", [1, 3, 8])
-@pytest.mark.parametrize("rows", [30, 256])
-def test_any_address(rows, dtype, first):
-    a, b = matrices(rows, 264, 136, dtype)
-    moved = [torch.empty(first + one.numel(), dtype=dtype, device=DEVICES.device)[first:] for one in (a, b)]
-    left = moved[0].view(rows, 136).copy_(a)
-    right = moved[1].view(264, 136).copy_(b.t()).t()
-    verify(op, reference, [left, right], terms=136 if dtype.is_floating_point else 0)
+@pytest.mark.parametrize("sizes", [(30, 264, 136), (256, 264, 136), (33, 61, 127)], ids=str)
+def test_any_address(sizes, dtype, first):
+    a, b = matrices(*sizes, dtype)
+    for right in (surrounded(b, first), surrounded(b.t(), first).t()):
+        verify(op, reference, [surrounded(a, first), right], terms=sizes[2] if dtype.is_floating_point else 0)
+
+
+@large(elements=2**31 + 2**15, bytes_each=2)
+def test_inputs_of_more_than_int32():
+    many = torch.ones(2**15, 2**16 + 1, dtype=torch.int8, device=DEVICES.device)
+    few = torch.ones(2**16 + 1, 5, dtype=torch.int8, device=DEVICES.device)
+    assert (op(many, few) == 2**16 + 1).all()
+    assert (op(few.t().contiguous(), many.t()) == 2**16 + 1).all()
 [% block further %]
 [% endblock %]
