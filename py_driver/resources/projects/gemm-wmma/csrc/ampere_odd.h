@@ -1,5 +1,5 @@
 [% if cuda %]
-// Parts of a matrix whose rows are not aligned on the way to shared memory: through registers, not copied first.
+// Parts of a matrix whose rows are not aligned, on the way to shared memory through registers.
 #pragma once
 
 #include <cstdint>
@@ -9,56 +9,8 @@
 namespace [[ module ]]_impl::ampere {
 [% raw %]
 
-// 16 bytes of a row from wherever they are: the words that they lie in, which are aligned.
-template <typename T>
-class OddChunk {
- public:
-  // `there` of the numbers are in the matrix, which is from `first` to `end`. Nothing here waits for what is loaded, but
-  // for words that lie in the matrix only in part.
-  __device__ void load(const T* from, int there, const T* first, const T* end) {
-    const auto at = reinterpret_cast<std::uintptr_t>(from);
-    const int needed = there > 0 ? static_cast<int>(at % 4 + there * sizeof(T) + 3) / 4 : 0;
-    const auto* const words = reinterpret_cast<const unsigned*>(at - at % 4);
-    if (needed == 0 || (static_cast<const void*>(words) >= first && static_cast<const void*>(words + needed) <= end)) {
-#pragma unroll
-      for (int i = 0; i < kWords; ++i) {
-        words_[i] = i < needed ? __ldg(words + i) : 0;
-      }
-    } else {
-#pragma unroll
-      for (int i = 0; i < kWords; ++i) {
-        words_[i] = 0;
-#pragma unroll
-        for (int k = 0; k < 4 / static_cast<int>(sizeof(T)); ++k) {
-          const T* const number = reinterpret_cast<const T*>(words + i) + k;
-          if (number >= from && number < from + there) {
-            words_[i] |= static_cast<unsigned>(*number) << k * 8 * sizeof(T);
-          }
-        }
-      }
-    }
-  }
-
-  // `there` numbers from where `load` had them, then zeros.
-  __device__ uint4 chunk(const T* from, int there) const {
-    const unsigned bits = reinterpret_cast<std::uintptr_t>(from) % 4 * 8;
-    unsigned result[kWords - 1];
-#pragma unroll
-    for (int i = 0; i < kWords - 1; ++i) {
-      const int left = there * static_cast<int>(sizeof(T)) * 8 - i * 32;
-      const unsigned mask = left >= 32 ? ~0u : left > 0 ? (1u << left) - 1 : 0;
-      result[i] = __funnelshift_r(words_[i], words_[i + 1], bits) & mask;
-    }
-    return {result[0], result[1], result[2], result[3]};
-  }
-
- private:
-  static constexpr int kWords = kChunk / 4 + 1;
-
-  unsigned words_[kWords];
-};
-
-// As Reader, but `next` only asks for the parts, and `put` writes them: what lies between need not wait for them.
+// As Reader, but `next` only asks for the aligned words that a part lies in, and `put` writes the part: what is between
+// them need not wait.
 template <typename T, class Part, int kThreads, bool kAlong>
 class OddReader {
  public:
@@ -73,12 +25,27 @@ class OddReader {
         to_(Part::place(own_line(), threadIdx.x % Part::kChunks)) {}
 
   __device__ void next() {
-    loaded_ = from_;
-    there_ = static_cast<int>(max(min(left_of_line_, static_cast<std::int64_t>(kWide)), std::int64_t{0}));
-    lines_ = static_cast<int>(min(lines_left_, static_cast<std::int64_t>(Part::kLines)));
+    there_ = static_cast<int>(max(min(left_of_line_, std::int64_t{kWide}), std::int64_t{0}));
+    const int lines = static_cast<int>(max(min(lines_left_, std::int64_t{Part::kLines}), std::int64_t{0}));
+    chunks_ = (lines + kBetween - 1) / kBetween;
+    // The same for all chunks of a thread, since multiples of four lines lie between them.
+    before_ = reinterpret_cast<std::uintptr_t>(from_) % 4;
+    const int needed = there_ > 0 ? (before_ + there_ * static_cast<int>(sizeof(T)) + 3) / 4 : 0;
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(from_) - before_;
+    const std::int64_t between = kBetween * pitch_ * static_cast<std::int64_t>(sizeof(T));
+    const bool inside = bytes >= reinterpret_cast<const unsigned char*>(first_) &&
+                        bytes + (chunks_ - 1) * between + needed * 4 <= reinterpret_cast<const unsigned char*>(end_);
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      chunks_[i].load(from_ + i * kBetween * pitch_, i * kBetween < lines_ ? there_ : 0, first_, end_);
+      const auto* const words = reinterpret_cast<const unsigned*>(bytes + i * between);
+#pragma unroll
+      for (int k = 0; k < kWords; ++k) {
+        const bool wanted = i < chunks_ && k < needed;
+        words_[i][k] = wanted && inside ? __ldg(words + k) : 0;
+        if (wanted && !inside) {
+          words_[i][k] = own_part(words + k, from_ + i * kBetween * pitch_);
+        }
+      }
     }
     if constexpr (kAlong) {
       from_ += kForward;
@@ -89,17 +56,29 @@ class OddReader {
     }
   }
 
+  // What lies outside of the matrix is 0.
   __device__ void put(unsigned char* shared) {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      // All chunks of a thread are as far from a word as the first, since multiples of four lines lie between them.
-      *reinterpret_cast<uint4*>(shared + to_ + i * kBetween * Part::kBytes) =
-          chunks_[i].chunk(loaded_, i * kBetween < lines_ ? there_ : 0);
+      unsigned chunk[kWords - 1];
+#pragma unroll
+      for (int k = 0; k < kWords - 1; ++k) {
+        chunk[k] = __funnelshift_r(words_[i][k], words_[i][k + 1], before_ * 8);
+      }
+      if (there_ < kWide) {
+#pragma unroll
+        for (int k = 0; k < kWords - 1; ++k) {
+          const int bits = there_ * static_cast<int>(sizeof(T)) * 8 - k * 32;
+          chunk[k] &= bits >= 32 ? ~0u : bits > 0 ? (1u << bits) - 1 : 0;
+        }
+      }
+      *reinterpret_cast<uint4*>(shared + to_ + i * kBetween * Part::kBytes) = {chunk[0], chunk[1], chunk[2], chunk[3]};
     }
   }
 
  private:
   static constexpr int kWide = kChunk / sizeof(T);
+  static constexpr int kWords = kChunk / 4 + 1;
   static constexpr int kForward = Part::kBytes / sizeof(T);
   static constexpr int kEach = Part::kLines * Part::kChunks / kThreads;
   static constexpr int kBetween = kThreads / Part::kChunks;  // lines between two chunks of a thread
@@ -108,6 +87,19 @@ class OddReader {
   __device__ static int own_line() { return threadIdx.x / Part::kChunks; }
   __device__ static int own_column() { return threadIdx.x % Part::kChunks * kWide; }
 
+  // A word that may lie in the matrix only in part: the numbers of it from `from` on, as far as they are there.
+  __device__ unsigned own_part(const unsigned* word, const T* from) const {
+    unsigned result = 0;
+#pragma unroll
+    for (int i = 0; i < 4 / static_cast<int>(sizeof(T)); ++i) {
+      const T* const number = reinterpret_cast<const T*>(word) + i;
+      if (number >= from && number < from + there_) {
+        result |= static_cast<unsigned>(*number) << i * 8 * sizeof(T);
+      }
+    }
+    return result;
+  }
+
   const T* first_;
   const T* end_;
   const T* from_;
@@ -115,10 +107,11 @@ class OddReader {
   std::int64_t left_of_line_;
   std::int64_t pitch_;
   int to_;
-  const T* loaded_ = nullptr;  // what `next` asked for: from here, so many numbers of a line, so many lines
+  // What `next` asked for: so many chunks of so many numbers, which begin so many bytes after a word.
+  int chunks_ = 0;
   int there_ = 0;
-  int lines_ = 0;
-  OddChunk<T> chunks_[kEach];
+  int before_ = 0;
+  unsigned words_[kEach][kWords];
 };
 [% endraw %]
 

@@ -23,7 +23,7 @@ struct Small : Tile<64, 64, 32, 32, 128, 4, 3> {};
 struct Least : Tile<32, 64, 32, 16, 128, 4, 3> {};
 
 // For matrices whose rows are not aligned: those of the other tiles are copied first.
-struct Odd : Tile<64, 64, 32, 32, 128, 2, 2> {
+struct Odd : Tile<64, 64, 32, 16, 128, 2, 2> {
   static constexpr bool kAligned = false;
 };
 
@@ -112,14 +112,14 @@ inline Plan plan_for(std::int64_t bytes, const Sizes& sizes, const Scratch& copi
     return Cost{size, Of::kRows, Of::kColumns, Of::kSharedBytes, Of::kBlocks, Of::kAligned, alone, together, rest};
   };
   constexpr Cost kCosts[] = {
-      cost(Size::wide, Wide(), 1950, 1950, 3600),  cost(Size::middle, Middle(), 900, 800, 2600),
-      cost(Size::narrow, Narrow(), 700, 560, 2400), cost(Size::small, Small(), 470, 380, 1600),
-      cost(Size::least, Least(), 400, 250, 1500),   cost(Size::odd, Odd(), 1000, 700, 2000)};
-  constexpr double kSplit = 2700;
-  constexpr double kCopy = 2500;
-  constexpr double kCopyRow = 140;          // of a multiprocessor, for each 2 KiB of a row
-  constexpr double kCopiedBytes = 2000;     // for each cycle
-  constexpr double kSumBytes = 2800;        // for each cycle, written and read
+      cost(Size::wide, Wide(), 1960, 1960, 5900),   cost(Size::middle, Middle(), 940, 850, 5000),
+      cost(Size::narrow, Narrow(), 650, 650, 5000), cost(Size::small, Small(), 580, 420, 2800),
+      cost(Size::least, Least(), 455, 330, 2400),   cost(Size::odd, Odd(), 1000, 700, 2000)};
+  constexpr double kSplit = 1400;
+  constexpr double kCopy = 4700;
+  constexpr double kCopyRow = 110;          // of a multiprocessor, for each 2 KiB of a row
+  constexpr double kCopiedBytes = 1700;     // for each cycle
+  constexpr double kSumBytes = 3000;        // for each cycle, written and read
   constexpr int kReserved = 1024;           // bytes of shared memory that each block has beside its own
   constexpr std::int64_t kMostSplits = 32;  // which have at least four steps each
   const auto copied = [&](std::int64_t pitch, std::int64_t all) {
