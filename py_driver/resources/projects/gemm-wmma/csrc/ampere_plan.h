@@ -123,9 +123,11 @@ inline Plan plan_for(std::int64_t bytes, const Sizes& sizes, const Scratch& copi
   constexpr int kReserved = 1024;           // bytes of shared memory that each block has beside its own
   constexpr std::int64_t kMostSplits = 32;  // which have at least four steps each
   const auto copied = [&](std::int64_t pitch, std::int64_t all) {
-    return pitch == 0 ? 0
-                      : kCopy + kCopyRow * static_cast<double>(all / pitch * parts(pitch, 2048)) / gpu.count +
-                            2 * static_cast<double>(all) / kCopiedBytes;
+    if (pitch == 0) {
+      return 0.0;
+    }
+    const std::int64_t turns = all / pitch * parts(pitch, 2048);
+    return kCopy + kCopyRow * static_cast<double>(turns) / gpu.count + 2 * static_cast<double>(all) / kCopiedBytes;
   };
   const double copying = copied(copies.left_pitch, copies.left) + copied(copies.right_pitch, copies.right);
   const std::int64_t steps = parts(sizes.depth * bytes, 128);
