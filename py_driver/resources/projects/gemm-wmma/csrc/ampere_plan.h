@@ -26,12 +26,15 @@ struct Least : Tile<32, 64, 32, 16, 128, 4, 3> {};
 struct Odd : Tile<64, 64, 32, 16, 128, 2, 2> {
   static constexpr bool kAligned = false;
 };
+struct OddLeast : Tile<32, 64, 16, 16, 128, 2, 2> {
+  static constexpr bool kAligned = false;
+};
 
-enum class Size { wide, middle, narrow, small, least, odd };
+enum class Size { wide, middle, narrow, small, least, odd, odd_least };
 
 // function(Wide()), and so on.
 template <class Function>
-int with_tile(Size size, const Function& function) {
+auto with_tile(Size size, const Function& function) {
   switch (size) {
     case Size::wide:
       return function(Wide());
@@ -43,8 +46,10 @@ int with_tile(Size size, const Function& function) {
       return function(Small());
     case Size::least:
       return function(Least());
-    default:
+    case Size::odd:
       return function(Odd());
+    default:
+      return function(OddLeast());
   }
 }
 
@@ -112,16 +117,18 @@ inline Plan plan_for(std::int64_t bytes, const Sizes& sizes, const Scratch& copi
     return Cost{size, Of::kRows, Of::kColumns, Of::kSharedBytes, Of::kBlocks, Of::kAligned, alone, together, rest};
   };
   constexpr Cost kCosts[] = {
-      cost(Size::wide, Wide(), 1960, 1960, 5900),   cost(Size::middle, Middle(), 940, 850, 5000),
-      cost(Size::narrow, Narrow(), 650, 650, 5000), cost(Size::small, Small(), 580, 420, 2800),
-      cost(Size::least, Least(), 455, 330, 2400),   cost(Size::odd, Odd(), 1000, 700, 2000)};
-  constexpr double kSplit = 1400;
-  constexpr double kCopy = 4700;
-  constexpr double kCopyRow = 110;          // of a multiprocessor, for each 2 KiB of a row
-  constexpr double kCopiedBytes = 1700;     // for each cycle
-  constexpr double kSumBytes = 3000;        // for each cycle, written and read
+      cost(Size::wide, Wide(), 1940, 1940, 6600),   cost(Size::middle, Middle(), 915, 870, 4900),
+      cost(Size::narrow, Narrow(), 665, 625, 4650), cost(Size::small, Small(), 535, 420, 2800),
+      cost(Size::least, Least(), 410, 295, 2500),   cost(Size::odd, Odd(), 2370, 1585, 5650),
+      cost(Size::odd_least, OddLeast(), 2200, 700, 4050)};
+  constexpr double kSplit = 3550;
+  constexpr double kCopy = 3700;
+  constexpr double kCopyRow = 25;           // of a multiprocessor, for each 2 KiB of a row
+  constexpr double kCopiedBytes = 1200;     // for each cycle
+  constexpr double kSumBytes = 4300;        // for each cycle, written and read
   constexpr int kReserved = 1024;           // bytes of shared memory that each block has beside its own
-  constexpr std::int64_t kMostSplits = 32;  // which have at least four steps each
+  constexpr std::int64_t kMostSplits = 32;
+  constexpr std::int64_t kSteps = 4;  // that a split has at least, but those of odd rows, whose steps take longer
   const auto copied = [&](std::int64_t pitch, std::int64_t all) {
     if (pitch == 0) {
       return 0.0;
@@ -139,8 +146,8 @@ inline Plan plan_for(std::int64_t bytes, const Sizes& sizes, const Scratch& copi
     }
     const std::int64_t tiles = parts(sizes.rows, of.rows) * parts(sizes.columns, of.columns);
     const std::int64_t each = std::clamp(gpu.shared / (of.shared + kReserved), 1, of.blocks);
-    for (std::int64_t splits = 1; splits <= kMostSplits && splits * 4 <= std::max<std::int64_t>(steps, 4);
-         splits *= 2) {
+    const std::int64_t most = std::min(kMostSplits, of.aligned ? steps / kSteps : steps);
+    for (std::int64_t splits = 1; splits == 1 || splits <= most; splits *= 2) {
       const std::int64_t rounds = tiles * splits / (gpu.count * each);
       const std::int64_t rest = parts(tiles * splits % (gpu.count * each), gpu.count);
       const auto round = [&](std::int64_t blocks) {
@@ -172,7 +179,7 @@ struct Preparation {
 inline Preparation prepare(std::int64_t bytes, const void* a, const void* b, const Sizes& sizes) {
   Scratch scratch = copies_for(bytes, a, b, sizes);
   const Plan plan = plan_for(bytes, sizes, scratch, processors());
-  if (plan.size == Size::odd) {
+  if (!with_tile(plan.size, [](auto tile) { return decltype(tile)::kAligned; })) {
     scratch = {};
   }
   if (plan.splits > 1) {
