@@ -117,7 +117,7 @@ inline Plan plan_for(std::int64_t bytes, const Sizes& sizes, const Scratch& copi
     return Cost{size, Of::kRows, Of::kColumns, Of::kSharedBytes, Of::kBlocks, Of::kAligned, alone, together, rest};
   };
   constexpr Cost kCosts[] = {
-      cost(Size::wide, Wide(), 1940, 1940, 6600),   cost(Size::middle, Middle(), 915, 870, 4900),
+      cost(Size::wide, Wide(), 1940, 1940, 6600),   cost(Size::middle, Middle(), 915, 870, 5000),
       cost(Size::narrow, Narrow(), 665, 625, 4650), cost(Size::small, Small(), 535, 420, 2800),
       cost(Size::least, Least(), 410, 295, 2500),   cost(Size::odd, Odd(), 2370, 1585, 5650),
       cost(Size::odd_least, OddLeast(), 2200, 700, 4050)};
