@@ -24,8 +24,4 @@ bool encode(CUtensorMap& map, const Matrix& matrix, int height) {
                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
-
-inline bool is_aligned(const void* matrix, std::int64_t row_bytes) {
-  return reinterpret_cast<std::uintptr_t>(matrix) % 16 == 0 && row_bytes % 16 == 0;
-}
 [% endraw %]

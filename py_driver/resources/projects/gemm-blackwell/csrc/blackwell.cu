@@ -10,21 +10,13 @@
 
 #include "blackwell_kernel.h"
 #include "blackwell_tiles.h"
+#include "matrices.h"
 
 namespace [[ module ]]_impl {
 namespace {
 
-struct Matrix {
-  const void* first;
-  std::int64_t columns;
-  std::int64_t rows;
-  std::int64_t pitch;  // elements from row to row
-};
-
 [% include "projects/parts/tensor_map.cpp" %]
 [% raw %]
-std::int64_t parts(std::int64_t all, std::int64_t each) { return (all + each - 1) / each; }
-
 // The multiprocessors of the current GPU, 0 if its capability is not 10.0: code for 10.0a runs on no other.
 int blackwell_processors() {
   int device = 0;

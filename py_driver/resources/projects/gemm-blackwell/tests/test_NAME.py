@@ -4,7 +4,7 @@
 SIZES += [(200, 520, 328), (300, 517, 128)]
 if DEVICES.device == "cuda":
     # More tiles than blocks, more rows of them than a group has, many steps; what TMA cannot read. Minutes on a CPU.
-    SIZES += [(2304, 2304, 144), (4000, 2000, 136), (5000, 4104, 64), (128, 136, 8192), (1023, 1021, 515)]
+    SIZES += [(5000, 4104, 64), (1023, 1021, 515)]
 [% endblock %]
 [% block further %]
 
@@ -29,16 +29,6 @@ def test_each_element_has_its_place(dtype, transposed):
     ):
         right = b.t().contiguous().t() if transposed else b.contiguous()
         assert torch.equal(op(a, right).cpu(), (a.cpu().double() @ b.cpu().double()).to(dtype))
-
-
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("first", [1, 8])
-def test_any_address(dtype, first):
-    a, b = matrices(256, 264, 136, dtype)
-    moved = [torch.empty(first + one.numel(), dtype=dtype, device=DEVICES.device)[first:] for one in (a, b)]
-    left = moved[0].view(256, 136).copy_(a)
-    right = moved[1].view(264, 136).copy_(b.t()).t()
-    verify(op, reference, [left, right], terms=136)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32, torch.uint8, torch.bool], ids=str)

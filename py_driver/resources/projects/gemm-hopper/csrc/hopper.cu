@@ -20,11 +20,12 @@ namespace {
 
 std::int64_t size_of(Type type) { return type == Type::int8 ? 1 : 2; }
 
-bool fits(Type type, const Sizes& sizes) {
+bool fits(Type type, const void* out, const Sizes& sizes) {
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
   // Below that the other kernel is as fast, since it needs no copies.
   constexpr std::int64_t kLeast = std::int64_t{1} << 18;
-  return type != Type::narrow_float16 && (type != Type::int8 || sizes.by_columns) && sizes.depth > 0 &&
+  return reinterpret_cast<std::uintptr_t>(out) % 4 == 0 && type != Type::narrow_float16 &&
+         (type != Type::int8 || sizes.by_columns) && sizes.depth > 0 &&
          std::max({sizes.rows, sizes.columns, sizes.depth}) <= kMost &&
          (sizes.rows * sizes.columns >= kLeast / sizes.depth);
 }
@@ -133,10 +134,10 @@ int run_planned(const Plan& plan, Type type, void* out, const void* a, const voi
 
 }  // namespace
 
-std::int64_t scratch_on_hopper(Type type, const void* a, const void* b, const Sizes& sizes) {
+std::int64_t scratch_on_hopper(Type type, const void* out, const void* a, const void* b, const Sizes& sizes) {
   const int processors = hopper_processors();
-  if (processors == 0 || !fits(type, sizes)) {
-    return 0;
+  if (processors == 0 || !fits(type, out, sizes)) {
+    return kNotForHopper;
   }
   const Scratch scratch = scratch_for(size_of(type), a, b, sizes, plan_for(size_of(type), sizes, processors, true));
   return scratch.left + scratch.right + scratch.sums;
@@ -144,7 +145,7 @@ std::int64_t scratch_on_hopper(Type type, const void* a, const void* b, const Si
 
 int run_on_hopper(Type type, void* out, const void* a, const void* b, const Sizes& sizes, void* scratch, void* stream) {
   const int processors = hopper_processors();
-  if (processors == 0 || !fits(type, sizes) || reinterpret_cast<std::uintptr_t>(out) % 4 != 0) {
+  if (processors == 0 || !fits(type, out, sizes)) {
     return kNotForHopper;
   }
   const Plan plan = plan_for(size_of(type), sizes, processors, true);

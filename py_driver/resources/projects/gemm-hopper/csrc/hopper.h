@@ -9,8 +9,8 @@ namespace [[ module ]]_impl {
 // No cudaError_t.
 constexpr int kNotForHopper = -1;
 
-// The bytes of device memory that `run_on_hopper` needs for itself, 0 where it does nothing.
-std::int64_t scratch_on_hopper(Type type, const void* a, const void* b, const Sizes& sizes);
+// The bytes of device memory that `run_on_hopper` needs as `scratch`, kNotForHopper where it does nothing.
+std::int64_t scratch_on_hopper(Type type, const void* out, const void* a, const void* b, const Sizes& sizes);
 
 // As `run`, but it does nothing and returns kNotForHopper if the GPU is another one, for few products, for int8 unless
 // b lies column by column, and for sums of float16.

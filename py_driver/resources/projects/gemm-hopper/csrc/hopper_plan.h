@@ -9,6 +9,7 @@
 
 #include "[[ module ]].h"
 #include "hopper_tiles.h"
+#include "matrices.h"
 
 namespace [[ module ]]_impl {
 [% raw %]
@@ -37,10 +38,6 @@ struct Plan {
   Columns columns;
   int splits;
 };
-
-inline std::int64_t parts(std::int64_t all, std::int64_t each) { return (all + each - 1) / each; }
-
-inline std::int64_t rounded(std::int64_t all, std::int64_t each) { return parts(all, each) * each; }
 
 // How many blocks share the depth of a tile of few rows: as many as there are multiprocessors for, but each has two
 // steps.

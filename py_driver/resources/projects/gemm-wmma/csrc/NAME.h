@@ -16,10 +16,12 @@ struct Sizes {
   bool by_columns;       // whether b lies column by column, as the transpose of a weight does
 };
 
-[% block scratch %]
-[% endblock %]
+// The bytes of device memory that `run` needs as `scratch` for these matrices: for copies of those whose rows are not
+// aligned, and for the sums of parts of the depth. 0 on the CPU.
+std::int64_t scratch_bytes(Type type, const void* out, const void* a, const void* b, const Sizes& sizes);
+
 // out = a @ b; all are dense, row by row but for `by_columns`. `stream` is a cudaStream_t, and null on the CPU. Returns
 // a cudaError_t: 0 is success.
-int run(Type type, void* out, const void* a, const void* b, const Sizes& sizes[% block argument %][% endblock %], void* stream);
+int run(Type type, void* out, const void* a, const void* b, const Sizes& sizes, void* scratch, void* stream);
 
 }  // namespace [[ module ]]_impl

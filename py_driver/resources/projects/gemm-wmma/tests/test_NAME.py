@@ -14,6 +14,11 @@ SIZES = [(64, 64, 64), (127, 61, 511), (1, 256, 32), (256, 1, 33), (1, 1, 1), (3
 SIZES += [(0, 4, 8), (4, 0, 8), (5, 6, 0)]
 # Enough for large tiles on a GPU: rows of whole vectors, and of others.
 SIZES += [(1152, 2304, 72), (1025, 2049, 43)]
+# Rows that are copied first; a deep one whose depth is split, and one that is both.
+SIZES += [(255, 253, 515), (128, 136, 8192), (77, 131, 4099)]
+if DEVICES.device != "cpu":
+    # Tiles of every size, also with parts of the depth.
+    SIZES += [(4000, 2000, 136), (2304, 2304, 144), (512, 512, 8192)]
 [% block sizes %]
 [% endblock %]
 FLOATS = [torch.float16, torch.bfloat16]
@@ -112,5 +117,37 @@ def test_more_than_int32():
     a = torch.ones(rows, 16, dtype=torch.float16, device=DEVICES.device)
     b = torch.ones(16, 2**16, dtype=torch.float16, device=DEVICES.device)
     assert (op(a, b) == 16).all()
+
+
+@pytest.mark.parametrize("rows", [5, 64, 128])
+@pytest.mark.parametrize("depth", [8192, 8191])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_parts_of_the_depth_are_added_in_the_same_order(dtype, depth, rows):
+    a, b = matrices(rows, 136, depth, dtype)
+    assert all(torch.equal(op(a, b), op(a, b)) for _ in range(2 if DEVICES.device == "cpu" else 20))
+
+
+def surrounded(matrix, first):
+    """The same matrix `first` elements after an aligned address, between elements that would spoil a product."""
+    spoils = float("nan") if matrix.dtype.is_floating_point else 99
+    memory = matrix.new_full((first + matrix.numel() + 16,), spoils)
+    return memory[first:-16].view(matrix.shape).copy_(matrix)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int8], ids=str)
+@pytest.mark.parametrize("first", [1, 3, 8])
+@pytest.mark.parametrize("sizes", [(30, 264, 136), (256, 264, 136), (33, 61, 127)], ids=str)
+def test_any_address(sizes, dtype, first):
+    a, b = matrices(*sizes, dtype)
+    for right in (surrounded(b, first), surrounded(b.t(), first).t()):
+        verify(op, reference, [surrounded(a, first), right], terms=sizes[2] if dtype.is_floating_point else 0)
+
+
+@large(elements=2**31 + 2**15, bytes_each=2)
+def test_inputs_of_more_than_int32():
+    many = torch.ones(2**15, 2**16 + 1, dtype=torch.int8, device=DEVICES.device)
+    few = torch.ones(2**16 + 1, 5, dtype=torch.int8, device=DEVICES.device)
+    assert (op(many, few) == 2**16 + 1).all()
+    assert (op(few.t().contiguous(), many.t()) == 2**16 + 1).all()
 [% block further %]
 [% endblock %]

@@ -40,14 +40,19 @@ void [[ module ]]_out_op(at::Tensor& out, const at::Tensor& a, const at::Tensor&
               out.sizes());
   TORCH_CHECK(out.is_contiguous(), "[[ module ]]: out must be contiguous");
   const at::Tensor left = a.contiguous();
-  // A transposed weight is taken as it is; anything else is copied to lie row by row.
-  const bool by_columns = !b.is_contiguous() && b.t().is_contiguous();
+  // A transposed weight is taken as it is; anything else is copied to lie row by row. A single column is both, and read
+  // faster as a line.
+  const bool by_columns = b.t().is_contiguous() && (b.size(1) == 1 || !b.is_contiguous());
   const at::Tensor right = by_columns ? b : b.contiguous();
   const kernel::Sizes sizes = {a.size(0), b.size(1), a.size(1), by_columns};
   call(a, [&](void* stream) {
-[% block run %]
-    return kernel::run(type, out.data_ptr(), left.const_data_ptr(), right.const_data_ptr(), sizes, stream);
-[% endblock %]
+    const void* const from_left = left.const_data_ptr();
+    const void* const from_right = right.const_data_ptr();
+    const std::int64_t bytes = kernel::scratch_bytes(type, out.data_ptr(), from_left, from_right, sizes);
+    // Later work of the stream can have it again.
+    const at::Tensor scratch = bytes > 0 ? at::empty({bytes}, a.options().dtype(at::kByte)) : at::Tensor();
+    void* const memory = bytes > 0 ? scratch.data_ptr() : nullptr;
+    return kernel::run(type, out.data_ptr(), from_left, from_right, sizes, memory, stream);
   });
 }
 

@@ -1,0 +1,1 @@
+[% include "projects/gemm-wmma/csrc/matrices.h" %]
