@@ -99,6 +99,8 @@ int run_as(const Run& run, const void* a, const void* b, Columns columns) {
       return run_few<T, FewProduct<T, kByColumns>, Out>({}, left, right, sizes, run.out, run.splits, run.stream);
     case Columns::wide:
       return with(Wide());
+    case Columns::large:
+      return with(Large());
     case Columns::broad:
       return with(Broad());
     case Columns::middle:

@@ -17,6 +17,7 @@ namespace [[ module ]]_impl {
 // number of tiles below each other, or its depth more than kBelowSplits parts. Pairs below were up to 18 % slower with
 // more parts, and up to 16 % faster with fewer, on an H200.
 using Wide = Shape<256, 2, 1>;
+using Large = Shape<224, 2, 1>;
 using Broad = Shape<192, 2, 1>;
 using Middle = Shape<128, 2, 1>;
 using Narrow = Shape<64, 2, 1>;
@@ -30,7 +31,7 @@ constexpr int kFewColumns = 128;
 constexpr int kFewSplits = 8;
 constexpr std::int64_t kFewBytes = std::int64_t{1} << 19;  // of b: smaller ones have the other tiles
 
-enum class Columns { wide, broad, middle, narrow, beside, few };
+enum class Columns { wide, large, broad, middle, narrow, beside, few };
 
 // How the product is made: the shape of tiles, and in how many parts the depth is split.
 struct Plan {
@@ -54,7 +55,7 @@ inline int few_splits(std::int64_t tiles, std::int64_t steps, int processors) {
 
 // The plan with the fewest cycles, as counted here: a multiprocessor needs so many for a step of a tile's depth, and
 // some for each tile; tiles come in rounds of one for each multiprocessor. Splits cost a second kernel, and memory.
-// `size` is of an element of a and b, in bytes; `any` says whether tiles of 192 columns are there too.
+// `size` is of an element of a and b, in bytes; `any` says whether tiles of 192 and 224 columns are there too.
 inline Plan plan_for(std::int64_t size, const Sizes& sizes, int processors, bool any) {
   struct Cost {
     Columns columns;
@@ -65,6 +66,7 @@ inline Plan plan_for(std::int64_t size, const Sizes& sizes, int processors, bool
     double tile;
   };
   constexpr Cost kCosts[] = {{Columns::wide, Wide::kColumns, Wide::kDown, Wide::kAcross, 1024, 1000},
+                             {Columns::large, Large::kColumns, Large::kDown, Large::kAcross, 900, 925},
                              {Columns::broad, Broad::kColumns, Broad::kDown, Broad::kAcross, 800, 850},
                              {Columns::middle, Middle::kColumns, Middle::kDown, Middle::kAcross, 575, 700},
                              {Columns::narrow, Narrow::kColumns, Narrow::kDown, Narrow::kAcross, 400, 600},
@@ -80,12 +82,15 @@ inline Plan plan_for(std::int64_t size, const Sizes& sizes, int processors, bool
   Plan best = {Columns::wide, 1};
   double fewest = 0;
   for (const Cost& cost : kCosts) {
-    if (cost.columns == Columns::broad && !any) {
+    if ((cost.columns == Columns::large || cost.columns == Columns::broad) && !any) {
       continue;
     }
     const std::int64_t clusters = parts(sizes.rows, cost.down * kRows) * parts(sizes.columns, cost.across * cost.wide);
     const std::int64_t at_once = std::max(processors / (cost.down * cost.across), 1);
     for (std::int64_t splits = 1; splits <= 16 && splits * 4 <= std::max<std::int64_t>(steps, 4); splits *= 2) {
+      if (cost.columns == Columns::large && splits > 1) {
+        break;
+      }
       if (cost.columns == (is_even && splits <= kBelowSplits ? Columns::beside : Columns::narrow)) {
         continue;
       }
