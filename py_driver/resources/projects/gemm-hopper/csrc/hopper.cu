@@ -99,6 +99,10 @@ int run_as(const Run& run, const void* a, const void* b, Columns columns) {
       return run_few<T, FewProduct<T, kByColumns>, Out>({}, left, right, sizes, run.out, run.splits, run.stream);
     case Columns::wide:
       return with(Wide());
+    case Columns::square:
+      return with(Square());
+    case Columns::squarel:
+      return with(SquareL());
     case Columns::large:
       return with(Large());
     case Columns::broad:

@@ -17,6 +17,8 @@ namespace [[ module ]]_impl {
 // number of tiles below each other, or its depth more than kBelowSplits parts. Pairs below were up to 18 % slower with
 // more parts, and up to 16 % faster with fewer, on an H200.
 using Wide = Shape<256, 2, 1>;
+using Square = Shape<256, 1, 1>;
+using SquareL = Shape<224, 1, 1>;
 using Large = Shape<224, 2, 1>;
 using Broad = Shape<192, 2, 1>;
 using Middle = Shape<128, 2, 1>;
@@ -31,7 +33,7 @@ constexpr int kFewColumns = 128;
 constexpr int kFewSplits = 8;
 constexpr std::int64_t kFewBytes = std::int64_t{1} << 19;  // of b: smaller ones have the other tiles
 
-enum class Columns { wide, large, broad, middle, narrow, beside, few };
+enum class Columns { wide, large, broad, middle, narrow, beside, few, square, squarel };
 
 // How the product is made: the shape of tiles, and in how many parts the depth is split.
 struct Plan {

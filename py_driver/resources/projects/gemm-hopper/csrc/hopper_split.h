@@ -21,15 +21,19 @@ namespace [[ module ]]_impl {
 // As in hopper_few.h a block computes the transposed product for 128 columns of b, but for up to 256 rows of a. Blocks
 // with the same part of the depth load together, each a share for all of them: `kDown` tiles below each other have the
 // same columns of b, and `kAcross` beside each other have the same rows of a.
-template <int kRowsOfTile, int kBelow, int kBeside>
+template <int kRowsOfTile, int kBelow, int kBeside, int kAtOnce = 1>
 struct SplitShape {
   static constexpr int kHigh = kRowsOfTile;
+  static constexpr int kPerProcessor = kAtOnce;
+  static constexpr int kParts = kHigh > 256 ? 2 : 1;  // that WGMMA multiplies one after the other
+  // With two parts a warpgroup loads: only a whole one can give its registers to those that multiply.
+  static constexpr int kThreads = kParts == 2 ? 32 * kFewWarps + kWarpgroup : kFewThreads;
   static constexpr int kDown = kBelow;
   static constexpr int kAcross = kBeside;
   static constexpr int kBlocks = kBelow * kBeside;
   static constexpr int kStageBytes = (kFewColumns + kHigh) * kBytes;
-  static constexpr int kStages = (kShared - kFewOthers) / kStageBytes;
-  static_assert(kHigh * kFewPitch * 4 <= kStages * kStageBytes, "the sums lie where the stages were");
+  static constexpr int kStages = ((kAtOnce == 1 ? kShared : kFewShared) - kFewOthers) / kStageBytes;
+  static_assert(kHigh * kFewColumns * 4 <= kStages * kStageBytes, "the sums lie where the stages were");
   static_assert(kHigh / kBeside % 8 == 0, "TMA swizzles eight rows");
 };
 
@@ -41,6 +45,19 @@ struct SplitMemory {
 };
 
 // Where a block is: of the output, of the depth, and of its cluster.
+#ifdef TIMELINE
+__device__ unsigned long long g_marks[8][1024];
+__device__ inline void mark(int i) {
+  if (threadIdx.x == 0) {
+    unsigned long long t;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+    g_marks[i][blockIdx.x % 1024] = t;
+  }
+}
+#define MARK(i) mark(i)
+#else
+#define MARK(i)
+#endif
 struct SplitPlace {
   int row;
   int column;
@@ -92,7 +109,7 @@ __device__ void produce_split(SplitMemory<Shape>& memory, const CUtensorMap& a, 
 }
 
 template <typename T, bool kByColumns, class Shape>
-__device__ void consume_split(SplitMemory<Shape>& memory, SumOf<T> (&sums)[Shape::kHigh / 2],
+__device__ void consume_split(SplitMemory<Shape>& memory, SumOf<T> (&sums)[Shape::kParts][Shape::kHigh / 2 / Shape::kParts],
                               const SplitPlace& place) {
   const int lane = threadIdx.x % 32;
   const int warpgroup = threadIdx.x / kWarpgroup;
@@ -108,9 +125,14 @@ __device__ void consume_split(SplitMemory<Shape>& memory, SumOf<T> (&sums)[Shape
     const unsigned char* const of_b = memory.stages[turn.stage] + warpgroup * 64 * kBytes;
     const unsigned char* const of_a = memory.stages[turn.stage] + kFewColumns * kBytes;
     wait(memory.full[turn.stage], turn.phase);
-    FewProduct<T, kByColumns>::start(sums, of_b, of_a, step > place.first);
+    if (step == place.first) MARK(2);
+#pragma unroll
+    for (int part = 0; part < Shape::kParts; ++part) {
+      FewProduct<T, kByColumns>::start(sums[part], of_b, of_a + part * (Shape::kHigh / Shape::kParts) * kBytes,
+                                       step > place.first);
+    }
     // This one runs on; the step before has ended, and its stage can be loaded again.
-    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Shape::kParts) : "memory");
     if (step > place.first) {
       release(before);
     }
@@ -119,52 +141,84 @@ __device__ void consume_split(SplitMemory<Shape>& memory, SumOf<T> (&sums)[Shape
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
-// The sums of all parts of the depth, in their order: each block adds up and stores a share of the tile. It reads some
-// numbers ahead, since they come from the memory of other blocks.
+// Transposes eight by eight numbers of 16 bits: a thread has two beside each other.
+inline __device__ unsigned transposed(unsigned pair) {
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(pair));
+  return pair;
+}
+
+// Stores what WGMMA leaves in four registers of each thread: the sums of eight rows of the output, and of 16 columns.
+// `in_pairs` says whether two numbers beside each other can be stored at once.
+template <typename Out, typename Sum>
+__device__ void store_eight(Out* out, const Sum (&sums)[kFour], int rows, int columns, int row, int column,
+                            bool in_pairs) {
+  const int lane = threadIdx.x % 32;
+  if constexpr (sizeof(Out) == 2) {
+    if (in_pairs) {
+      Out* const to = out + (row + lane / 4) * static_cast<std::int64_t>(columns) + column + lane % 4 * 2;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const auto pair = pair_of(Out(), sums[2 * half], sums[2 * half + 1]);
+        const unsigned bits = transposed(reinterpret_cast<const unsigned&>(pair));
+        if (row + lane / 4 < rows && column + half * 8 + lane % 4 * 2 < columns) {
+          *reinterpret_cast<unsigned*>(to + half * 8) = bits;
+        }
+      }
+      return;
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kFour; ++i) {
+    const int at_row = row + lane % 4 * 2 + i % 2;
+    const int at_column = column + lane / 4 + i / 2 * 8;
+    if (at_row < rows && at_column < columns) {
+      out[at_row * static_cast<std::int64_t>(columns) + at_column] = static_cast<Out>(sums[i]);
+    }
+  }
+}
+
+// The sums of all parts of the depth, in their order: each block adds up and stores every kSplits-th eight rows of the
+// tile. It reads some of them ahead, since they come from the memory of other blocks.
 template <int kSplits, class Shape, typename Out, typename Sum>
-__device__ void join_split(Out* out, const Sum* sums, int rows, int columns, const SplitPlace& place) {
-  constexpr int kAtOnce = 32 * kFewWarps * kFour;
-  constexpr int kStep = kSplits * kAtOnce;
-  constexpr int kAhead = kSplits < 4 ? 4 : 8 / kSplits;
-  const bool aligned = in_fours(out, columns);
+__device__ void join_split(Out* out, const Sum* results, int rows, int columns, const SplitPlace& place,
+                           bool in_pairs) {
+  constexpr int kEights = Shape::kHigh / 8;
+  constexpr int kOwn = (kEights + kSplits - 1) / kSplits;
+  constexpr int kAhead = 16 / kSplits < kOwn ? 16 / kSplits : kOwn;
   const int own = place.down * Shape::kAcross + place.across;
-  const int count = min(rows - place.row, Shape::kHigh) * kFewColumns;
-  for (int first = place.split * kAtOnce + static_cast<int>(threadIdx.x) * kFour; first < count;
-       first += kStep * kAhead) {
-    Sum parts[kAhead][kSplits][kFour] = {};
+  const int column = place.column + static_cast<int>(threadIdx.x) / 32 * 16;
+  const int end = min(kEights, (rows - place.row + 7) / 8);
+#pragma unroll 1
+  for (int first = place.split; first < end; first += kSplits * kAhead) {
+    Sum parts[kAhead][kSplits][kFour];
 #pragma unroll
     for (int ahead = 0; ahead < kAhead; ++ahead) {
-      const int i = first + ahead * kStep;
-      const Sum* const from = sums + i / kFewColumns * kFewPitch + i % kFewColumns;
+      const int eight = min(first + ahead * kSplits, kEights - 1);
 #pragma unroll
       for (int split = 0; split < kSplits; ++split) {
-        if (i < count) {
-          load_from(parts[ahead][split], from, split * Shape::kBlocks + own);
-        }
+        load_from(parts[ahead][split], results + (eight * 32 * kFewWarps + threadIdx.x) * kFour,
+                  split * Shape::kBlocks + own);
       }
     }
 #pragma unroll
     for (int ahead = 0; ahead < kAhead; ++ahead) {
-      const int i = first + ahead * kStep;
-      Sum(&all)[kFour] = parts[ahead][0];
+      const int eight = first + ahead * kSplits;
 #pragma unroll
       for (int split = 1; split < kSplits; ++split) {
 #pragma unroll
         for (int j = 0; j < kFour; ++j) {
-          all[j] += parts[ahead][split][j];
+          parts[ahead][0][j] += parts[ahead][split][j];
         }
       }
-      if (i < count) {
-        const int column = place.column + i % kFewColumns;
-        store_four(out + (place.row + i / kFewColumns) * static_cast<std::int64_t>(columns) + column, all,
-                   columns - column, aligned);
+      if (eight < end) {
+        store_eight(out, parts[ahead][0], rows, columns, place.row + eight * 8, column, in_pairs);
       }
     }
   }
 }
 
 template <typename T, bool kByColumns, typename Out, class Shape>
-__global__ void __launch_bounds__(kFewThreads, 1)
+__global__ void __launch_bounds__(Shape::kThreads, Shape::kPerProcessor)
     multiply_split(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, Out* __restrict__ out,
                    int rows, int columns, int steps) {
   using Sum = SumOf<T>;
@@ -176,6 +230,7 @@ __global__ void __launch_bounds__(kFewThreads, 1)
   const int rank = rank_in_cluster();
   const int cluster = static_cast<int>(blockIdx.x) / blocks;
   const int tiles = (rows + Shape::kDown * Shape::kHigh - 1) / (Shape::kDown * Shape::kHigh);
+  MARK(0);
   SplitPlace place;
   place.split = rank / Shape::kBlocks;
   place.down = rank % Shape::kBlocks / Shape::kAcross;
@@ -195,40 +250,79 @@ __global__ void __launch_bounds__(kFewThreads, 1)
     }
     publish();
   }
-  synchronize_cluster();
-  if (warp == kFewWarps) {
-    if (lane == 0) {
+  if constexpr (Shape::kBlocks > 1) {
+    synchronize_cluster();
+  } else {
+    __syncthreads();
+  }
+  MARK(1);
+  if (warp >= kFewWarps) {
+    if constexpr (Shape::kParts == 2) {
+      asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    }
+    if (warp == kFewWarps && lane == 0) {
       produce_split<T, kByColumns>(memory, a, b, place);
     }
     __syncwarp();
+    if (splits > 1) {
+      share_in_cluster();
+    }
   } else {
-    Sum sums[Shape::kHigh / 2] = {};
+    if constexpr (Shape::kParts == 2) {
+      asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    }
+    constexpr int kSums = Shape::kHigh / 2 / Shape::kParts;
+    Sum sums[Shape::kParts][kSums] = {};
     consume_split<T, kByColumns>(memory, sums, place);
-    // Both warpgroups have read all that was loaded, and the sums can lie there.
-    synchronize_consumers();
+    MARK(3);
+    const bool in_pairs = columns % 2 == 0 && reinterpret_cast<std::uintptr_t>(out) % (2 * sizeof(Out)) == 0;
+    if (splits == 1) {
 #pragma unroll
-    for (int i = 0; i < Shape::kHigh / 2; ++i) {
-      results[(lane % 4 * 2 + i % 2 + i / 4 * 8) * kFewPitch + warp * 16 + lane / 4 + i / 2 % 2 * 8] = sums[i];
+      for (int i = 0; i < Shape::kHigh / 8; ++i) {
+        const Sum(&all)[kFour] = reinterpret_cast<const Sum(&)[kFour]>(sums[i * kFour / kSums][i * kFour % kSums]);
+        store_eight(out, all, rows, columns, place.row + i * 8, place.column + warp * 16, in_pairs);
+      }
+    } else {
+      // Both warpgroups have read all that was loaded, and the sums can lie there.
+      synchronize_consumers();
+      struct alignas(kFour * sizeof(Sum)) Four {
+        Sum of[kFour];
+      };
+#pragma unroll
+      for (int i = 0; i < Shape::kHigh / 8; ++i) {
+        const Sum* const from = &sums[i * kFour / kSums][i * kFour % kSums];
+        reinterpret_cast<Four*>(results)[i * 32 * kFewWarps + threadIdx.x] = {from[0], from[1], from[2], from[3]};
+      }
+      MARK(4);
+      share_in_cluster();
+      MARK(5);
+      switch (splits) {
+        case 2:
+          join_split<2, Shape>(out, results, rows, columns, place, in_pairs);
+          break;
+        case 3:
+          join_split<3, Shape>(out, results, rows, columns, place, in_pairs);
+          break;
+        case 4:
+          join_split<4, Shape>(out, results, rows, columns, place, in_pairs);
+          break;
+        case 5:
+          join_split<5, Shape>(out, results, rows, columns, place, in_pairs);
+          break;
+        case 6:
+          join_split<6, Shape>(out, results, rows, columns, place, in_pairs);
+          break;
+        default:
+          join_split<8, Shape>(out, results, rows, columns, place, in_pairs);
+      }
     }
+    MARK(6);
   }
-  share_in_cluster();
-  if (warp < kFewWarps) {
-    switch (splits) {
-      case 1:
-        join_split<1, Shape>(out, results, rows, columns, place);
-        break;
-      case 2:
-        join_split<2, Shape>(out, results, rows, columns, place);
-        break;
-      case 4:
-        join_split<4, Shape>(out, results, rows, columns, place);
-        break;
-      default:
-        join_split<8, Shape>(out, results, rows, columns, place);
-    }
+  // The others have read what is in the memory of this block, and have told it what they have read before.
+  if (blocks > 1) {
+    synchronize_cluster();
   }
-  // The others have read what is in the memory of this block.
-  share_in_cluster();
+  MARK(7);
 }
 
 template <typename T, bool kByColumns, typename Out, class Shape>
@@ -252,7 +346,7 @@ int launch_split(const Matrix& a, const Matrix& b, const Sizes& sizes, void* out
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(parts(sizes.columns, Shape::kAcross * kFewColumns) *
                                               parts(sizes.rows, Shape::kDown * Shape::kHigh) * blocks));
-  config.blockDim = dim3(kFewThreads);
+  config.blockDim = dim3(Shape::kThreads);
   config.dynamicSmemBytes = kMemory;
   config.stream = stream;
   config.attrs = &cluster;

@@ -127,8 +127,8 @@ __device__ void produce(Memory<Shape, More>& memory, const CUtensorMap& a, const
   };
   const auto load_right = [&](void* to, int x, int y, std::uint64_t& full) {
     if constexpr (Shape::kDown > 1) {
-      static_assert(Shape::kAcross == 1, "the bits of the blocks below each other are neighbours");
-      load_for((1 << Shape::kDown) - 1, to, b, x, y, full);
+      static_assert(Shape::kDown == 2, "two blocks below each other");
+      load_for((1 | 1 << Shape::kAcross) << across, to, b, x, y, full);
     } else {
       load(to, b, x, y, full);
     }
