@@ -184,7 +184,8 @@ __device__ void join_split(Out* out, const Sum* results, int rows, int columns, 
                            bool in_pairs) {
   constexpr int kEights = Shape::kHigh / 8;
   constexpr int kOwn = (kEights + kSplits - 1) / kSplits;
-  constexpr int kAhead = 16 / kSplits < kOwn ? 16 / kSplits : kOwn;
+  constexpr int kRounds = (kOwn * kSplits + 15) / 16;  // of about as many, for which 64 registers are enough
+  constexpr int kAhead = (kOwn + kRounds - 1) / kRounds;
   const int own = place.down * Shape::kAcross + place.across;
   const int column = place.column + static_cast<int>(threadIdx.x) / 32 * 16;
   const int end = min(kEights, (rows - place.row + 7) / 8);
@@ -193,11 +194,13 @@ __device__ void join_split(Out* out, const Sum* results, int rows, int columns, 
     Sum parts[kAhead][kSplits][kFour];
 #pragma unroll
     for (int ahead = 0; ahead < kAhead; ++ahead) {
-      const int eight = min(first + ahead * kSplits, kEights - 1);
+      const int eight = first + ahead * kSplits;
 #pragma unroll
       for (int split = 0; split < kSplits; ++split) {
-        load_from(parts[ahead][split], results + (eight * 32 * kFewWarps + threadIdx.x) * kFour,
-                  split * Shape::kBlocks + own);
+        if (eight < end) {
+          load_from(parts[ahead][split], results + (eight * 32 * kFewWarps + threadIdx.x) * kFour,
+                    split * Shape::kBlocks + own);
+        }
       }
     }
 #pragma unroll
