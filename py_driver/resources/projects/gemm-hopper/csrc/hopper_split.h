@@ -18,23 +18,21 @@
 namespace [[ module ]]_impl {
 [% raw %]
 
-// As in hopper_few.h a block computes the transposed product for 128 columns of b, but for up to 256 rows of a. Blocks
-// with the same part of the depth load together, each a share for all of them: `kDown` tiles below each other have the
-// same columns of b, and `kAcross` beside each other have the same rows of a.
-template <int kRowsOfTile, int kBelow, int kBeside, int kAtOnce = 1>
+// As in hopper_few.h a block computes the transposed product for 128 columns of b, but for up to 320 rows of a. Up to
+// eight blocks of a cluster share the depth. One or two tiles below each other have the same part of it: each block loads
+// half of their columns of b for both.
+template <int kRowsOfTile, int kBelow>
 struct SplitShape {
   static constexpr int kHigh = kRowsOfTile;
-  static constexpr int kPerProcessor = kAtOnce;
-  static constexpr int kParts = kHigh > 256 ? 2 : 1;  // that WGMMA multiplies one after the other
+  static constexpr int kParts = kHigh > 256 ? 2 : 1;  // that TMA loads and WGMMA multiplies one after the other
+  static constexpr int kBoxRows = kHigh / kParts;
+  static constexpr int kSums = kBoxRows / 2;  // of a thread
   // With two parts a warpgroup loads: only a whole one can give its registers to those that multiply.
   static constexpr int kThreads = kParts == 2 ? 32 * kFewWarps + kWarpgroup : kFewThreads;
   static constexpr int kDown = kBelow;
-  static constexpr int kAcross = kBeside;
-  static constexpr int kBlocks = kBelow * kBeside;
   static constexpr int kStageBytes = (kFewColumns + kHigh) * kBytes;
-  static constexpr int kStages = ((kAtOnce == 1 ? kShared : kFewShared) - kFewOthers) / kStageBytes;
+  static constexpr int kStages = (kShared - kFewOthers) / kStageBytes;
   static_assert(kHigh * kFewColumns * 4 <= kStages * kStageBytes, "the sums lie where the stages were");
-  static_assert(kHigh / kBeside % 8 == 0, "TMA swizzles eight rows");
 };
 
 template <class Shape>
@@ -45,19 +43,6 @@ struct SplitMemory {
 };
 
 // Where a block is: of the output, of the depth, and of its cluster.
-#ifdef TIMELINE
-__device__ unsigned long long g_marks[8][1024];
-__device__ inline void mark(int i) {
-  if (threadIdx.x == 0) {
-    unsigned long long t;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
-    g_marks[i][blockIdx.x % 1024] = t;
-  }
-}
-#define MARK(i) mark(i)
-#else
-#define MARK(i)
-#endif
 struct SplitPlace {
   int row;
   int column;
@@ -65,27 +50,16 @@ struct SplitPlace {
   int last;
   int split;
   int down;
-  int across;
 };
 
 template <typename T, bool kByColumns, class Shape>
 __device__ void produce_split(SplitMemory<Shape>& memory, const CUtensorMap& a, const CUtensorMap& b,
                               const SplitPlace& place) {
   constexpr int kDepth = kBytes / sizeof(T);
-  constexpr int kHigh = Shape::kHigh / Shape::kAcross;
   constexpr int kWide = kFewColumns / Shape::kDown;
-  const int others = place.split * Shape::kBlocks;
-  const auto load_rows = [&](unsigned char* to, int x, int y, std::uint64_t& full) {
-    if constexpr (Shape::kAcross > 1) {
-      load_for(((1 << Shape::kAcross) - 1) << (others + place.down * Shape::kAcross), to, a, x, y, full);
-    } else {
-      load(to, a, x, y, full);
-    }
-  };
   const auto load_columns = [&](unsigned char* to, int x, int y, std::uint64_t& full) {
     if constexpr (Shape::kDown > 1) {
-      static_assert(Shape::kDown == 2, "two blocks below each other");
-      load_for((1 | 1 << Shape::kAcross) << (others + place.across), to, b, x, y, full);
+      load_for(((1 << Shape::kDown) - 1) << place.split * Shape::kDown, to, b, x, y, full);
     } else {
       load(to, b, x, y, full);
     }
@@ -104,18 +78,20 @@ __device__ void produce_split(SplitMemory<Shape>& memory, const CUtensorMap& a, 
         load_columns(of_b + part * kDepth * kBytes, place.column + part * kDepth, step * kDepth, full);
       }
     }
-    load_rows(of_a + place.across * kHigh * kBytes, step * kDepth, place.row + place.across * kHigh, full);
+    for (int part = 0; part < Shape::kParts; ++part) {
+      load(of_a + part * Shape::kBoxRows * kBytes, a, step * kDepth, place.row + part * Shape::kBoxRows, full);
+    }
   }
 }
 
 template <typename T, bool kByColumns, class Shape>
-__device__ void consume_split(SplitMemory<Shape>& memory, SumOf<T> (&sums)[Shape::kParts][Shape::kHigh / 2 / Shape::kParts],
+__device__ void consume_split(SplitMemory<Shape>& memory, SumOf<T> (&sums)[Shape::kParts][Shape::kSums],
                               const SplitPlace& place) {
   const int lane = threadIdx.x % 32;
   const int warpgroup = threadIdx.x / kWarpgroup;
   const auto release = [&](int stage) {
-    if (lane < Shape::kBlocks) {
-      arrive(memory.empty[stage], place.split * Shape::kBlocks + lane);
+    if (lane < Shape::kDown) {
+      arrive(memory.empty[stage], place.split * Shape::kDown + lane);
     }
   };
   Turn<Shape::kStages> turn;
@@ -125,10 +101,9 @@ __device__ void consume_split(SplitMemory<Shape>& memory, SumOf<T> (&sums)[Shape
     const unsigned char* const of_b = memory.stages[turn.stage] + warpgroup * 64 * kBytes;
     const unsigned char* const of_a = memory.stages[turn.stage] + kFewColumns * kBytes;
     wait(memory.full[turn.stage], turn.phase);
-    if (step == place.first) MARK(2);
 #pragma unroll
     for (int part = 0; part < Shape::kParts; ++part) {
-      FewProduct<T, kByColumns>::start(sums[part], of_b, of_a + part * (Shape::kHigh / Shape::kParts) * kBytes,
+      FewProduct<T, kByColumns>::start(sums[part], of_b, of_a + part * Shape::kBoxRows * kBytes,
                                        step > place.first);
     }
     // This one runs on; the step before has ended, and its stage can be loaded again.
@@ -186,7 +161,6 @@ __device__ void join_split(Out* out, const Sum* results, int rows, int columns, 
   constexpr int kOwn = (kEights + kSplits - 1) / kSplits;
   constexpr int kRounds = (kOwn * kSplits + 15) / 16;  // of about as many, for which 64 registers are enough
   constexpr int kAhead = (kOwn + kRounds - 1) / kRounds;
-  const int own = place.down * Shape::kAcross + place.across;
   const int column = place.column + static_cast<int>(threadIdx.x) / 32 * 16;
   const int end = min(kEights, (rows - place.row + 7) / 8);
 #pragma unroll 1
@@ -199,7 +173,7 @@ __device__ void join_split(Out* out, const Sum* results, int rows, int columns, 
       for (int split = 0; split < kSplits; ++split) {
         if (eight < end) {
           load_from(parts[ahead][split], results + (eight * 32 * kFewWarps + threadIdx.x) * kFour,
-                    split * Shape::kBlocks + own);
+                    split * Shape::kDown + place.down);
         }
       }
     }
@@ -221,7 +195,7 @@ __device__ void join_split(Out* out, const Sum* results, int rows, int columns, 
 }
 
 template <typename T, bool kByColumns, typename Out, class Shape>
-__global__ void __launch_bounds__(Shape::kThreads, Shape::kPerProcessor)
+__global__ void __launch_bounds__(Shape::kThreads, 1)
     multiply_split(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, Out* __restrict__ out,
                    int rows, int columns, int steps) {
   using Sum = SumOf<T>;
@@ -229,17 +203,15 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kPerProcessor)
   auto& memory = *reinterpret_cast<SplitMemory<Shape>*>(bytes);
   auto* const results = reinterpret_cast<Sum*>(bytes);
   const int blocks = blocks_of_cluster();
-  const int splits = blocks / Shape::kBlocks;
+  const int splits = blocks / Shape::kDown;
   const int rank = rank_in_cluster();
   const int cluster = static_cast<int>(blockIdx.x) / blocks;
   const int tiles = (rows + Shape::kDown * Shape::kHigh - 1) / (Shape::kDown * Shape::kHigh);
-  MARK(0);
   SplitPlace place;
-  place.split = rank / Shape::kBlocks;
-  place.down = rank % Shape::kBlocks / Shape::kAcross;
-  place.across = rank % Shape::kAcross;
+  place.split = rank / Shape::kDown;
+  place.down = rank % Shape::kDown;
   place.row = (cluster % tiles * Shape::kDown + place.down) * Shape::kHigh;
-  place.column = (cluster / tiles * Shape::kAcross + place.across) * kFewColumns;
+  place.column = cluster / tiles * kFewColumns;
   place.first = place.split * steps / splits;
   place.last = (place.split + 1) * steps / splits;
   const int lane = threadIdx.x % 32;
@@ -249,16 +221,15 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kPerProcessor)
     prefetch(b);
     for (int stage = 0; stage < Shape::kStages; ++stage) {
       init(memory.full[stage], 1);
-      init(memory.empty[stage], Shape::kBlocks * kFewWarps);
+      init(memory.empty[stage], Shape::kDown * kFewWarps);
     }
     publish();
   }
-  if constexpr (Shape::kBlocks > 1) {
+  if constexpr (Shape::kDown > 1) {
     synchronize_cluster();
   } else {
     __syncthreads();
   }
-  MARK(1);
   if (warp >= kFewWarps) {
     if constexpr (Shape::kParts == 2) {
       asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
@@ -274,10 +245,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kPerProcessor)
     if constexpr (Shape::kParts == 2) {
       asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     }
-    constexpr int kSums = Shape::kHigh / 2 / Shape::kParts;
+    constexpr int kSums = Shape::kSums;
     Sum sums[Shape::kParts][kSums] = {};
     consume_split<T, kByColumns>(memory, sums, place);
-    MARK(3);
     const bool in_pairs = columns % 2 == 0 && reinterpret_cast<std::uintptr_t>(out) % (2 * sizeof(Out)) == 0;
     if (splits == 1) {
 #pragma unroll
@@ -296,9 +266,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kPerProcessor)
         const Sum* const from = &sums[i * kFour / kSums][i * kFour % kSums];
         reinterpret_cast<Four*>(results)[i * 32 * kFewWarps + threadIdx.x] = {from[0], from[1], from[2], from[3]};
       }
-      MARK(4);
       share_in_cluster();
-      MARK(5);
       switch (splits) {
         case 2:
           join_split<2, Shape>(out, results, rows, columns, place, in_pairs);
@@ -319,20 +287,18 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kPerProcessor)
           join_split<8, Shape>(out, results, rows, columns, place, in_pairs);
       }
     }
-    MARK(6);
   }
   // The others have read what is in the memory of this block, and have told it what they have read before.
   if (blocks > 1) {
     synchronize_cluster();
   }
-  MARK(7);
 }
 
 template <typename T, bool kByColumns, typename Out, class Shape>
 int launch_split(const Matrix& a, const Matrix& b, const Sizes& sizes, void* out, int splits, cudaStream_t stream) {
   CUtensorMap left;
   CUtensorMap right;
-  if (!encode<T>(left, a, Shape::kHigh / Shape::kAcross) ||
+  if (!encode<T>(left, a, Shape::kBoxRows) ||
       !encode<T>(right, b, kByColumns ? kFewColumns / Shape::kDown : kBytes / static_cast<int>(sizeof(T)))) {
     return cudaErrorInvalidValue;
   }
@@ -342,12 +308,12 @@ int launch_split(const Matrix& a, const Matrix& b, const Sizes& sizes, void* out
   if (const cudaError_t error = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, kMemory)) {
     return error;
   }
-  const int blocks = splits * Shape::kBlocks;
+  const int blocks = splits * Shape::kDown;
   cudaLaunchAttribute cluster = {};
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(parts(sizes.columns, Shape::kAcross * kFewColumns) *
+  config.gridDim = dim3(static_cast<unsigned>(parts(sizes.columns, kFewColumns) *
                                               parts(sizes.rows, Shape::kDown * Shape::kHigh) * blocks));
   config.blockDim = dim3(Shape::kThreads);
   config.dynamicSmemBytes = kMemory;
