@@ -277,14 +277,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
         case 4:
           join_split<4, Shape>(out, results, rows, columns, place, in_pairs);
           break;
-        case 5:
-          join_split<5, Shape>(out, results, rows, columns, place, in_pairs);
-          break;
-        case 6:
-          join_split<6, Shape>(out, results, rows, columns, place, in_pairs);
-          break;
         default:
-          join_split<8, Shape>(out, results, rows, columns, place, in_pairs);
+          join_split<kMostSplits, Shape>(out, results, rows, columns, place, in_pairs);
       }
     }
   }
@@ -322,6 +316,18 @@ int launch_split(const Matrix& a, const Matrix& b, const Sizes& sizes, void* out
   config.numAttrs = 1;
   return cudaLaunchKernelEx(&config, function, left, right, static_cast<Out*>(out), static_cast<int>(sizes.rows),
                             static_cast<int>(sizes.columns), static_cast<int>(parts(sizes.depth * sizeof(T), kBytes)));
+}
+
+// The same for the size of a plan.
+template <typename T, bool kByColumns, typename Out, int kSize = 0>
+int run_split(const Matrix& a, const Matrix& b, const Sizes& sizes, void* out, const Plan& plan, cudaStream_t stream) {
+  if constexpr (kSize + 1 < kSplitSizeCount) {
+    if (plan.size != kSize) {
+      return run_split<T, kByColumns, Out, kSize + 1>(a, b, sizes, out, plan, stream);
+    }
+  }
+  using Picked = SplitShape<kSplitSizes[kSize].high, kSplitSizes[kSize].down>;
+  return launch_split<T, kByColumns, Out, Picked>(a, b, sizes, out, plan.splits, stream);
 }
 [% endraw %]
 
