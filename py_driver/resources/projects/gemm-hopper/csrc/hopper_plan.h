@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "[[ module ]].h"
@@ -39,7 +40,7 @@ struct SplitSize {
   int down;
 };
 constexpr SplitSize kSplitSizes[] = {{64, 1},  {64, 2},  {80, 1},  {80, 2},  {96, 1},  {96, 2},  {112, 1},
-                                     {112, 2}, {128, 1}, {160, 1}, {160, 2}, {192, 1}, {208, 1}, {320, 1}};
+                                     {112, 2}, {128, 1}, {160, 1}, {160, 2}, {192, 1}, {208, 1}};
 constexpr int kSplitSizeCount = sizeof(kSplitSizes) / sizeof(kSplitSizes[0]);
 constexpr int kMostSplits = 8;
 
@@ -72,27 +73,36 @@ inline int clusters_at_once(int blocks, int processors) {
   return blocks > kMostSplits ? 0 : kMeasured[blocks] * processors / 132;
 }
 
+// The cycles of work that also has to wait for memory: about the larger of both, and more if they are about the same.
+inline double cycles_with(double memory, double work) {
+  const double less = std::min(memory, work) / std::max(memory, work);
+  return std::max(memory, work) * std::sqrt(std::sqrt(1 + less * less * less * less));
+}
+
 // The cycles of a product by hopper_split.h, 0 if it cannot have so many parts. WGMMA bounds a step, or the bytes that
-// come from the L2 cache: fewer for each multiprocessor once both of a pair load, unless two blocks get the same ones.
+// come from the L2 cache: fewer for each multiprocessor if more than every second one loads, and more if two share them.
 inline double cycles_of_split(const SplitSize& size, const Sizes& sizes, std::int64_t steps, int splits,
-                              int processors) {
-  constexpr double kAlone = 57;
-  constexpr double kBoth = 38;
-  constexpr double kShare = 53;
-  constexpr double kStart = 3500;
-  constexpr double kTile = 1500;
-  constexpr double kJoin = 1000;
-  constexpr double kPart = 500;
+                              int processors, double memory) {
+  constexpr double kRow = 3.4;
+  constexpr double kAlone = 67;
+  constexpr double kAll = 48.5;
+  constexpr double kShared = 59;
+  constexpr double kStart = 3000;
+  constexpr double kTile = 1270;
+  constexpr double kTwoParts = 1700;
+  constexpr double kPart = 3200;  // for each further one, as larger clusters leave multiprocessors over
   const int at_once = clusters_at_once(size.down * splits, processors);
   if (at_once == 0 || steps < splits) {
     return 0;
   }
   const std::int64_t clusters = parts(sizes.rows, size.high * size.down) * parts(sizes.columns, kFewColumns);
   const double rounds = static_cast<double>(parts(clusters, at_once));
-  const double rate = size.down > 1 ? kShare : 2 * clusters * splits > processors ? kBoth : kAlone;
-  const double step = std::max(4.0 * size.high, (kFewColumns + size.high) * kBytes / rate);
-  return kStart + rounds * (static_cast<double>(parts(steps, splits)) * step + kTile) +
-         (splits > 1 ? kJoin + splits * kPart : 0);
+  const double loading = static_cast<double>(std::min<std::int64_t>(clusters, at_once) * size.down * splits);
+  const double more = std::max(loading / processors * 2 - 1, 0.0);
+  const double rate = size.down > 1 ? kShared : kAlone - more * (kAlone - kAll);
+  const double step = std::max(kRow * size.high, (kFewColumns + size.high) * kBytes / rate);
+  return kStart + cycles_with(memory, rounds * static_cast<double>(parts(steps, splits)) * step) + rounds * kTile +
+         (splits > 1 ? kTwoParts + (splits - 2) * kPart : 0);
 }
 
 // The plan with the fewest cycles, as counted here: a multiprocessor needs so many for a step of a tile's depth, and
@@ -110,17 +120,19 @@ inline Plan plan_for(std::int64_t size, const Sizes& sizes, int processors, bool
   };
   constexpr Cost kCosts[] = {{Columns::wide, Wide::kColumns, Wide::kDown, Wide::kAcross, 1024, 1000},
                              {Columns::large, Large::kColumns, Large::kDown, Large::kAcross, 900, 925},
-                             {Columns::broad, Broad::kColumns, Broad::kDown, Broad::kAcross, 800, 850},
-                             {Columns::middle, Middle::kColumns, Middle::kDown, Middle::kAcross, 600, 700},
-                             {Columns::narrow, Narrow::kColumns, Narrow::kDown, Narrow::kAcross, 470, 600},
-                             {Columns::beside, Beside::kColumns, Beside::kDown, Beside::kAcross, 470, 600}};
-  constexpr double kStart = 5000;
+                             {Columns::broad, Broad::kColumns, Broad::kDown, Broad::kAcross, 785, 850},
+                             {Columns::middle, Middle::kColumns, Middle::kDown, Middle::kAcross, 575, 700},
+                             {Columns::narrow, Narrow::kColumns, Narrow::kDown, Narrow::kAcross, 400, 600},
+                             {Columns::beside, Beside::kColumns, Beside::kDown, Beside::kAcross, 400, 600}};
+  constexpr double kStart = 4200;
   constexpr double kSplit = 6000;
   constexpr double kSumBytes = 1500;  // for each cycle
+  constexpr double kColdBytes = 1580;  // of b, as memory gives them for each cycle
   const std::int64_t steps = parts(sizes.depth * size, kBytes);
   if (sizes.rows <= (any ? kFewRows / 2 : kFewRows) && sizes.columns * sizes.depth * size >= kFewBytes) {
     return {Columns::few, few_splits(parts(sizes.columns, kFewColumns), steps, processors), 0};
   }
+  const double memory = any ? static_cast<double>(sizes.columns * sizes.depth * size) / kColdBytes : 0;
   Plan best = {Columns::wide, 1, 0};
   double fewest = 0;
   const auto consider = [&](const Plan& plan, double cycles) {
@@ -131,7 +143,7 @@ inline Plan plan_for(std::int64_t size, const Sizes& sizes, int processors, bool
   };
   for (int split_size = 0; any && split_size < kSplitSizeCount; ++split_size) {
     for (int splits = 1; splits <= kMostSplits; splits += splits < 4 ? 1 : 4) {
-      const double cycles = cycles_of_split(kSplitSizes[split_size], sizes, steps, splits, processors);
+      const double cycles = cycles_of_split(kSplitSizes[split_size], sizes, steps, splits, processors, memory);
       if (cycles > 0) {
         consider({Columns::split, splits, split_size}, cycles);
       }
@@ -151,8 +163,8 @@ inline Plan plan_for(std::int64_t size, const Sizes& sizes, int processors, bool
       if (cost.columns == (is_even && splits <= kBelowSplits ? Columns::beside : Columns::narrow)) {
         continue;
       }
-      double cycles = static_cast<double>(parts(clusters * splits, at_once)) *
-                          (static_cast<double>(parts(steps, splits)) * cost.step + cost.tile) + kStart;
+      double cycles = kStart + cycles_with(memory, static_cast<double>(parts(clusters * splits, at_once)) *
+                                                       (static_cast<double>(parts(steps, splits)) * cost.step + cost.tile));
       if (splits > 1) {
         cycles += kSplit + static_cast<double>(splits * 2 * sizes.rows * sizes.columns) * sizeof(float) / kSumBytes;
       }

@@ -18,17 +18,12 @@
 namespace [[ module ]]_impl {
 [% raw %]
 
-// As in hopper_few.h a block computes the transposed product for 128 columns of b, but for up to 320 rows of a. Up to
+// As in hopper_few.h a block computes the transposed product for 128 columns of b, but for up to 208 rows of a. Up to
 // eight blocks of a cluster share the depth. One or two tiles below each other have the same part of it: each block loads
 // half of their columns of b for both.
 template <int kRowsOfTile, int kBelow>
 struct SplitShape {
   static constexpr int kHigh = kRowsOfTile;
-  static constexpr int kParts = kHigh > 256 ? 2 : 1;  // that TMA loads and WGMMA multiplies one after the other
-  static constexpr int kBoxRows = kHigh / kParts;
-  static constexpr int kSums = kBoxRows / 2;  // of a thread
-  // With two parts a warpgroup loads: only a whole one can give its registers to those that multiply.
-  static constexpr int kThreads = kParts == 2 ? 32 * kFewWarps + kWarpgroup : kFewThreads;
   static constexpr int kDown = kBelow;
   static constexpr int kStageBytes = (kFewColumns + kHigh) * kBytes;
   static constexpr int kStages = (kShared - kFewOthers) / kStageBytes;
@@ -78,14 +73,12 @@ __device__ void produce_split(SplitMemory<Shape>& memory, const CUtensorMap& a, 
         load_columns(of_b + part * kDepth * kBytes, place.column + part * kDepth, step * kDepth, full);
       }
     }
-    for (int part = 0; part < Shape::kParts; ++part) {
-      load(of_a + part * Shape::kBoxRows * kBytes, a, step * kDepth, place.row + part * Shape::kBoxRows, full);
-    }
+    load(of_a, a, step * kDepth, place.row, full);
   }
 }
 
 template <typename T, bool kByColumns, class Shape>
-__device__ void consume_split(SplitMemory<Shape>& memory, SumOf<T> (&sums)[Shape::kParts][Shape::kSums],
+__device__ void consume_split(SplitMemory<Shape>& memory, SumOf<T> (&sums)[Shape::kHigh / 2],
                               const SplitPlace& place) {
   const int lane = threadIdx.x % 32;
   const int warpgroup = threadIdx.x / kWarpgroup;
@@ -101,13 +94,9 @@ __device__ void consume_split(SplitMemory<Shape>& memory, SumOf<T> (&sums)[Shape
     const unsigned char* const of_b = memory.stages[turn.stage] + warpgroup * 64 * kBytes;
     const unsigned char* const of_a = memory.stages[turn.stage] + kFewColumns * kBytes;
     wait(memory.full[turn.stage], turn.phase);
-#pragma unroll
-    for (int part = 0; part < Shape::kParts; ++part) {
-      FewProduct<T, kByColumns>::start(sums[part], of_b, of_a + part * Shape::kBoxRows * kBytes,
-                                       step > place.first);
-    }
+    FewProduct<T, kByColumns>::start(sums, of_b, of_a, step > place.first);
     // This one runs on; the step before has ended, and its stage can be loaded again.
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Shape::kParts) : "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
     if (step > place.first) {
       release(before);
     }
@@ -195,7 +184,7 @@ __device__ void join_split(Out* out, const Sum* results, int rows, int columns, 
 }
 
 template <typename T, bool kByColumns, typename Out, class Shape>
-__global__ void __launch_bounds__(Shape::kThreads, 1)
+__global__ void __launch_bounds__(kFewThreads, 1)
     multiply_split(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, Out* __restrict__ out,
                    int rows, int columns, int steps) {
   using Sum = SumOf<T>;
@@ -230,11 +219,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   } else {
     __syncthreads();
   }
-  if (warp >= kFewWarps) {
-    if constexpr (Shape::kParts == 2) {
-      asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    }
-    if (warp == kFewWarps && lane == 0) {
+  if (warp == kFewWarps) {
+    if (lane == 0) {
       produce_split<T, kByColumns>(memory, a, b, place);
     }
     __syncwarp();
@@ -242,17 +228,13 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
       share_in_cluster();
     }
   } else {
-    if constexpr (Shape::kParts == 2) {
-      asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    }
-    constexpr int kSums = Shape::kSums;
-    Sum sums[Shape::kParts][kSums] = {};
+    Sum sums[Shape::kHigh / 2] = {};
     consume_split<T, kByColumns>(memory, sums, place);
     const bool in_pairs = columns % 2 == 0 && reinterpret_cast<std::uintptr_t>(out) % (2 * sizeof(Out)) == 0;
     if (splits == 1) {
 #pragma unroll
       for (int i = 0; i < Shape::kHigh / 8; ++i) {
-        const Sum(&all)[kFour] = reinterpret_cast<const Sum(&)[kFour]>(sums[i * kFour / kSums][i * kFour % kSums]);
+        const Sum all[kFour] = {sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]};
         store_eight(out, all, rows, columns, place.row + i * 8, place.column + warp * 16, in_pairs);
       }
     } else {
@@ -263,8 +245,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
       };
 #pragma unroll
       for (int i = 0; i < Shape::kHigh / 8; ++i) {
-        const Sum* const from = &sums[i * kFour / kSums][i * kFour % kSums];
-        reinterpret_cast<Four*>(results)[i * 32 * kFewWarps + threadIdx.x] = {from[0], from[1], from[2], from[3]};
+        reinterpret_cast<Four*>(results)[i * 32 * kFewWarps + threadIdx.x] = {sums[4 * i], sums[4 * i + 1],
+                                                                              sums[4 * i + 2], sums[4 * i + 3]};
       }
       share_in_cluster();
       switch (splits) {
@@ -292,7 +274,7 @@ template <typename T, bool kByColumns, typename Out, class Shape>
 int launch_split(const Matrix& a, const Matrix& b, const Sizes& sizes, void* out, int splits, cudaStream_t stream) {
   CUtensorMap left;
   CUtensorMap right;
-  if (!encode<T>(left, a, Shape::kBoxRows) ||
+  if (!encode<T>(left, a, Shape::kHigh) ||
       !encode<T>(right, b, kByColumns ? kFewColumns / Shape::kDown : kBytes / static_cast<int>(sizeof(T)))) {
     return cudaErrorInvalidValue;
   }
@@ -309,7 +291,7 @@ int launch_split(const Matrix& a, const Matrix& b, const Sizes& sizes, void* out
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(parts(sizes.columns, kFewColumns) *
                                               parts(sizes.rows, Shape::kDown * Shape::kHigh) * blocks));
-  config.blockDim = dim3(Shape::kThreads);
+  config.blockDim = dim3(kFewThreads);
   config.dynamicSmemBytes = kMemory;
   config.stream = stream;
   config.attrs = &cluster;
