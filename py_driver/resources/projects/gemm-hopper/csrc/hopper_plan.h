@@ -66,8 +66,8 @@ inline int few_splits(std::int64_t tiles, std::int64_t steps, int processors) {
   return splits;
 }
 
-// How many clusters of so many blocks run at the same time, one block on a multiprocessor: a cluster lies in one group of
-// multiprocessors, and some are left over. Measured on an H200, and 0 where hopper_split.h has no such cluster.
+// How many clusters of so many blocks run at the same time, one block on a multiprocessor: a cluster lies in one group
+// of multiprocessors, and some are left over. Measured on an H200, and 0 where hopper_split.h has no such cluster.
 inline int clusters_at_once(int blocks, int processors) {
   constexpr int kMeasured[] = {0, 132, 66, 39, 30, 0, 17, 0, 15};
   return blocks > kMostSplits ? 0 : kMeasured[blocks] * processors / 132;
@@ -80,7 +80,8 @@ inline double cycles_with(double memory, double work) {
 }
 
 // The cycles of a product by hopper_split.h, 0 if it cannot have so many parts. WGMMA bounds a step, or the bytes that
-// come from the L2 cache: fewer for each multiprocessor if more than every second one loads, and more if two share them.
+// come from the L2 cache in a cycle: fewer for each multiprocessor if more than every second one loads, and more if two
+// share them.
 inline double cycles_of_split(const SplitSize& size, const Sizes& sizes, std::int64_t steps, int splits,
                               int processors, double memory) {
   constexpr double kRow = 3.4;
@@ -107,8 +108,8 @@ inline double cycles_of_split(const SplitSize& size, const Sizes& sizes, std::in
 
 // The plan with the fewest cycles, as counted here: a multiprocessor needs so many for a step of a tile's depth, and
 // some for each tile; tiles come in rounds of one for each multiprocessor. Parts of the depth cost a second kernel, and
-// memory, but for those of hopper_split.h. `size` is of an element of a and b, in bytes; `any` says whether the tiles of
-// that, and those of 192 and 224 columns, are there too.
+// memory, but for those of hopper_split.h. `size` is of an element of a and b, in bytes; `any` says whether the tiles
+// of that, and those of 192 and 224 columns, are there too.
 inline Plan plan_for(std::int64_t size, const Sizes& sizes, int processors, bool any) {
   struct Cost {
     Columns columns;
@@ -163,8 +164,8 @@ inline Plan plan_for(std::int64_t size, const Sizes& sizes, int processors, bool
       if (cost.columns == (is_even && splits <= kBelowSplits ? Columns::beside : Columns::narrow)) {
         continue;
       }
-      double cycles = kStart + cycles_with(memory, static_cast<double>(parts(clusters * splits, at_once)) *
-                                                       (static_cast<double>(parts(steps, splits)) * cost.step + cost.tile));
+      const double each = static_cast<double>(parts(steps, splits)) * cost.step + cost.tile;
+      double cycles = kStart + cycles_with(memory, static_cast<double>(parts(clusters * splits, at_once)) * each);
       if (splits > 1) {
         cycles += kSplit + static_cast<double>(splits * 2 * sizes.rows * sizes.columns) * sizeof(float) / kSumBytes;
       }

@@ -19,8 +19,8 @@ namespace [[ module ]]_impl {
 [% raw %]
 
 // As in hopper_few.h a block computes the transposed product for 128 columns of b, but for up to 208 rows of a. Up to
-// eight blocks of a cluster share the depth. One or two tiles below each other have the same part of it: each block loads
-// half of their columns of b for both.
+// eight blocks of a cluster share the depth. One or two tiles below each other have the same part of it: of two, each
+// block loads half of their columns of b for both.
 template <int kRowsOfTile, int kBelow>
 struct SplitShape {
   static constexpr int kHigh = kRowsOfTile;

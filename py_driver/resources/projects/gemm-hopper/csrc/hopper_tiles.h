@@ -45,7 +45,7 @@ struct Shape {
   static constexpr int kAcross = kBeside;
   static constexpr int kBlocks = kBelow * kBeside;
   static constexpr int kSums = 64 * kWide / kWarpgroup;  // of a thread
-  // Without `by_columns` b comes in boxes of 64 columns, and the last one has more than the tile if kWide is no multiple.
+  // Unless b lies column by column, it comes in boxes of 64 columns: the last one may have more than the tile.
   static constexpr int kStageBytes = kLeftBytes + (kWide + 63) / 64 * 64 * kBytes;
   static constexpr int kStages = kLoaded / (kStageBytes + kMore + 2 * static_cast<int>(sizeof(std::uint64_t)));
 };
