@@ -13,6 +13,7 @@
 #include "hopper_kernel.h"
 #include "hopper_memory.h"
 #include "hopper_plan.h"
+#include "hopper_split.h"
 
 namespace [[ module ]]_impl {
 namespace {
@@ -67,7 +68,7 @@ int launch(const Run& run, const Matrix& a, const Matrix& b, const Output& outpu
 }
 
 template <typename T, typename Out, bool kByColumns>
-int run_as(const Run& run, const void* a, const void* b, Columns columns) {
+int run_as(const Run& run, const void* a, const void* b, const Plan& plan) {
   using Sum = SumOf<T>;
   const Sizes& sizes = run.sizes;
   const Scratch& scratch = run.scratch;
@@ -95,11 +96,15 @@ int run_as(const Run& run, const void* a, const void* b, Columns columns) {
                                                        scratch.split_rows * scratch.sums_pitch);
     return cudaGetLastError();
   };
-  switch (columns) {
+  switch (plan.columns) {
     case Columns::few:
       return run_few<T, FewProduct<T, kByColumns>, Out>({}, left, right, sizes, run.out, run.splits, run.stream);
     case Columns::wide:
       return with(Wide());
+    case Columns::split:
+      return run_split<T, kByColumns, Out>(left, right, sizes, run.out, plan, run.stream);
+    case Columns::large:
+      return with(Large());
     case Columns::broad:
       return with(Broad());
     case Columns::middle:
@@ -122,13 +127,13 @@ int run_planned(const Plan& plan, Type type, void* out, const void* a, const voi
                    static_cast<cudaStream_t>(stream)};
   switch (type) {
     case Type::float16:
-      return sizes.by_columns ? run_as<__half, __half, true>(run, a, b, plan.columns)
-                              : run_as<__half, __half, false>(run, a, b, plan.columns);
+      return sizes.by_columns ? run_as<__half, __half, true>(run, a, b, plan)
+                              : run_as<__half, __half, false>(run, a, b, plan);
     case Type::bfloat16:
-      return sizes.by_columns ? run_as<__nv_bfloat16, __nv_bfloat16, true>(run, a, b, plan.columns)
-                              : run_as<__nv_bfloat16, __nv_bfloat16, false>(run, a, b, plan.columns);
+      return sizes.by_columns ? run_as<__nv_bfloat16, __nv_bfloat16, true>(run, a, b, plan)
+                              : run_as<__nv_bfloat16, __nv_bfloat16, false>(run, a, b, plan);
     default:
-      return run_as<signed char, int, true>(run, a, b, plan.columns);
+      return run_as<signed char, int, true>(run, a, b, plan);
   }
 }
 

@@ -60,17 +60,23 @@ struct FewProduct {
     }
   }
 
+  // A step of the depth. It runs on after the call.
   template <int kSums>
-  __device__ void multiply(Sum (&sums)[kSums], const unsigned char* of_b, const unsigned char* of_a, const Nothing&,
-                           int step, int first) const {
+  static __device__ void start(Sum (&sums)[kSums], const unsigned char* of_b, const unsigned char* of_a, bool more) {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
     for (int way = 0; way < kBytes / 32; ++way) {
       const std::uint64_t b = kByColumns ? descriptor(of_b + way * 32, 0, 8 * kBytes)
                                          : descriptor(of_b + way * 16 * kBytes, 64 * kBytes, 8 * kBytes);
-      multiply_way(sums, b, descriptor(of_a + way * 32, 0, 8 * kBytes), step > first || way > 0);
+      multiply_way(sums, b, descriptor(of_a + way * 32, 0, 8 * kBytes), more || way > 0);
     }
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  }
+
+  template <int kSums>
+  __device__ void multiply(Sum (&sums)[kSums], const unsigned char* of_b, const unsigned char* of_a, const Nothing&,
+                           int step, int first) const {
+    start(sums, of_b, of_a, step > first);
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
   }
 

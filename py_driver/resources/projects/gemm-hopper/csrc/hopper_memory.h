@@ -42,7 +42,7 @@ inline Scratch scratch_for(std::int64_t size, const void* a, const void* b, cons
     scratch.right_pitch = rounded(right, kBytes);
     scratch.right = scratch.right_pitch * (sizes.by_columns ? sizes.columns : sizes.depth);
   }
-  if (plan.columns != Columns::few && plan.splits > 1) {
+  if (plan.columns != Columns::few && plan.columns != Columns::split && plan.splits > 1) {
     scratch.sums_pitch = rounded(sizes.columns, 32);
     scratch.split_rows = rounded(sizes.rows, Wide::kDown * kRows);
     scratch.sums = plan.splits * scratch.split_rows * scratch.sums_pitch * 4;

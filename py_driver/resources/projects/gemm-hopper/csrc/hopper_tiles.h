@@ -45,7 +45,8 @@ struct Shape {
   static constexpr int kAcross = kBeside;
   static constexpr int kBlocks = kBelow * kBeside;
   static constexpr int kSums = 64 * kWide / kWarpgroup;  // of a thread
-  static constexpr int kStageBytes = kLeftBytes + kWide * kBytes;
+  // Unless b lies column by column, it comes in boxes of 64 columns: the last one may have more than the tile.
+  static constexpr int kStageBytes = kLeftBytes + (kWide + 63) / 64 * 64 * kBytes;
   static constexpr int kStages = kLoaded / (kStageBytes + kMore + 2 * static_cast<int>(sizeof(std::uint64_t)));
 };
 
@@ -113,6 +114,7 @@ __device__ void produce(Memory<Shape, More>& memory, const CUtensorMap& a, const
   constexpr int kDepth = kBytes / sizeof(T);
   constexpr int kLeftRows = kRows / Shape::kAcross;
   constexpr int kRightColumns = Shape::kColumns / Shape::kDown;
+  constexpr int kLoadedBytes = kByColumns ? kLeftBytes + Shape::kColumns * kBytes : Shape::kStageBytes;
   const int rank = rank_in_cluster();
   const int down = rank / Shape::kAcross;
   const int across = rank % Shape::kAcross;
@@ -125,8 +127,8 @@ __device__ void produce(Memory<Shape, More>& memory, const CUtensorMap& a, const
   };
   const auto load_right = [&](void* to, int x, int y, std::uint64_t& full) {
     if constexpr (Shape::kDown > 1) {
-      static_assert(Shape::kAcross == 1, "the bits of the blocks below each other are neighbours");
-      load_for((1 << Shape::kDown) - 1, to, b, x, y, full);
+      static_assert(Shape::kDown == 2, "two blocks below each other");
+      load_for((1 | 1 << Shape::kAcross) << across, to, b, x, y, full);
     } else {
       load(to, b, x, y, full);
     }
@@ -142,12 +144,12 @@ __device__ void produce(Memory<Shape, More>& memory, const CUtensorMap& a, const
       std::uint64_t& full = memory.full[turn.stage];
       // The first round finds all stages empty: the phase before the first one counts as ended.
       wait(memory.empty[turn.stage], turn.phase ^ 1);
-      arrive_and_expect(full, Shape::kStageBytes);
+      arrive_and_expect(full, kLoadedBytes);
       load_left(left, step * kDepth, row, full);
       if constexpr (kByColumns) {
         load_right(right + down * kRightColumns * kBytes, step * kDepth, column + down * kRightColumns, full);
       } else {
-        for (int part = down; part < Shape::kColumns / kDepth; part += Shape::kDown) {
+        for (int part = down; part * kDepth < Shape::kColumns; part += Shape::kDown) {
           load_right(right + part * kDepth * kBytes, column + part * kDepth, step * kDepth, full);
         }
       }
@@ -166,16 +168,16 @@ __device__ void put(unsigned char* results, const CUtensorMap& map, const Output
                     int split, int row, int column) {
   constexpr int kWide = kBytes / sizeof(Out);
   constexpr int kEach = kPartRows * kWide / 32;
-  constexpr int kCount = kSums / kEach;
+  constexpr int kFull = kSums / kEach;  // a part with fewer columns may follow, which the threads store
   static_assert(kParts == 2, "an odd number of parts ends where it began");
   const int lane = threadIdx.x % 32;
   const std::int64_t skipped = static_cast<std::int64_t>(split) * output.split_rows;
 #pragma unroll
-  for (int part = 0; part < kCount; ++part, column += kWide) {
+  for (int part = 0; part * kEach < kSums; ++part, column += kWide) {
     unsigned char* const result = results + part % kParts * kPartRows * kBytes;
     if (output.by_tma && lane == 0) {
       // With an odd number of parts the first one lies where the last one of the tile before does.
-      if (kCount % kParts != 0 && part == 0) {
+      if (kFull % kParts != 0 && part == 0) {
         wait_for_stores<0>();
       } else {
         wait_for_stores<kParts - 1>();
@@ -183,30 +185,32 @@ __device__ void put(unsigned char* results, const CUtensorMap& map, const Output
     }
     __syncwarp();
 #pragma unroll
-    for (int i = 0; i < kEach; i += 2) {
+    for (int i = 0; i < kEach && part * kEach + i < kSums; i += 2) {
       const int at_row = lane / 4 + i / 2 % 2 * 8;
       const int byte = (lane % 4 * 2 + i / 4 * 8) * static_cast<int>(sizeof(Out));
       unsigned char* const to = result + at_row * kBytes + (byte / 16 ^ at_row % 8) * 16 + byte % 16;
       const auto pair = pair_of(Out(), sums[part * kEach + i], sums[part * kEach + i + 1]);
       *reinterpret_cast<std::remove_const_t<decltype(pair)>*>(to) = pair;
     }
-    if (output.by_tma) {
+    const bool by_tma = output.by_tma && part < kFull;
+    if (by_tma) {
       asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
     __syncwarp();
-    if (output.by_tma) {
+    if (by_tma) {
       if (lane == 0) {
         store(map, column, static_cast<int>(skipped) + row, result);
       }
       continue;
     }
+    const int end = part < kFull ? kWide : kSums % kEach * 32 / kPartRows;
 #pragma unroll 1
     for (int at_row = 0; at_row < kPartRows && row + at_row < output.rows; ++at_row) {
       Out* const to = static_cast<Out*>(output.first) + (row + at_row) * static_cast<std::int64_t>(output.columns);
 #pragma unroll
       for (int at_column = lane; at_column < kWide; at_column += 32) {
         const int byte = at_column * static_cast<int>(sizeof(Out));
-        if (column + at_column < output.columns) {
+        if (at_column < end && column + at_column < output.columns) {
           to[column + at_column] = *reinterpret_cast<const Out*>(result + at_row * kBytes +
                                                                  (byte / 16 ^ at_row % 8) * 16 + byte % 16);
         }

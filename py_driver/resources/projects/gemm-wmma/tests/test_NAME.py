@@ -119,7 +119,7 @@ def test_more_than_int32():
     assert (op(a, b) == 16).all()
 
 
-@pytest.mark.parametrize("rows", [5, 64, 128])
+@pytest.mark.parametrize("rows", [5, 64, 128, 300])
 @pytest.mark.parametrize("depth", [8192, 8191])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_parts_of_the_depth_are_added_in_the_same_order(dtype, depth, rows):
