@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
           const auto* const odd = sums[i][j + 1] + below * kEach;
           To* const to = result + (lane / 4 + below * 8) * kPitch + j * 8;
           if constexpr (kPairs) {
-            *reinterpret_cast<int4*>(to + lane % 4 * 4) = make_int4(even[0], odd[0], even[1], odd[1]);
+            put_pairs(to + lane % 4 * 4, even, odd);
           } else {
             put(to + lane % 4 * 2, even);
             put(to + lane % 4 * 2 + 8, odd);

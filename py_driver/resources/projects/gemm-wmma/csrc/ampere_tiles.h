@@ -115,6 +115,12 @@ inline __device__ void put(float* to, const float* sums) {
 inline __device__ void put(__half* to, const __half2* sums) { *reinterpret_cast<__half2*>(to) = *sums; }
 inline __device__ void put(int* to, const int* sums) { *reinterpret_cast<int2*>(to) = make_int2(sums[0], sums[1]); }
 
+// The same of even and of odd columns: four neighbours. A function, since nvcc 11.8 checks even what `multiply` leaves
+// out.
+inline __device__ void put_pairs(int* to, const int* even, const int* odd) {
+  *reinterpret_cast<int4*>(to) = make_int4(even[0], odd[0], even[1], odd[1]);
+}
+
 // Writes a warp's 16 rows of the output, which lie in shared memory with `kPitch` numbers to a row.
 template <int kColumns, int kPitch, typename Out>
 __device__ void store(Out* out, const Out* from, std::int64_t rows, std::int64_t columns, std::int64_t pitch,
