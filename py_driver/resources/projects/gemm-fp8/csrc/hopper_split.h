@@ -1,0 +1,1 @@
+[# The kernel of gemm-hopper for some rows, which no product of float8 has yet. #]
