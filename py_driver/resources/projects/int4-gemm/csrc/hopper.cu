@@ -1,0 +1,91 @@
+[% if cuda %]
+#include "hopper.h"
+
+#include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "hopper_kernel.h"
+
+namespace [[ module ]]_impl {
+namespace {
+[% include "projects/parts/find_encode.cpp" %]
+[% raw %]
+
+std::int64_t parts(std::int64_t all, std::int64_t each) { return (all + each - 1) / each; }
+
+// What TMA needs to know of a matrix that it moves in boxes of a step by `height` rows.
+bool encode(CUtensorMap& map, CUtensorMapDataType type, const void* matrix, std::int64_t rows, std::int64_t columns,
+            std::int64_t row_bytes, int width, int height, CUtensorMapSwizzle swizzle) {
+  static const Encode function = find_encode();
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
+  const cuuint64_t strides[] = {static_cast<cuuint64_t>(row_bytes)};
+  const cuuint32_t box[] = {static_cast<cuuint32_t>(width), static_cast<cuuint32_t>(height)};
+  const cuuint32_t steps[] = {1, 1};
+  return function != nullptr &&
+         function(&map, type, 2, const_cast<void*>(matrix), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+// How a product is made: rows of a tile, blocks that share rows of x, and parts of the depth.
+struct Plan {
+  int rows;
+  int sharing;
+  int splits;
+};
+
+template <typename T, int kRows>
+int launch(const Plan& plan, void* out, const void* x, const void* weight, const void* scales, const Sizes& sizes,
+           cudaStream_t stream) {
+  constexpr bool kHalf = std::is_same_v<T, __half>;
+  CUtensorMap rows;
+  CUtensorMap weights;
+  if (!encode(rows, kHalf ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, x, sizes.rows,
+              sizes.depth, sizes.depth * 2, kStep, kRows / 2, CU_TENSOR_MAP_SWIZZLE_128B) ||
+      !encode(weights, CU_TENSOR_MAP_DATA_TYPE_UINT8, weight, sizes.columns, sizes.depth / 2, sizes.depth / 2,
+              kStepBytes, kColumns, CU_TENSOR_MAP_SWIZZLE_32B)) {
+    return cudaErrorInvalidValue;
+  }
+  const auto function = multiply_on_hopper<T, kRows>;
+  constexpr int kMemory = sizeof(Memory<kRows>);
+  static_assert(kMemory <= kShared, "a block cannot have so much");
+  if (const cudaError_t error = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, kMemory)) {
+    return error;
+  }
+  const Work work = {sizes.columns,
+                     static_cast<int>(sizes.rows),
+                     static_cast<int>(parts(sizes.depth, 2 * kStep)),
+                     static_cast<int>(sizes.depth / sizes.group),
+                     static_cast<int>(sizes.group / (kStep / 2)),
+                     plan.sharing,
+                     plan.splits};
+  const int blocks = plan.sharing * plan.splits;
+  cudaLaunchAttribute cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(parts(sizes.rows, kRows) *
+                                              parts(sizes.columns, plan.sharing * kColumns) * blocks));
+  config.blockDim = dim3(kThreads);
+  config.dynamicSmemBytes = kMemory;
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, function, rows, weights, static_cast<const T*>(scales), static_cast<T*>(out),
+                            work);
+}
+
+template <typename T>
+int run_as(const Plan& plan, void* out, const void* x, const void* weight, const void* scales, const Sizes& sizes,
+           cudaStream_t stream) {
+  const auto function = plan.rows == 256 ? launch<T, 256> : plan.rows == 192 ? launch<T, 192> : launch<T, 128>;
+  return function(plan, out, x, weight, scales, sizes, stream);
+}
+[% endraw %]
+}  // namespace
+}  // namespace [[ module ]]_impl
+[% endif %]
