@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "hopper_kernel.h"
 
@@ -37,6 +38,19 @@ struct Plan {
   int sharing;
   int splits;
 };
+
+// The multiprocessors of the current GPU, 0 if it is no Hopper.
+int hopper_processors() {
+  int device = 0;
+  int major = 0;
+  int processors = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  return major == 9 ? processors : 0;
+}
+
+Plan plan_for(const Sizes& sizes, int processors) { return {128, 1, 1}; }
 
 template <typename T, int kRows>
 int launch(const Plan& plan, void* out, const void* x, const void* weight, const void* scales, const Sizes& sizes,
@@ -82,10 +96,28 @@ int launch(const Plan& plan, void* out, const void* x, const void* weight, const
 template <typename T>
 int run_as(const Plan& plan, void* out, const void* x, const void* weight, const void* scales, const Sizes& sizes,
            cudaStream_t stream) {
-  const auto function = plan.rows == 256 ? launch<T, 256> : plan.rows == 192 ? launch<T, 192> : launch<T, 128>;
+  const auto function = plan.rows == 256   ? launch<T, 256>
+                        : plan.rows == 192 ? launch<T, 192>
+                        : plan.rows == 128 ? launch<T, 128>
+                                           : launch<T, 64>;
   return function(plan, out, x, weight, scales, sizes, stream);
 }
-[% endraw %]
+
 }  // namespace
+
+bool is_for_hopper(const Sizes& sizes) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  return sizes.rows > kFewRows && std::max(sizes.rows, sizes.depth) <= kMost && hopper_processors() > 0;
+}
+
+int run_on_hopper(Type type, void* out, const void* x, const void* weight, const void* scales, const Sizes& sizes,
+                  void* stream) {
+  const Plan plan = plan_for(sizes, hopper_processors());
+  const auto on = static_cast<cudaStream_t>(stream);
+  return type == Type::float16 ? run_as<__half>(plan, out, x, weight, scales, sizes, on)
+                               : run_as<__nv_bfloat16>(plan, out, x, weight, scales, sizes, on);
+}
+[% endraw %]
+
 }  // namespace [[ module ]]_impl
 [% endif %]

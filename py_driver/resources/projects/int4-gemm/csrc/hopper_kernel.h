@@ -113,8 +113,10 @@ __device__ void produce(Memory<kRows>& memory, const CUtensorMap& x, const CUten
     FROM_REGISTERS(128, 256, type, 128, 129, 130, 131, 132);                                                           \
   } else if constexpr (kSums == 96) {                                                                                  \
     FROM_REGISTERS(96, 192, type, 96, 97, 98, 99, 100);                                                                \
-  } else {                                                                                                             \
+  } else if constexpr (kSums == 64) {                                                                                  \
     FROM_REGISTERS(64, 128, type, 64, 65, 66, 67, 68);                                                                 \
+  } else {                                                                                                             \
+    FROM_REGISTERS(32, 64, type, 32, 33, 34, 35, 36);                                                                  \
   }
 // clang-format on
 
