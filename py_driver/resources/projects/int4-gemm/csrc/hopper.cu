@@ -72,7 +72,7 @@ int launch(const Plan& plan, void* out, const void* x, const void* weight, const
   }
   const Work work = {sizes.columns,
                      static_cast<int>(sizes.rows),
-                     static_cast<int>(parts(sizes.depth, 2 * kStep)),
+                     static_cast<int>(parts(sizes.depth, kStep)),
                      static_cast<int>(sizes.depth / sizes.group),
                      static_cast<int>(sizes.group / (kStep / 2)),
                      plan.sharing,

@@ -48,7 +48,7 @@ struct Memory {
 struct Work {
   std::int64_t columns;
   int rows;
-  int pairs;  // of steps
+  int steps;
   int groups;
   int halves;  // of steps, in a group
   // A cluster has `sharing` blocks beside each other, one or two, which share rows of x; and it splits the depth.
@@ -56,7 +56,7 @@ struct Work {
   int splits;
 };
 
-// What a block makes: its first row and column, and its pairs of steps.
+// What a block makes: its first row and column, and its steps.
 struct Part {
   int row;
   std::int64_t column;
@@ -75,8 +75,8 @@ __device__ Part part_of(const Work& work, int rank) {
   const int split = rank / work.sharing;
   return {(group * kGroup + within % high_group) * kRows,
           (static_cast<std::int64_t>(within / high_group) * work.sharing + rank % work.sharing) * kColumns,
-          static_cast<int>(split * static_cast<std::int64_t>(work.pairs) / work.splits),
-          static_cast<int>((split + 1) * static_cast<std::int64_t>(work.pairs) / work.splits)};
+          static_cast<int>(split * static_cast<std::int64_t>(work.steps) / work.splits),
+          static_cast<int>((split + 1) * static_cast<std::int64_t>(work.steps) / work.splits)};
 }
 
 template <int kRows>
@@ -84,7 +84,7 @@ __device__ void produce(Memory<kRows>& memory, const CUtensorMap& x, const CUten
                         int sharing, int rank) {
   constexpr int kHalfRows = kRows / 2;
   Turn<Memory<kRows>::kStages> turn;
-  for (int step = 2 * part.first; step < 2 * part.last; ++step, turn.next()) {
+  for (int step = part.first; step < part.last; ++step, turn.next()) {
     unsigned char* const to = memory.x[turn.stage];
     std::uint64_t& full = memory.full[turn.stage];
     // The first round finds all stages empty: the phase before the first one counts as ended.
@@ -131,24 +131,22 @@ __device__ void multiply(float (&sums)[kSums], const unsigned (&a)[4], std::uint
 }
 
 // What a product reads from registers: they are not used again before this.
-inline __device__ void keep(Fragments& fragments) {
+inline __device__ void keep(Fragment& fragment) {
 #pragma unroll
-  for (int way = 0; way < kWays; ++way) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      asm volatile("" : "+r"(fragments[way][i])::"memory");
-    }
+  for (int i = 0; i < 4; ++i) {
+    asm volatile("" : "+r"(fragment[i])::"memory");
   }
 }
 
-// Multiplies all steps of a part. While WGMMA multiplies one step, the next one's weights are read.
+// Multiplies all steps of a part. A warpgroup waits where a product needs registers and another one runs, so between two
+// products of a step stands what makes the next one's weights.
 template <typename T, int kRows, int kSums>
 __device__ void consume(float (&sums)[kSums], Memory<kRows>& memory, Scales<T>& scales, const Part& part, int sharing,
                         int rank) {
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
-  Fragments fragments[2];
   Turn<Memory<kRows>::kStages> turn;
+  Turn<Memory<kRows>::kStages> next;
   int before = 0;
   // A stage is empty once all blocks that get it have read it; one thread tells one block.
   const auto release = [&](int stage) {
@@ -156,37 +154,59 @@ __device__ void consume(float (&sums)[kSums], Memory<kRows>& memory, Scales<T>& 
       arrive(memory.empty[stage], rank / sharing * sharing + lane);
     }
   };
+  const auto weights = [&](int stage) { return memory.weights[stage] + warp * 16 * kStepBytes; };
+  Fragment fragments[kWays];
+  Packed packed[2];
+  T now[2][2];
+  const auto take_scales = [&] {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      now[half][0] = scales.next[half][0];
+      now[half][1] = scales.next[half][1];
+    }
+    scales.fetch();
+  };
+  wait(memory.full[0], 0);
+  read(packed[0], weights(0), 0);
+  read(packed[1], weights(0), 1);
+  take_scales();
+  make<T>(fragments[0], packed[0], now[0], false);
 #pragma unroll 1
-  for (int pair = part.first; pair < part.last; ++pair) {
+  for (int step = part.first; step < part.last; ++step) {
+    const bool more = step + 1 < part.last;
+    next.next();
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      T now[2][2];
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        now[half][0] = scales.next[half][0];
-        now[half][1] = scales.next[half][1];
-      }
-      scales.fetch();
-      wait(memory.full[turn.stage], turn.phase);
-      read<T>(fragments[i], memory.weights[turn.stage] + warp * 16 * kStepBytes, now);
+    for (int way = 0; way < kWays; ++way) {
       asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-#pragma unroll
-      for (int way = 0; way < kWays; ++way) {
-        multiply<T>(sums, fragments[i][way], descriptor(memory.x[turn.stage] + way * 32, 0, 8 * kBytes));
-      }
+      multiply<T>(sums, fragments[way], descriptor(memory.x[turn.stage] + way * 32, 0, 8 * kBytes));
       asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-      // These run on; those of the step before have ended, and its stage can be loaded again.
+      // This product runs on. After the first one of a step, those of the step before have ended.
       asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-      keep(fragments[1 - i]);
-      if (i > 0 || pair > part.first) {
+      keep(fragments[(way + kWays - 1) % kWays]);
+      if (way == 0 && step > part.first) {
         release(before);
       }
-      before = turn.stage;
-      turn.next();
+      if (way == 1 && more) {
+        wait(memory.full[next.stage], next.phase);
+        read(packed[0], weights(next.stage), 0);
+      }
+      if (way == 3) {
+        take_scales();
+      }
+      const int made = (way + 1) % kWays;
+      make<T>(fragments[made], packed[made / 2], now[made / 2], made % 2 == 1);
+      if (way == 2 && more) {
+        read(packed[1], weights(next.stage), 1);
+      }
     }
+    before = turn.stage;
+    turn.next();
   }
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-  keep(fragments[1]);
+#pragma unroll
+  for (int way = 0; way < kWays; ++way) {
+    keep(fragments[way]);
+  }
   release(before);
 }
 
@@ -274,7 +294,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     for (int i = 0; i < 2; ++i) {
       rows[i] = scales + min(part.column + warp * 16 + lane / 4 + 8 * i, work.columns - 1) * work.groups;
     }
-    Scales<T> own(rows[0], rows[1], work.groups, work.halves, 2 * part.first);
+    Scales<T> own(rows[0], rows[1], work.groups, work.halves, part.first);
     float sums[kRows / 2] = {};
     consume<T, kRows>(sums, memory, own, part, work.sharing, rank);
     // All have read what was loaded, and the sums can lie there.

@@ -15,10 +15,6 @@ namespace [[ module ]]_impl {
 constexpr int kStep = 64;
 constexpr int kStepBytes = kStep / 2;
 constexpr int kWays = kStep / 16;  // products of a step: WGMMA has a depth of 16
-constexpr int kHalf = kStep / 2;   // a group is a multiple of it
-
-// What a thread of a warpgroup gives to the products of a step. Its rows are lane / 4 and the row eight below.
-using Fragments = unsigned[kWays][4];
 
 // (word & mask) ^ flipped, in one instruction.
 template <unsigned kMask, unsigned kFlipped>
@@ -109,25 +105,32 @@ struct Scales {
   }
 };
 
-// The weights of a step for this thread, from `first` and eight rows below it. TMA swaps the two 16 bytes of a row in
-// every other four rows, so that a warp reads from all banks.
-template <typename T>
-__device__ void read(Fragments& fragments, const unsigned char* first, const T (&scales)[2][2]) {
+// Weights as they lie in memory: 32 of both rows of a thread, half a step.
+struct Packed {
+  uint4 rows[2];
+};
+
+// From `first` and eight rows below it. TMA swaps both halves of a row in every other four rows, so that a warp reads
+// from all banks.
+inline __device__ void read(Packed& packed, const unsigned char* first, int half) {
   const int lane = threadIdx.x % 32;
-  const unsigned quarter = lane % 4;
-  const unsigned char* const row = first + lane / 4 * kStepBytes;
+  const unsigned char* const from = first + lane / 4 * kStepBytes + (half ^ lane / 16) * (kStepBytes / 2);
+  packed.rows[0] = *reinterpret_cast<const uint4*>(from);
+  packed.rows[1] = *reinterpret_cast<const uint4*>(from + 8 * kStepBytes);
+}
+
+// What a thread of a warpgroup gives to a product, and how it is made of half a step: `second` says of which 16 columns.
+// Its rows are lane / 4 and the row eight below.
+using Fragment = unsigned[4];
+
+template <typename T>
+__device__ void make(Fragment& fragment, const Packed& packed, const T (&scales)[2], bool second) {
+  const unsigned quarter = threadIdx.x % 4;
 #pragma unroll
-  for (int below = 0; below < 2; ++below) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const uint4 words =
-          *reinterpret_cast<const uint4*>(row + below * 8 * kStepBytes + ((half ^ lane / 16) * kStepBytes / 2));
-      const T scale = scales[half][below];
-      fragments[2 * half][below] = scaled<T>(words.x, quarter, scale);
-      fragments[2 * half][2 + below] = scaled<T>(words.y, quarter, scale);
-      fragments[2 * half + 1][below] = scaled<T>(words.z, quarter, scale);
-      fragments[2 * half + 1][2 + below] = scaled<T>(words.w, quarter, scale);
-    }
+  for (int row = 0; row < 2; ++row) {
+    const uint4& words = packed.rows[row];
+    fragment[row] = scaled<T>(second ? words.z : words.x, quarter, scales[row]);
+    fragment[2 + row] = scaled<T>(second ? words.w : words.y, quarter, scales[row]);
   }
 }
 [% endraw %]
