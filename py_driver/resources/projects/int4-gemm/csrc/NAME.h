@@ -23,8 +23,8 @@ struct Sizes {
 int run(Type type, void* out, const void* x, const void* weight, const void* scales, const Sizes& sizes, void* stream);
 [% if cuda %]
 
-// For at most so many rows, `run` on a GPU reads the weights once, and needs them only that fast. More rows have a kernel
-// of their own on Hopper GPUs; on others a product of wide weights is faster than `run`.
+// On a GPU so many rows are multiplied while the weights are read. More rows have a kernel of their own on Hopper GPUs,
+// which rounds scaled weights to the type of x; on others a product of wide weights is faster than `run`.
 constexpr std::int64_t kFewRows = 64;
 bool is_faster_wide(const Sizes& sizes);
 

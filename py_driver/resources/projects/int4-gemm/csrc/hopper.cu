@@ -32,6 +32,9 @@ bool encode(CUtensorMap& map, CUtensorMapDataType type, const void* matrix, std:
                   swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
+// Clusters of more blocks do not fill all multiprocessors.
+constexpr int kMostSplits = 2;
+
 // How a product is made: rows of a tile, blocks that share rows of x, and parts of the depth.
 struct Plan {
   int rows;
@@ -50,7 +53,34 @@ int hopper_processors() {
   return major == 9 ? processors : 0;
 }
 
-Plan plan_for(const Sizes& sizes, int processors) { return {128, 1, 1}; }
+// The plan with the fewest cycles, as counted here: a multiprocessor needs so many for a step of a tile's depth, and some
+// for each tile; tiles come in rounds of one for each multiprocessor.
+Plan plan_for(const Sizes& sizes, int processors) {
+  struct Cost {
+    int rows;
+    std::int64_t step;
+    std::int64_t tile;
+  };
+  constexpr Cost kCosts[] = {{128, 600, 3000}, {192, 850, 4000}, {256, 1100, 5000}};
+  const std::int64_t steps = parts(sizes.depth, kStep);
+  const std::int64_t wide = parts(sizes.columns, kColumns);
+  Plan best = {};
+  std::int64_t fewest = 0;
+  for (const Cost& cost : kCosts) {
+    for (std::int64_t splits = 1; splits <= std::min<std::int64_t>(kMostSplits, steps); ++splits) {
+      // Two blocks share rows of x where the depth is not split.
+      const std::int64_t sharing = splits == 1 && wide > 1 ? 2 : 1;
+      const std::int64_t clusters = parts(sizes.rows, cost.rows) * parts(wide, sharing);
+      const std::int64_t at_once = std::max<std::int64_t>(processors / (sharing * splits), 1);
+      const std::int64_t cycles = parts(clusters, at_once) * (parts(steps, splits) * cost.step + cost.tile);
+      if (fewest == 0 || cycles < fewest) {
+        fewest = cycles;
+        best = {cost.rows, static_cast<int>(sharing), static_cast<int>(splits)};
+      }
+    }
+  }
+  return best;
+}
 
 template <typename T, int kRows>
 int launch(const Plan& plan, void* out, const void* x, const void* weight, const void* scales, const Sizes& sizes,

@@ -138,8 +138,8 @@ inline __device__ void keep(Fragment& fragment) {
   }
 }
 
-// Multiplies all steps of a part. A warpgroup waits where a product needs registers and another one runs, so between two
-// products of a step stands what makes the next one's weights.
+// Multiplies all steps of a part: at least one. A warpgroup waits where a product needs registers and another one runs,
+// so between two products stands what makes the weights of the next.
 template <typename T, int kRows, int kSums>
 __device__ void consume(float (&sums)[kSums], Memory<kRows>& memory, Scales<T>& scales, const Part& part, int sharing,
                         int rank) {
@@ -149,12 +149,16 @@ __device__ void consume(float (&sums)[kSums], Memory<kRows>& memory, Scales<T>& 
   Turn<Memory<kRows>::kStages> next;
   int before = 0;
   // A stage is empty once all blocks that get it have read it; one thread tells one block.
+  const int told = kept(rank / sharing * sharing + lane);
+  const bool tells = lane < sharing;
   const auto release = [&](int stage) {
-    if (lane < sharing) {
-      arrive(memory.empty[stage], rank / sharing * sharing + lane);
+    if (tells) {
+      arrive(memory.empty[stage], told);
     }
   };
-  const auto weights = [&](int stage) { return memory.weights[stage] + warp * 16 * kStepBytes; };
+  const int own = warp * 16 * kStepBytes;
+  const int places[2] = {kept(own + place_in_warp(0)), kept(own + place_in_warp(1))};
+  const Converter<T> numbers;
   Fragment fragments[kWays];
   Packed packed[2];
   T now[2][2];
@@ -167,10 +171,10 @@ __device__ void consume(float (&sums)[kSums], Memory<kRows>& memory, Scales<T>& 
     scales.fetch();
   };
   wait(memory.full[0], 0);
-  read(packed[0], weights(0), 0);
-  read(packed[1], weights(0), 1);
+  read(packed[0], memory.weights[0] + places[0]);
+  read(packed[1], memory.weights[0] + places[1]);
   take_scales();
-  make<T>(fragments[0], packed[0], now[0], false);
+  make(fragments[0], packed[0], now[0], false, numbers);
 #pragma unroll 1
   for (int step = part.first; step < part.last; ++step) {
     const bool more = step + 1 < part.last;
@@ -188,15 +192,15 @@ __device__ void consume(float (&sums)[kSums], Memory<kRows>& memory, Scales<T>& 
       }
       if (way == 1 && more) {
         wait(memory.full[next.stage], next.phase);
-        read(packed[0], weights(next.stage), 0);
+        read(packed[0], memory.weights[next.stage] + places[0]);
       }
       if (way == 3) {
         take_scales();
       }
       const int made = (way + 1) % kWays;
-      make<T>(fragments[made], packed[made / 2], now[made / 2], made % 2 == 1);
+      make(fragments[made], packed[made / 2], now[made / 2], made % 2 == 1, numbers);
       if (way == 2 && more) {
-        read(packed[1], weights(next.stage), 1);
+        read(packed[1], memory.weights[next.stage] + places[1]);
       }
     }
     before = turn.stage;
@@ -209,6 +213,9 @@ __device__ void consume(float (&sums)[kSums], Memory<kRows>& memory, Scales<T>& 
   }
   release(before);
 }
+
+// Until all threads that multiply are here.
+inline __device__ void synchronize_consumers() { asm volatile("bar.sync 1, %0;" ::"n"(32 * kWarps) : "memory"); }
 
 // Four numbers of a row beside each other. Without `aligned` they are stored one by one, as far as the row goes.
 constexpr int kFour = 4;
@@ -243,14 +250,21 @@ __device__ void join(T* out, const float* sums, const Part& part, const Work& wo
   const int at = threadIdx.x % (kColumns / kFour) * kFour;
   const int rows = min(kRows, work.rows - part.row);
   const int first = rank / work.sharing * kAtOnce + static_cast<int>(threadIdx.x) / (kColumns / kFour);
+#pragma unroll 4
   for (int row = first; row < rows; row += work.splits * kAtOnce) {
-    float all[kFour] = {};
-    for (int split = 0; split < work.splits; ++split) {
-      float one[kFour];
-      load_from(one, sums + row * kPitch + at, split * work.sharing + rank % work.sharing);
+    const float* const own = sums + row * kPitch + at;
+    float all[kFour];
+    if (work.splits == 1) {
+      *reinterpret_cast<float4*>(all) = *reinterpret_cast<const float4*>(own);
+    } else {
+      load_from(all, own, rank % work.sharing);
+      for (int split = 1; split < work.splits; ++split) {
+        float one[kFour];
+        load_from(one, own, split * work.sharing + rank % work.sharing);
 #pragma unroll
-      for (int i = 0; i < kFour; ++i) {
-        all[i] += one[i];
+        for (int i = 0; i < kFour; ++i) {
+          all[i] += one[i];
+        }
       }
     }
     store_four(out + (part.row + row) * work.columns + part.column + at, all, work.columns - part.column - at, aligned);
@@ -283,7 +297,9 @@ __global__ void __launch_bounds__(kThreads, 1)
       produce(memory, x, weights, part, work.sharing, rank);
     }
     __syncwarp();
-    share_in_cluster();
+    if (work.splits > 1) {
+      share_in_cluster();
+    }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     const int lane = threadIdx.x % 32;
@@ -298,15 +314,19 @@ __global__ void __launch_bounds__(kThreads, 1)
     float sums[kRows / 2] = {};
     consume<T, kRows>(sums, memory, own, part, work.sharing, rank);
     // All have read what was loaded, and the sums can lie there.
-    asm volatile("bar.sync 1, %0;" ::"n"(32 * kWarps) : "memory");
+    synchronize_consumers();
 #pragma unroll
     for (int i = 0; i < kRows / 2; ++i) {
       results[(lane % 4 * 2 + i % 2 + i / 4 * 8) * kPitch + warp * 16 + lane / 4 + i / 2 % 2 * 8] = sums[i];
     }
-    share_in_cluster();
+    if (work.splits > 1) {
+      share_in_cluster();
+    } else {
+      synchronize_consumers();
+    }
     join<T, kRows>(out, results, part, work, rank);
   }
-  // The others have read what is in the memory of this block.
+  // The others have read what is in the memory of this block, and told its barriers.
   share_in_cluster();
 }
 [% endraw %]
