@@ -32,8 +32,8 @@ bool encode(CUtensorMap& map, CUtensorMapDataType type, const void* matrix, std:
                   swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
-// Clusters of more blocks do not fill all multiprocessors.
-constexpr int kMostSplits = 2;
+// A cluster has at most so many blocks.
+constexpr int kMostBlocks = 6;
 
 // How a product is made: rows of a tile, blocks that share rows of x, and parts of the depth.
 struct Plan {
@@ -53,29 +53,69 @@ int hopper_processors() {
   return major == 9 ? processors : 0;
 }
 
-// The plan with the fewest cycles, as counted here: a multiprocessor needs so many for a step of a tile's depth, and some
-// for each tile; tiles come in rounds of one for each multiprocessor.
-Plan plan_for(const Sizes& sizes, int processors) {
+// How a kernel is launched in clusters of so many blocks.
+struct Launch {
+  cudaLaunchAttribute cluster = {};
+  cudaLaunchConfig_t config = {};
+
+  Launch(std::int64_t clusters, int blocks, int memory, cudaStream_t stream) {
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+    config.gridDim = dim3(static_cast<unsigned>(clusters * blocks));
+    config.blockDim = dim3(kThreads);
+    config.dynamicSmemBytes = memory;
+    config.stream = stream;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+  }
+  Launch(const Launch&) = delete;
+};
+
+// How many clusters of so many blocks run at the same time. Multiprocessors are in groups, and a cluster lies in one of
+// these, so clusters of more than two blocks leave some of them without work. All Hopper GPUs count as the first one.
+std::int64_t clusters_at_once(int blocks) {
+  struct Counts {
+    int of[kMostBlocks + 1] = {};
+
+    Counts() {
+      constexpr int kRows = 256;
+      const auto function = multiply_on_hopper<__half, kRows>;
+      constexpr int kMemory = sizeof(Memory<kRows>);
+      cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, kMemory);
+      for (int count = 1; count <= kMostBlocks; ++count) {
+        const Launch launch(1, count, kMemory, nullptr);
+        cudaOccupancyMaxActiveClusters(&of[count], function, &launch.config);
+      }
+    }
+  };
+  static const Counts counts;
+  return std::max(counts.of[blocks], 1);
+}
+
+// The plan that takes the least time, as counted here in nanoseconds, which are those of an H200: so many for a step of
+// a tile's depth, for a tile, and for each of its rows where sums come from several blocks. Tiles come in rounds.
+Plan plan_for(const Sizes& sizes) {
   struct Cost {
     int rows;
     std::int64_t step;
     std::int64_t tile;
   };
-  constexpr Cost kCosts[] = {{128, 600, 3000}, {192, 850, 4000}, {256, 1100, 5000}};
+  constexpr Cost kCosts[] = {{128, 426, 5000}, {192, 544, 5400}, {256, 672, 6000}};
+  constexpr std::int64_t kJoinedRow = 19;
   const std::int64_t steps = parts(sizes.depth, kStep);
   const std::int64_t wide = parts(sizes.columns, kColumns);
   Plan best = {};
-  std::int64_t fewest = 0;
+  std::int64_t least = 0;
   for (const Cost& cost : kCosts) {
-    for (std::int64_t splits = 1; splits <= std::min<std::int64_t>(kMostSplits, steps); ++splits) {
-      // Two blocks share rows of x where the depth is not split.
-      const std::int64_t sharing = splits == 1 && wide > 1 ? 2 : 1;
+    for (int splits = 1; splits <= std::min<std::int64_t>(kMostBlocks, steps); ++splits) {
+      const int sharing = splits == 1 && wide > 1 ? 2 : 1;
       const std::int64_t clusters = parts(sizes.rows, cost.rows) * parts(wide, sharing);
-      const std::int64_t at_once = std::max<std::int64_t>(processors / (sharing * splits), 1);
-      const std::int64_t cycles = parts(clusters, at_once) * (parts(steps, splits) * cost.step + cost.tile);
-      if (fewest == 0 || cycles < fewest) {
-        fewest = cycles;
-        best = {cost.rows, static_cast<int>(sharing), static_cast<int>(splits)};
+      const std::int64_t tile = cost.tile + (splits > 1 ? kJoinedRow * cost.rows : 0);
+      const std::int64_t time =
+          parts(clusters, clusters_at_once(sharing * splits)) * (parts(steps, splits) * cost.step + tile);
+      if (least == 0 || time < least) {
+        least = time;
+        best = {cost.rows, sharing, splits};
       }
     }
   }
@@ -107,29 +147,16 @@ int launch(const Plan& plan, void* out, const void* x, const void* weight, const
                      static_cast<int>(sizes.group / (kStep / 2)),
                      plan.sharing,
                      plan.splits};
-  const int blocks = plan.sharing * plan.splits;
-  cudaLaunchAttribute cluster = {};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(parts(sizes.rows, kRows) *
-                                              parts(sizes.columns, plan.sharing * kColumns) * blocks));
-  config.blockDim = dim3(kThreads);
-  config.dynamicSmemBytes = kMemory;
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, function, rows, weights, static_cast<const T*>(scales), static_cast<T*>(out),
-                            work);
+  const std::int64_t clusters = parts(sizes.rows, kRows) * parts(sizes.columns, plan.sharing * kColumns);
+  const Launch prepared(clusters, plan.sharing * plan.splits, kMemory, stream);
+  return cudaLaunchKernelEx(&prepared.config, function, rows, weights, static_cast<const T*>(scales),
+                            static_cast<T*>(out), work);
 }
 
 template <typename T>
 int run_as(const Plan& plan, void* out, const void* x, const void* weight, const void* scales, const Sizes& sizes,
            cudaStream_t stream) {
-  const auto function = plan.rows == 256   ? launch<T, 256>
-                        : plan.rows == 192 ? launch<T, 192>
-                        : plan.rows == 128 ? launch<T, 128>
-                                           : launch<T, 64>;
+  const auto function = plan.rows == 256 ? launch<T, 256> : plan.rows == 192 ? launch<T, 192> : launch<T, 128>;
   return function(plan, out, x, weight, scales, sizes, stream);
 }
 
@@ -142,7 +169,7 @@ bool is_for_hopper(const Sizes& sizes) {
 
 int run_on_hopper(Type type, void* out, const void* x, const void* weight, const void* scales, const Sizes& sizes,
                   void* stream) {
-  const Plan plan = plan_for(sizes, hopper_processors());
+  const Plan plan = plan_for(sizes);
   const auto on = static_cast<cudaStream_t>(stream);
   return type == Type::float16 ? run_as<__half>(plan, out, x, weight, scales, sizes, on)
                                : run_as<__nv_bfloat16>(plan, out, x, weight, scales, sizes, on);

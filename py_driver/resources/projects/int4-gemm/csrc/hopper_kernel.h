@@ -113,10 +113,8 @@ __device__ void produce(Memory<kRows>& memory, const CUtensorMap& x, const CUten
     FROM_REGISTERS(128, 256, type, 128, 129, 130, 131, 132);                                                           \
   } else if constexpr (kSums == 96) {                                                                                  \
     FROM_REGISTERS(96, 192, type, 96, 97, 98, 99, 100);                                                                \
-  } else if constexpr (kSums == 64) {                                                                                  \
-    FROM_REGISTERS(64, 128, type, 64, 65, 66, 67, 68);                                                                 \
   } else {                                                                                                             \
-    FROM_REGISTERS(32, 64, type, 32, 33, 34, 35, 36);                                                                  \
+    FROM_REGISTERS(64, 128, type, 64, 65, 66, 67, 68);                                                                 \
   }
 // clang-format on
 
@@ -190,6 +188,7 @@ __device__ void consume(float (&sums)[kSums], Memory<kRows>& memory, Scales<T>& 
       if (way == 0 && step > part.first) {
         release(before);
       }
+      // Half a step is read where that of the step before has been used.
       if (way == 1 && more) {
         wait(memory.full[next.stage], next.phase);
         read(packed[0], memory.weights[next.stage] + places[0]);

@@ -30,22 +30,22 @@ __device__ const T* kept(const T* pointer) {
 
 // Makes numbers of T of the two weights in a byte of a word: which byte depends on the lane. A weight w, with its sign
 // bit flipped, is w + 8; as the lowest bits of 1024 (128 for bfloat16) it is exact. Bits 4 to 7 of 1024 stand for
-// 16 * (w + 8): the product by 1 / 16 is exact too. bfloat16 has no such bits.
+// 16 * (w + 8): the product by 1 / 16 is exact too. bfloat16 has no such bits, so the word is shifted.
 template <typename T>
 struct Converter {
-  static constexpr bool kTall = std::is_same_v<T, __half>;
-  static constexpr unsigned kMask = kTall ? 0x00f0000fu : 0x000f000fu;
+  static constexpr bool kHalf = std::is_same_v<T, __half>;
+  static constexpr unsigned kMask = kHalf ? 0x00f0000fu : 0x000f000fu;
 
-  unsigned bytes = kept(threadIdx.x % 4 * 0x1111u | (kTall ? 0x4040u : 0x4400u));
-  unsigned flipped = kept(kTall ? 0x64806408u : 0x43084308u);
+  unsigned bytes = kept(threadIdx.x % 4 * 0x1111u | (kHalf ? 0x4040u : 0x4400u));
+  unsigned flipped = kept(kHalf ? 0x64806408u : 0x43084308u);
   unsigned factors = kept(0x2c003c00u);  // 1 and 1 / 16
 
   // Times their scale, rounded once.
   __device__ unsigned operator()(unsigned word, T scale) const {
-    const unsigned selected = __byte_perm(word, kTall ? 0 : word >> 4, bytes);
+    const unsigned selected = __byte_perm(word, kHalf ? 0 : word >> 4, bytes);
     unsigned biased;  // (selected & kMask) ^ flipped
     asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(biased) : "r"(selected), "n"(kMask), "r"(flipped));
-    if constexpr (kTall) {
+    if constexpr (kHalf) {
       const __half2 weights =
           __hfma2(*reinterpret_cast<const __half2*>(&biased), *reinterpret_cast<const __half2*>(&factors),
                   __floats2half2_rn(-1032.0f, -72.0f));
