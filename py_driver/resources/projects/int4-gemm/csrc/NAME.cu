@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "debug.h"
+#include "hopper.h"
 
 namespace [[ module ]]_impl {
 namespace {
@@ -216,7 +217,20 @@ int run_as(void* out, const void* x, const void* weight, const void* scales, con
 
 }  // namespace
 
+bool is_faster_wide(const Sizes& sizes) {
+#if __CUDACC_VER_MAJOR__ >= 12
+  return sizes.rows > kFewRows && !is_for_hopper(sizes);
+#else
+  return sizes.rows > kFewRows;
+#endif
+}
+
 int run(Type type, void* out, const void* x, const void* weight, const void* scales, const Sizes& sizes, void* stream) {
+#if __CUDACC_VER_MAJOR__ >= 12
+  if (is_for_hopper(sizes)) {
+    return run_on_hopper(type, out, x, weight, scales, sizes, stream);
+  }
+#endif
   const auto on = static_cast<cudaStream_t>(stream);
   switch (type) {
     case Type::float16:

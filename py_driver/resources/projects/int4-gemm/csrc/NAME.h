@@ -23,8 +23,10 @@ struct Sizes {
 int run(Type type, void* out, const void* x, const void* weight, const void* scales, const Sizes& sizes, void* stream);
 [% if cuda %]
 
-// On a GPU `run` reads the weights once for each 64 rows. For more rows than this a product of wide weights is faster.
+// On a GPU so many rows are multiplied while the weights are read. More rows have a kernel of their own on Hopper GPUs,
+// which rounds scaled weights to the type of x; on others a product of wide weights is faster than `run`.
 constexpr std::int64_t kFewRows = 64;
+bool is_faster_wide(const Sizes& sizes);
 
 // wide[c, k] = weight[c, k] * scales[c, k / group], rounded to the type. `wide` begins at a multiple of 16 bytes.
 int widen(Type type, void* wide, const void* weight, const void* scales, const Sizes& sizes, void* stream);

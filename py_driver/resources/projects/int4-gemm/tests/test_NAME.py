@@ -12,7 +12,9 @@ op = kernel.[[ module ]]
 # Rows, columns, depth, group: one tile of rows, two and more; columns that no block has whole; groups of each kind.
 SIZES = [(1, 64, 256, 128), (3, 7, 384, 128), (8, 16, 1024, 1024), (9, 48, 192, 64), (16, 33, 160, 32), (17, 5, 96, 96)]
 SIZES += [(64, 128, 512, 128), (50, 50, 4096, 256), (1, 1, 32, 32), (0, 4, 32, 32), (4, 0, 32, 32)]
-MANY = [(65, 128, 512, 128), (130, 50, 4096, 256), (300, 7, 96, 32), (1024, 257, 2048, 64)]
+# More rows than one tile has, of all heights; steps whose halves have different scales; a depth that is split.
+MANY = [(65, 128, 512, 128), (130, 50, 4096, 256), (300, 7, 96, 32), (1024, 257, 2048, 64), (200, 200, 1056, 96)]
+MANY += [(513, 264, 160, 32), (192, 8, 8192, 8192)]
 DTYPES = [torch.float16, torch.bfloat16]
 
 
@@ -97,7 +99,7 @@ def test_more_than_int32():
 def test_many_rows_in_a_graph():
     if DEVICES.device == "cpu":
         pytest.skip("there are no graphs on a CPU")
-    given = tensors(80, 48, 128, 32, torch.float16)
+    given = tensors(80, 200, 4096, 128, torch.float16)
     expected = op(*given)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

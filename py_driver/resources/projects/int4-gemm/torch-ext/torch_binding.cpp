@@ -66,7 +66,12 @@ void [[ module ]]_op(at::Tensor& out, const at::Tensor& x, const at::Tensor& wei
 [% if cpu %]
 #ifndef CPU_KERNEL
 [% endif %]
-  if (sizes.rows > kernel::kFewRows) {
+  bool wide_weights = false;
+  call(x, [&](void*) {
+    wide_weights = kernel::is_faster_wide(sizes);
+    return 0;
+  });
+  if (wide_weights) {
     const at::Tensor wide = x.new_empty({sizes.columns, sizes.depth});
     call(x, [&](void* stream) {
       return kernel::widen(type, wide.data_ptr(), packed.const_data_ptr(), factors.const_data_ptr(), sizes, stream);

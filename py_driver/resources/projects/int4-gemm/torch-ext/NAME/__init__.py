@@ -44,8 +44,9 @@ def [[ module ]](
         out: contiguous matrix to write to, of the type of `x`; a new one by default.
 
     Returns:
-        `out`. Sums are float32. On a GPU, if `x` has more than 64 rows, the weights are rounded to its type, and torch
-        multiplies them. There is no backward: an input that requires grad is an error, but under torch.no_grad().
+        `out`. Sums are float32. On a GPU, if `x` has more than 64 rows, the weights are rounded to its type first, and
+        torch multiplies them if it is no Hopper GPU. There is no backward: an input that requires grad is an error,
+        but under torch.no_grad().
     """
     if out is None:
         out = x.new_empty(x.shape[0], weight.shape[0])

@@ -1,0 +1,1 @@
+[% extends "projects/gemm-hopper/csrc/hopper_ptx.h" %]
