@@ -1,28 +1,67 @@
 [% if cpu %]
+// On a CPU torch multiplies matrices of float32: a part of the queries of a head at a time, with all keys.
 #include "[[ module ]].h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
-#include "small_floats.h"
+#include "vectors.h"
 
 namespace [[ module ]]_impl {
 namespace {
 
-template <typename T>
-T* row_of(const View& view, std::int64_t batch, std::int64_t head, std::int64_t row) {
-  return static_cast<T*>(view.at) + batch * view.batch + head * view.head + row * view.row;
+constexpr std::int64_t kScores = 1 << 17;  // scores at a time, and at least those of kLeast queries
+constexpr std::int64_t kLeast = 16;
+
+at::ScalarType torch_type(Type type) {
+  return type == Type::float32 ? at::kFloat : type == Type::bfloat16 ? at::kBFloat16 : at::kHalf;
 }
 
-template <typename T>
-float dot(const T* a, const T* b, std::int64_t width) {
-  float sum = 0.0f;
-  for (std::int64_t i = 0; i < width; ++i) {
-    sum += static_cast<float>(a[i]) * static_cast<float>(b[i]);
+// Rows of a head as a matrix.
+struct Head {
+  at::ScalarType type;
+  std::int64_t width;
+  std::int64_t batch;
+  std::int64_t head;
+
+  at::Tensor rows(const View& view, std::int64_t first, std::int64_t count) const {
+    const std::int64_t place = batch * view.batch + head * view.head + first * view.row;
+    auto* const begin = static_cast<char*>(view.at) + place * static_cast<std::int64_t>(c10::elementSize(type));
+    return at::from_blob(begin, {count, width}, {view.row, 1}, at::TensorOptions(type));
   }
-  return sum;
+
+  at::Tensor wide_rows(const View& view, std::int64_t first, std::int64_t count) const {
+    return rows(view, first, count).to(at::kFloat);
+  }
+
+  // The product of two matrices of float32, rounded to the type.
+  void multiply(const View& view, std::int64_t first, const at::Tensor& left, const at::Tensor& right) const {
+    at::Tensor out = rows(view, first, left.size(0));
+    at::Tensor sums = type == at::kFloat ? out : at::empty({left.size(0), width}, at::kFloat);
+    at::mm_out(sums, left, right);
+    if (type != at::kFloat) {
+      out.copy_(sums);
+    }
+  }
+};
+
+at::Tensor product_of(const at::Tensor& left, const at::Tensor& right) {
+  at::Tensor out = at::empty({left.size(0), right.size(1)}, at::kFloat);
+  return at::mm_out(out, left, right);
+}
+
+// How many queries have their scores at the same time.
+std::int64_t queries_at_a_time(const Sizes& sizes) {
+  return std::min(sizes.queries, std::max(kScores / std::max<std::int64_t>(sizes.keys, 1), kLeast));
 }
 
 // How many keys a query sees.
@@ -30,119 +69,131 @@ std::int64_t seen(const Sizes& sizes, std::int64_t query) {
   return sizes.causal ? std::clamp<std::int64_t>(query + 1 + sizes.keys - sizes.queries, 0, sizes.keys) : sizes.keys;
 }
 
-// Calls a function for each query: with its batch, its head, its number, and the head of its keys.
-template <typename Function>
-void for_queries(const Sizes& sizes, Function function) {
-  for (std::int64_t batch = 0; batch < sizes.batch; ++batch) {
-    for (std::int64_t head = 0; head < sizes.heads; ++head) {
-      for (std::int64_t query = 0; query < sizes.queries; ++query) {
-        function(batch, head, query, head / (sizes.heads / sizes.kv_heads));
-      }
-    }
+// Makes weights of the scores of a query, in their place: exp(scale * score - lse). Returns lse.
+VECTORS float weights_of(float* scores, float scale, std::int64_t count) {
+  const float largest = scale * vectors::combined(
+      0, count, -std::numeric_limits<float>::infinity(), [&](std::int64_t i) { return scores[i]; },
+      [](float left, float right) { return right > left ? right : left; });
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) {
+    scores[i] = vectors::exp_of_negative(scores[i] * scale - largest);
+  }
+  const float sum = vectors::added(count, [&](std::int64_t i) { return scores[i]; });
+  const float factor = 1.0f / sum;
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) {
+    scores[i] *= factor;
+  }
+  return largest + std::log(sum);
+}
+
+// The same weights once lse is known, and in the place of the gradients of weights those of scores.
+VECTORS void backward_of(float* scores, float* grads, float scale, float lse, float delta, std::int64_t count) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) {
+    scores[i] = vectors::exp_of_negative(scores[i] * scale - lse);
+    grads[i] = scores[i] * (grads[i] - delta) * scale;
   }
 }
 
-template <typename T>
-void forward_as(const Forward& tensors, const Sizes& sizes) {
-  std::vector<float> weights(sizes.keys);
-  std::vector<float> sums(sizes.width);
-  for_queries(sizes, [&](std::int64_t batch, std::int64_t head, std::int64_t query, std::int64_t kv_head) {
-    const T* const q = row_of<T>(tensors.q, batch, head, query);
-    const std::int64_t keys = seen(sizes, query);
-    float largest = -std::numeric_limits<float>::infinity();
-    for (std::int64_t key = 0; key < keys; ++key) {
-      weights[key] = dot(q, row_of<T>(tensors.k, batch, kv_head, key), sizes.width) * sizes.scale;
-      largest = std::max(largest, weights[key]);
-    }
-    std::fill(sums.begin(), sums.end(), 0.0f);
-    float all = 0.0f;
-    for (std::int64_t key = 0; key < keys; ++key) {
-      const float weight = std::exp(weights[key] - largest);
-      const T* const v = row_of<T>(tensors.v, batch, kv_head, key);
-      all += weight;
-      for (std::int64_t i = 0; i < sizes.width; ++i) {
-        sums[i] += weight * static_cast<float>(v[i]);
-      }
-    }
-    T* const out = row_of<T>(tensors.out, batch, head, query);
-    for (std::int64_t i = 0; i < sizes.width; ++i) {
-      out[i] = small_floats::round_to<T>(keys == 0 ? 0.0f : sums[i] / all);
-    }
-    tensors.lse[(batch * sizes.heads + head) * sizes.queries + query] = keys == 0 ? largest : largest + std::log(all);
-  });
+VECTORS float dot(const float* left, const float* right, std::int64_t count) {
+  return vectors::added(count, [&](std::int64_t i) { return left[i] * right[i]; });
 }
 
-template <typename T>
-void backward_as(const Backward& tensors, const Sizes& sizes) {
-  const std::int64_t kv_rows = sizes.batch * sizes.kv_heads * sizes.keys;
-  float* const of_keys = tensors.scratch;
-  float* const of_values = of_keys + kv_rows * sizes.width;
-  std::fill(of_keys, of_values + kv_rows * sizes.width, 0.0f);
-  std::vector<float> of_query(sizes.width);
-  for_queries(sizes, [&](std::int64_t batch, std::int64_t head, std::int64_t query, std::int64_t kv_head) {
-    const T* const q = row_of<T>(tensors.q, batch, head, query);
-    const T* const grad = row_of<T>(tensors.grad_out, batch, head, query);
-    const float lse = tensors.lse[(batch * sizes.heads + head) * sizes.queries + query];
-    const float delta = dot(grad, row_of<T>(tensors.out, batch, head, query), sizes.width);
-    std::fill(of_query.begin(), of_query.end(), 0.0f);
-    for (std::int64_t key = 0; key < seen(sizes, query); ++key) {
-      const T* const k = row_of<T>(tensors.k, batch, kv_head, key);
-      const std::int64_t at = ((batch * sizes.kv_heads + kv_head) * sizes.keys + key) * sizes.width;
-      const float weight = std::exp(dot(q, k, sizes.width) * sizes.scale - lse);
-      const float of_score =
-          weight * (dot(grad, row_of<T>(tensors.v, batch, kv_head, key), sizes.width) - delta) * sizes.scale;
-      for (std::int64_t i = 0; i < sizes.width; ++i) {
-        of_query[i] += of_score * static_cast<float>(k[i]);
-        of_keys[at + i] += of_score * static_cast<float>(q[i]);
-        of_values[at + i] += weight * static_cast<float>(grad[i]);
-      }
-    }
-    T* const to = row_of<T>(tensors.grad_q, batch, head, query);
-    for (std::int64_t i = 0; i < sizes.width; ++i) {
-      to[i] = small_floats::round_to<T>(of_query[i]);
-    }
-  });
-  for (std::int64_t row = 0; row < kv_rows; ++row) {
-    const std::int64_t head = row / sizes.keys;
-    const std::int64_t batch = head / sizes.kv_heads;
-    for (std::int64_t i = 0; i < sizes.width; ++i) {
-      row_of<T>(tensors.grad_k, batch, head % sizes.kv_heads, row % sizes.keys)[i] =
-          small_floats::round_to<T>(of_keys[row * sizes.width + i]);
-      row_of<T>(tensors.grad_v, batch, head % sizes.kv_heads, row % sizes.keys)[i] =
-          small_floats::round_to<T>(of_values[row * sizes.width + i]);
-    }
-  }
+// The head of k and v that goes with one of q.
+Head kv_head_of(const Head& head, const Sizes& sizes) {
+  return {head.type, head.width, head.batch, head.head / (sizes.heads / sizes.kv_heads)};
 }
 
-template <typename Function>
-void with_type(Type type, Function function) {
-  switch (type) {
-    case Type::float32:
-      return function(float());
-    case Type::float16:
-      return function(small_floats::Half());
-    case Type::bfloat16:
-      return function(small_floats::BFloat16());
+// The outputs for `count` queries of a head from `first` on.
+void forward_part(const Forward& tensors, const Sizes& sizes, const Head& head, std::int64_t first,
+                  std::int64_t count) {
+  const Head kv_head = kv_head_of(head, sizes);
+  const std::int64_t keys = seen(sizes, first + count - 1);
+  const at::Tensor q = head.wide_rows(tensors.q, first, count);
+  const at::Tensor weights = product_of(q, kv_head.wide_rows(tensors.k, 0, keys).t());
+  float* const lse = tensors.lse + (head.batch * sizes.heads + head.head) * sizes.queries + first;
+  for (std::int64_t row = 0; row < count; ++row) {
+    float* const own = weights.data_ptr<float>() + row * keys;
+    const std::int64_t visible = seen(sizes, first + row);
+    lse[row] = weights_of(own, sizes.scale, visible);
+    std::fill(own + visible, own + keys, 0.0f);
   }
+  head.multiply(tensors.out, first, weights, kv_head.wide_rows(tensors.v, 0, keys));
+}
+
+const float* row_of(const at::Tensor& matrix, std::int64_t row) {
+  return matrix.const_data_ptr<float>() + row * matrix.stride(0);
+}
+
+// The gradients of these queries. Adds to those of k and v.
+void backward_part(const Backward& tensors, const Sizes& sizes, const Head& head, std::int64_t first,
+                   std::int64_t count, const at::Tensor& of_k, const at::Tensor& of_v) {
+  const Head kv_head = kv_head_of(head, sizes);
+  const std::int64_t keys = seen(sizes, first + count - 1);
+  const at::Tensor k = kv_head.wide_rows(tensors.k, 0, keys);
+  const at::Tensor v = kv_head.wide_rows(tensors.v, 0, keys);
+  const at::Tensor q = head.wide_rows(tensors.q, first, count);
+  const at::Tensor grad = head.wide_rows(tensors.grad_out, first, count);
+  const at::Tensor out = head.wide_rows(tensors.out, first, count);
+  const at::Tensor scores = product_of(q, k.t());
+  const at::Tensor grads = product_of(grad, v.t());
+  const float* const lse = tensors.lse + (head.batch * sizes.heads + head.head) * sizes.queries + first;
+  for (std::int64_t row = 0; row < count; ++row) {
+    float* const own = scores.data_ptr<float>() + row * keys;
+    float* const of_own = grads.data_ptr<float>() + row * keys;
+    const std::int64_t visible = seen(sizes, first + row);
+    const float delta = dot(row_of(grad, row), row_of(out, row), sizes.width);
+    backward_of(own, of_own, sizes.scale, lse[row], delta, visible);
+    std::fill(own + visible, own + keys, 0.0f);
+    std::fill(of_own + visible, of_own + keys, 0.0f);
+  }
+  head.multiply(tensors.grad_q, first, grads, k);
+  at::Tensor sums_k = of_k.narrow(0, 0, keys);
+  at::Tensor sums_v = of_v.narrow(0, 0, keys);
+  at::addmm_out(sums_k, sums_k, grads.t(), q);
+  at::addmm_out(sums_v, sums_v, scores.t(), grad);
 }
 
 }  // namespace
 
 int forward(Type type, const Forward& tensors, const Sizes& sizes, void*) {
-  with_type(type, [&](auto zero) { forward_as<decltype(zero)>(tensors, sizes); });
+  const std::int64_t some = queries_at_a_time(sizes);
+  const std::int64_t parts = (sizes.queries + some - 1) / some;
+  at::parallel_for(0, sizes.batch * sizes.heads * parts, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Head head = {torch_type(type), sizes.width, i / parts / sizes.heads, i / parts % sizes.heads};
+      const std::int64_t first = i % parts * some;
+      forward_part(tensors, sizes, head, first, std::min(some, sizes.queries - first));
+    }
+  });
   return 0;
 }
 
 int backward(Type type, const Backward& tensors, const Sizes& sizes, void*) {
-  with_type(type, [&](auto zero) { backward_as<decltype(zero)>(tensors, sizes); });
+  const std::int64_t some = queries_at_a_time(sizes);
+  const std::int64_t group = sizes.heads / sizes.kv_heads;
+  at::parallel_for(0, sizes.batch * sizes.kv_heads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Head kv_head = {torch_type(type), sizes.width, i / sizes.kv_heads, i % sizes.kv_heads};
+      const at::Tensor of_k = at::zeros({sizes.keys, sizes.width}, at::kFloat);
+      const at::Tensor of_v = at::zeros({sizes.keys, sizes.width}, at::kFloat);
+      for (std::int64_t j = 0; j < group; ++j) {
+        const Head head = {kv_head.type, kv_head.width, kv_head.batch, kv_head.head * group + j};
+        for (std::int64_t first = 0; first < sizes.queries; first += some) {
+          backward_part(tensors, sizes, head, first, std::min(some, sizes.queries - first), of_k, of_v);
+        }
+      }
+      kv_head.rows(tensors.grad_k, 0, sizes.keys).copy_(of_k);
+      kv_head.rows(tensors.grad_v, 0, sizes.keys).copy_(of_v);
+    }
+  });
   return 0;
 }
 
 std::int64_t forward_scratch(Type, const Sizes&) { return 0; }
 
-std::int64_t backward_scratch(Type, const Sizes& sizes) {
-  return 2 * sizes.batch * sizes.kv_heads * sizes.keys * sizes.width;
-}
+std::int64_t backward_scratch(Type, const Sizes&) { return 0; }
 
 }  // namespace [[ module ]]_impl
 [% endif %]

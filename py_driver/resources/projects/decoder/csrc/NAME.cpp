@@ -3,64 +3,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <type_traits>
 #include <vector>
 
-[% include "projects/parts/vectors.cpp" %]
+#include "vectors.h"
 
 namespace [[ module ]]_impl {
 namespace {
 
-constexpr int kLanes = 32;                // sums that a row is added up in, so that they fit vectors
-constexpr std::int64_t kAlone = 1 << 14;  // elements for which one thread is enough
-constexpr std::int64_t kChunk = 1 << 12;  // elements that a thread takes at a time
-
-[% include "projects/parts/vector_floats.cpp" %]
-
-// exp(x) for x <= 0, to two units in the last place; 0 below -87.3, where the result is less than the smallest normal.
-INLINE float exp_of_negative(float x) {
-  const float bounded = x < -87.3f ? -87.3f : x;
-  const float shifted = bounded * 1.44269504f + 0x1.8p23f;
-  const float n = shifted - 0x1.8p23f;
-  const float r = (bounded - n * 0.693359375f) + n * 2.12194440e-4f;
-  float sum = 1.0f / 5040;
-  sum = sum * r + 1.0f / 720;
-  sum = sum * r + 1.0f / 120;
-  sum = sum * r + 1.0f / 24;
-  sum = sum * r + 1.0f / 6;
-  sum = sum * r + 0.5f;
-  sum = sum * r + 1.0f;
-  sum = sum * r + 1.0f;
-  const float scale = float_of((bits_of(shifted) + 127u) << 23);
-  return x < -87.3f ? 0.0f : sum * scale;
-}
-
-INLINE float sigmoid(float x) {
-  const float small = exp_of_negative(x > 0.0f ? -x : x);
-  return (x > 0.0f ? 1.0f : small) / (1.0f + small);
-}
-
-// The sum of value(i) for all columns.
-template <class Value>
-INLINE float added(std::int64_t columns, Value value) {
-  float lanes[kLanes] = {};
-  std::int64_t i = 0;
-  for (; i + kLanes <= columns; i += kLanes) {
-    for (int k = 0; k < kLanes; ++k) {
-      lanes[k] += value(i + k);
-    }
-  }
-  for (; i < columns; ++i) {
-    lanes[i % kLanes] += value(i);
-  }
-  for (int half = kLanes / 2; half > 0; half /= 2) {
-    for (int k = 0; k < half; ++k) {
-      lanes[k] += lanes[k + half];
-    }
-  }
-  return lanes[0];
-}
+using vectors::added;
+using vectors::BFloat16;
+using vectors::Half;
+using vectors::kAlone;
+using vectors::kChunk;
+using vectors::load;
+using vectors::sigmoid;
+using vectors::store;
 
 // One row. `kept` is memory for a row.
 template <typename T>

@@ -25,9 +25,10 @@ def test_shapes(shape, dtype):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(62, 48), (3, 5000), (300, 1), (5, 1, 7)], ids=str)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_layouts(dtype, layout):
-    verify(op, reference, [laid_out(make((62, 48), dtype), layout)], ulps=4)
+def test_layouts(dtype, shape, layout):
+    verify(op, reference, [laid_out(make(shape, dtype), layout)], ulps=4)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -49,6 +50,12 @@ def test_a_given_output_has_no_gradient():
 def test_special_values():
     x = torch.tensor([float("nan"), float("inf"), -200.0, -0.0, 0.0, 1e-40], device=DEVICES.device)
     verify(op, reference, [x], ulps=4)
+
+
+def test_small_results():
+    """As far as exp(-x) is finite; there exp(x) is less than the smallest normal number."""
+    for dtype in DTYPES:
+        verify(op, reference, [torch.linspace(-88, 20, 4001, device=DEVICES.device).to(dtype)], ulps=4)
 
 
 def test_refuses():

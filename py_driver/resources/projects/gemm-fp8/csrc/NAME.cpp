@@ -1,12 +1,16 @@
 [% if cpu %]
+// On a CPU both matrices become float32, which holds all values of float8, times their scales; torch multiplies them.
 #include "[[ module ]].h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/mm.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
-
-#include "small_floats.h"
 
 namespace [[ module ]]_impl {
 namespace {
@@ -27,51 +31,41 @@ std::vector<float> all_values() {
   return values;
 }
 
-void put(float& out, float sum) { out = sum; }
-
-template <typename T>
-void put(T& out, float sum) {
-  out = small_floats::round_to<T>(sum);
-}
-
-template <typename T>
-void run_as(void* out, const void* a, const void* b, const Sizes& sizes, const Scales& scales) {
+// `rows` rows of `depth` bytes, each kBlock of a row times its scale(row, block).
+template <class Scale>
+at::Tensor widened(const void* bytes, std::int64_t rows, std::int64_t depth, Scale scale) {
   static const std::vector<float> values = all_values();
-  std::vector<float> own(sizes.depth);
-  for (std::int64_t column = 0; column < sizes.columns; ++column) {
-    const auto* const right = static_cast<const std::uint8_t*>(b) + column * sizes.depth;
-    std::transform(right, right + sizes.depth, own.begin(), [](std::uint8_t byte) { return values[byte]; });
-    const float* const b_scale = scales.b + (scales.blocks ? column / kBlock : column) * scales.b_column;
-    for (std::int64_t row = 0; row < sizes.rows; ++row) {
-      const auto* const left = static_cast<const std::uint8_t*>(a) + row * sizes.depth;
-      const float* const a_scale = scales.a + row * scales.a_row;
-      float sum = 0.0f;
-      for (std::int64_t block = 0; block * kBlock < sizes.depth; ++block) {
-        float part = 0.0f;
-        for (std::int64_t k = block * kBlock; k < std::min(sizes.depth, (block + 1) * kBlock); ++k) {
-          part += values[left[k]] * own[k];
-        }
-        sum += scales.blocks ? part * (a_scale[block * scales.a_step] * b_scale[block * scales.b_step]) : part;
-      }
-      put(static_cast<T*>(out)[row * sizes.columns + column], scales.blocks ? sum : sum * (*a_scale * *b_scale));
+  const at::Tensor wide = at::empty({rows, depth}, at::kFloat);
+  float* const first = wide.data_ptr<float>();
+#pragma omp parallel for if (rows * depth > 1 << 14)
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto* const from = static_cast<const std::uint8_t*>(bytes) + row * depth;
+    float* const to = first + row * depth;
+    for (std::int64_t begin = 0; begin < depth; begin += kBlock) {
+      const float factor = scale(row, begin / kBlock);
+      const std::int64_t end = std::min(depth, begin + kBlock);
+      std::transform(from + begin, from + end, to + begin, [=](std::uint8_t byte) { return values[byte] * factor; });
     }
   }
+  return wide;
 }
 
 }  // namespace
 
 int run(Type type, void* out, const void* a, const void* b, const Sizes& sizes, const Scales& scales, bool, void*,
         void*) {
-  switch (type) {
-    case Type::float16:
-      run_as<small_floats::Half>(out, a, b, sizes, scales);
-      break;
-    case Type::bfloat16:
-      run_as<small_floats::BFloat16>(out, a, b, sizes, scales);
-      break;
-    case Type::float32:
-      run_as<float>(out, a, b, sizes, scales);
-      break;
+  const at::Tensor left = widened(a, sizes.rows, sizes.depth, [&](std::int64_t row, std::int64_t block) {
+    return scales.a[row * scales.a_row + block * scales.a_step];
+  });
+  const at::Tensor right = widened(b, sizes.columns, sizes.depth, [&](std::int64_t column, std::int64_t block) {
+    return scales.b[(scales.blocks ? column / kBlock : column) * scales.b_column + block * scales.b_step];
+  });
+  const at::ScalarType of = type == Type::float32 ? at::kFloat : type == Type::bfloat16 ? at::kBFloat16 : at::kHalf;
+  at::Tensor to = at::from_blob(out, {sizes.rows, sizes.columns}, at::TensorOptions(of));
+  at::Tensor sums = type == Type::float32 ? to : at::empty({sizes.rows, sizes.columns}, at::kFloat);
+  at::mm_out(sums, left, right.t());
+  if (type != Type::float32) {
+    to.copy_(sums);
   }
   return 0;
 }

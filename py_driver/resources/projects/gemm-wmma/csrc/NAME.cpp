@@ -1,51 +1,20 @@
 [% if cpu %]
+// On a CPU the product is torch's: it calls libraries that know the CPU's own instructions for these types. Its sums
+// are never narrow.
 #include "[[ module ]].h"
 
-#include <vector>
-
-#include "small_floats.h"
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_int_mm.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/mm.h>
 
 namespace [[ module ]]_impl {
 namespace {
 
-// The sums as they are, and as float16 can hold them.
-struct Same {
-  template <typename T>
-  T operator()(T value) const {
-    return value;
-  }
-};
-
-struct Narrow {
-  float operator()(float value) const { return static_cast<float>(small_floats::Half::from(value)); }
-};
-
-template <typename In, typename Sum, typename Out, class Rounded = Same>
-void run_as(void* out, const void* a, const void* b, const Sizes& sizes) {
-  const Rounded rounded;
-  auto* to = static_cast<Out*>(out);
-  const auto* left = static_cast<const In*>(a);
-  const auto* right = static_cast<const In*>(b);
-  const std::int64_t along_row = sizes.by_columns ? sizes.depth : 1;
-  const std::int64_t along_column = sizes.by_columns ? 1 : sizes.columns;
-  std::vector<Sum> sums(sizes.columns);
-  for (std::int64_t row = 0; row < sizes.rows; ++row) {
-    sums.assign(sizes.columns, Sum(0));
-    for (std::int64_t k = 0; k < sizes.depth; ++k) {
-      const auto factor = static_cast<Sum>(left[row * sizes.depth + k]);
-      for (std::int64_t column = 0; column < sizes.columns; ++column) {
-        const Sum product = factor * static_cast<Sum>(right[k * along_column + column * along_row]);
-        sums[column] = rounded(sums[column] + product);
-      }
-    }
-    for (std::int64_t column = 0; column < sizes.columns; ++column) {
-      if constexpr (sizeof(Sum) == sizeof(Out)) {
-        to[row * sizes.columns + column] = sums[column];
-      } else {
-        to[row * sizes.columns + column] = small_floats::round_to<Out>(sums[column]);
-      }
-    }
-  }
+at::Tensor matrix(const void* first, std::int64_t rows, std::int64_t columns, bool by_columns, at::ScalarType type) {
+  const std::int64_t next_row = by_columns ? 1 : columns;
+  const std::int64_t next_column = by_columns ? rows : 1;
+  return at::from_blob(const_cast<void*>(first), {rows, columns}, {next_row, next_column}, at::TensorOptions(type));
 }
 
 }  // namespace
@@ -53,20 +22,12 @@ void run_as(void* out, const void* a, const void* b, const Sizes& sizes) {
 std::int64_t scratch_bytes(Type, const void*, const void*, const void*, const Sizes&) { return 0; }
 
 int run(Type type, void* out, const void* a, const void* b, const Sizes& sizes, void*, void*) {
-  switch (type) {
-    case Type::float16:
-      run_as<small_floats::Half, float, small_floats::Half>(out, a, b, sizes);
-      break;
-    case Type::narrow_float16:
-      run_as<small_floats::Half, float, small_floats::Half, Narrow>(out, a, b, sizes);
-      break;
-    case Type::bfloat16:
-      run_as<small_floats::BFloat16, float, small_floats::BFloat16>(out, a, b, sizes);
-      break;
-    case Type::int8:
-      run_as<std::int8_t, std::int32_t, std::int32_t>(out, a, b, sizes);
-      break;
-  }
+  const bool integers = type == Type::int8;
+  const at::ScalarType of = integers ? at::kChar : type == Type::bfloat16 ? at::kBFloat16 : at::kHalf;
+  at::Tensor to = matrix(out, sizes.rows, sizes.columns, false, integers ? at::kInt : of);
+  const at::Tensor left = matrix(a, sizes.rows, sizes.depth, false, of);
+  const at::Tensor right = matrix(b, sizes.depth, sizes.columns, sizes.by_columns, of);
+  integers ? at::_int_mm_out(to, left, right) : at::mm_out(to, left, right);
   return 0;
 }
 

@@ -1,23 +1,26 @@
 [% if cpu %]
+// On a CPU the products are torch's: one for each expert.
 #include "[[ module ]].h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/mm.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <vector>
 
-[% include "projects/parts/vectors.cpp" %]
+#include "vectors.h"
 
 namespace [[ module ]]_impl {
 namespace {
 
-constexpr int kRows = 4;                  // rows that are computed at the same time
-constexpr int kColumns = 64;              // columns of theirs
-constexpr int kLanes = 32;                // sums that a dot product is added up in, so that they fit vectors
-constexpr std::int64_t kAlone = 1 << 14;  // elements for which one thread is enough
-
-[% include "projects/parts/vector_floats.cpp" %]
+using vectors::BFloat16;
+using vectors::Half;
+using vectors::kAlone;
+using vectors::load;
 
 float logit(Type type, const void* logits, std::int64_t i) {
   switch (type) {
@@ -63,91 +66,24 @@ void choose(Type type, const Route& tensors, std::int64_t token) {
   }
 }
 
-// kRows rows of x times kColumns columns of a weight, or fewer of both.
-template <typename T>
-INLINE void multiply_part(float (&sums)[kRows][kColumns], const T* const (&x)[kRows], const T* weight,
-                          std::int64_t stride, bool by_columns, std::int64_t depth, int rows, int columns) {
-  std::memset(sums, 0, sizeof sums);
-  if (by_columns) {
-    for (int column = 0; column < columns; ++column) {
-      for (int row = 0; row < rows; ++row) {
-        float lanes[kLanes] = {};
-        std::int64_t i = 0;
-        for (; i + kLanes <= depth; i += kLanes) {
-          for (int k = 0; k < kLanes; ++k) {
-            lanes[k] += load(x[row][i + k]) * load(weight[column * stride + i + k]);
-          }
-        }
-        for (; i < depth; ++i) {
-          lanes[i % kLanes] += load(x[row][i]) * load(weight[column * stride + i]);
-        }
-        sums[row][column] = std::accumulate(lanes, lanes + kLanes, 0.0f);
-      }
-    }
-    return;
+// The rows of x that an expert multiplies: where they are, or copies if they do not lie in this order.
+at::Tensor rows_of(const Product& tensors, std::int64_t begin, std::int64_t count, const at::TensorOptions& options) {
+  auto* const x = static_cast<std::uint16_t*>(const_cast<void*>(tensors.x));
+  if (tensors.sources == nullptr) {
+    return at::from_blob(x + begin * tensors.x_stride, {count, tensors.depth}, {tensors.x_stride, 1}, options);
   }
-  for (std::int64_t i = 0; i < depth; ++i) {
-    float values[kColumns] = {};
-    for (int column = 0; column < columns; ++column) {
-      values[column] = load(weight[i * stride + column]);
-    }
-    for (int row = 0; row < rows; ++row) {
-      const float factor = load(x[row][i]);
-      for (int column = 0; column < kColumns; ++column) {
-        sums[row][column] += factor * values[column];
-      }
-    }
+  const at::Tensor rows = at::empty({count, tensors.depth}, options);
+  auto* const to = static_cast<std::uint16_t*>(rows.data_ptr());
+#pragma omp parallel for if (count * tensors.depth > kAlone)
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::copy_n(x + tensors.sources[begin + i] * tensors.x_stride, tensors.depth, to + i * tensors.depth);
   }
+  return rows;
 }
 
-template <typename T>
-INLINE void add_row(float* sums, const T* values, float weight, std::int64_t columns) {
+VECTORS void add(float* __restrict__ sums, const float* __restrict__ values, float weight, std::int64_t columns) {
   for (std::int64_t i = 0; i < columns; ++i) {
-    sums[i] += weight * load(values[i]);
-  }
-}
-
-// What the loader chooses among: a function for each type, since a template has no clones.
-#define FOR_TYPE(T)                                                                                                \
-  VECTORS void call_multiply(float (&sums)[kRows][kColumns], const T* const (&x)[kRows], const T* weight,          \
-                             std::int64_t stride, bool by_columns, std::int64_t depth, int rows, int columns) {    \
-    multiply_part(sums, x, weight, stride, by_columns, depth, rows, columns);                                      \
-  }                                                                                                                \
-  VECTORS void call_add(float* sums, const T* values, float weight, std::int64_t columns) {                        \
-    add_row(sums, values, weight, columns);                                                                        \
-  }
-
-FOR_TYPE(Half)
-FOR_TYPE(BFloat16)
-
-template <typename T>
-void multiply_as(const Product& tensors) {
-  const std::int64_t parts = (tensors.columns + kColumns - 1) / kColumns;
-  for (std::int64_t expert = 0; expert < tensors.experts; ++expert) {
-    const std::int64_t begin = tensors.offsets[expert];
-    const std::int64_t end = tensors.offsets[expert + 1];
-    const T* const weights = static_cast<const T*>(tensors.weights) + expert * tensors.expert_stride;
-#pragma omp parallel for if ((end - begin) * tensors.columns * tensors.depth > kAlone)
-    for (std::int64_t i = 0; i < (end - begin + kRows - 1) / kRows * parts; ++i) {
-      const std::int64_t first = begin + i / parts * kRows;
-      const std::int64_t column = i % parts * kColumns;
-      const int rows = static_cast<int>(std::min<std::int64_t>(kRows, end - first));
-      const int columns = static_cast<int>(std::min<std::int64_t>(kColumns, tensors.columns - column));
-      const T* x[kRows] = {};
-      for (int row = 0; row < rows; ++row) {
-        const std::int64_t source = tensors.sources != nullptr ? tensors.sources[first + row] : first + row;
-        x[row] = static_cast<const T*>(tensors.x) + source * tensors.x_stride;
-      }
-      float sums[kRows][kColumns];
-      call_multiply(sums, x, weights + column * (tensors.by_columns ? tensors.weight_stride : 1),
-                    tensors.weight_stride, tensors.by_columns, tensors.depth, rows, columns);
-      for (int row = 0; row < rows; ++row) {
-        T* const out = static_cast<T*>(tensors.out) + (first + row) * tensors.columns + column;
-        for (int k = 0; k < columns; ++k) {
-          store(out[k], sums[row][k]);
-        }
-      }
-    }
+    sums[i] += weight * values[i];
   }
 }
 
@@ -156,16 +92,15 @@ void combine_as(const Sum& tensors) {
 #pragma omp parallel if (tensors.tokens * tensors.k * tensors.columns > kAlone)
   {
     std::vector<float> sums(tensors.columns);
+    std::vector<float> memory(tensors.columns);
 #pragma omp for
     for (std::int64_t token = 0; token < tensors.tokens; ++token) {
       std::fill(sums.begin(), sums.end(), 0.0f);
       for (std::int64_t i = token * tensors.k; i < (token + 1) * tensors.k; ++i) {
-        call_add(sums.data(), static_cast<const T*>(tensors.values) + tensors.places[i] * tensors.columns,
-                 tensors.weights[i], tensors.columns);
+        const T* const row = static_cast<const T*>(tensors.values) + tensors.places[i] * tensors.columns;
+        add(sums.data(), vectors::widened(memory.data(), row, tensors.columns), tensors.weights[i], tensors.columns);
       }
-      for (std::int64_t i = 0; i < tensors.columns; ++i) {
-        store(static_cast<T*>(tensors.out)[token * tensors.columns + i], sums[i]);
-      }
+      vectors::narrow(static_cast<T*>(tensors.out) + token * tensors.columns, sums.data(), tensors.columns);
     }
   }
 }
@@ -193,7 +128,24 @@ int route(Type type, const Route& tensors, void*) {
 }
 
 int multiply(Type type, const Product& tensors, void*, void*) {
-  type == Type::float16 ? multiply_as<Half>(tensors) : multiply_as<BFloat16>(tensors);
+  const at::TensorOptions options(type == Type::float16 ? at::kHalf : at::kBFloat16);
+  const auto matrix = [&](const void* first, at::IntArrayRef sizes, at::IntArrayRef strides) {
+    return at::from_blob(const_cast<void*>(first), sizes, strides, options);
+  };
+  const std::int64_t next_row = tensors.by_columns ? 1 : tensors.weight_stride;
+  const std::int64_t next_column = tensors.by_columns ? tensors.weight_stride : 1;
+  const at::Tensor weights = matrix(tensors.weights, {tensors.experts, tensors.depth, tensors.columns},
+                                    {tensors.expert_stride, next_row, next_column});
+  const at::Tensor out = matrix(tensors.out, {tensors.rows, tensors.columns}, {tensors.columns, 1});
+  for (std::int64_t expert = 0; expert < tensors.experts; ++expert) {
+    const std::int64_t begin = tensors.offsets[expert];
+    const std::int64_t count = tensors.offsets[expert + 1] - begin;
+    if (count == 0) {
+      continue;
+    }
+    at::Tensor to = out.narrow(0, begin, count);
+    at::mm_out(to, rows_of(tensors, begin, count, options), weights[expert]);
+  }
   return 0;
 }
 

@@ -48,7 +48,7 @@ def [[ module ]](
             copied.
         out: contiguous matrix to write to, of the same type, or int32 for int8, without a gradient; a new one by
             default.
-        narrow_sums: whether sums are float16, for float16 only: far less exact.
+        narrow_sums: whether sums on a GPU are float16, for float16 only: far less exact.
 
     Returns:
         `out`. Sums are float32, or int32 for int8, but for `narrow_sums`.
