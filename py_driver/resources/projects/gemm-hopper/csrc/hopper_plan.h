@@ -117,7 +117,7 @@ inline Plan plan_for(std::int64_t size, const Sizes& sizes, int processors, bool
     double tile;
   };
   constexpr Cost kCosts[] = {{Columns::wide, Wide::kColumns, Wide::kDown, Wide::kAcross, 1024, 1000},
-                             {Columns::large, Large::kColumns, Large::kDown, Large::kAcross, 900, 925},
+                             {Columns::large, Large::kColumns, Large::kDown, Large::kAcross, 915, 925},
                              {Columns::broad, Broad::kColumns, Broad::kDown, Broad::kAcross, 785, 850},
                              {Columns::middle, Middle::kColumns, Middle::kDown, Middle::kAcross, 575, 700},
                              {Columns::narrow, Narrow::kColumns, Narrow::kDown, Narrow::kAcross, 400, 600},
