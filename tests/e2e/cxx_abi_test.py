@@ -86,6 +86,7 @@ def test_a_source_of_the_other_abi_is_found(
     source.write_text(define + source.read_text())
     said = installed.run("build", wrong, f"--variant={variant}", code=5).stderr
     abi = variant.split("-")[1]
-    assert f"  cxx-abi: projects/info/describe.objects/csrc/info.cpp.o: not compiled for {abi}, by " in said
+    finding = f"not compiled for {abi}: symbols with the other ABI: "
+    assert f"  cxx-abi: projects/info/describe.objects/csrc/info.cpp.o: {finding}" in said
     assert "error[E402]" in said
     assert not (wrong / "build").exists()

@@ -44,7 +44,7 @@ _PAIRS = (
     "torch215-cxx11-cu135",
 )
 """Each torch release and each CUDA whose nvcc comes in a package; torch 2.8 has no such CUDA."""
-_FAILED = "it does not compile with fewer"
+_FAILED = "it does not compile with fewer headers"
 _EVERY = "RULES_TORCH_KERNELS_ALL_HEADERS"
 """If this is set, the slow test takes all sources for each pair, for which it needs hours."""
 
@@ -77,7 +77,7 @@ def _told(report: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def needed(clone: Driver, base: Path) -> Built:
-    """Two sources for two architectures; one does not compile with the headers that its words ask for."""
+    """Two sources for two architectures; one of them does not compile with the headers that its words need."""
     project = copy_project(PROJECTS / "headers", base / "headers")
     (project / "csrc" / "types.cu").write_text(_INCOMPLETE)
     _with(project, ["dispatch", "types"], '"8.6", "8.7"')

@@ -167,7 +167,7 @@ def test_header_of_a_toolchain_is_not_found_where_all_are_mounted(
     with (project / source).open("a") as file:
         file.write(line.format(name) + "\n")
     failed = tiny.driver.run("build", project, f"--variant={CU130 if source.endswith('.cu') else CPU}", code=5)
-    assert "cstdlib is read here and is no input of the action" in failed.stderr
+    assert "cstdlib is read, but is not an input of the action" in failed.stderr
 
 
 def test_a_header_that_was_changed_where_it_is_unpacked_is_not_read(tiny: Built, base: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_header_that_was_changed_where_it_is_unpacked_is_not_read(tiny: Built,
             header.unlink()  # it may be a link to that of another server
             header.write_text("#define EDITED 1\n" + text)
         failed = tiny.driver.run("build", project, f"--variant={CPU}", code=5)
-        assert "cstdlib is not what was unpacked: undo what was changed there" in failed.stderr
+        assert "cstdlib was changed after it was unpacked: undo the change" in failed.stderr
     finally:
         for header, text in texts.items():
             header.write_text(text)

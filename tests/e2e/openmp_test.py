@@ -175,7 +175,7 @@ def test_gcc_finds_inputs_and_nothing_else(tmp_path: Path) -> None:
     with pytest.raises(DriverError) as caught:
         build(made, [CPU], Releases(), Output())
     said = "".join(one.message + one.text for one in caught.value.diagnostics)
-    assert "/lib64/ld-linux-x86-64.so.2 is read here and is no input of the action" in said
+    assert "/lib64/ld-linux-x86-64.so.2 is read, but is not an input of the action" in said
 
 
 @pytest.mark.parametrize("version", ["2.4", "2.13"])

@@ -202,7 +202,7 @@ def test_the_library_that_defines_a_symbol_is_named(
 
 @pytest.mark.e2e
 def test_what_could_not_be_looked_up_is_noted(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    note = "cublasNonsense: taken for one of libcublas.so.10, of which no symbols are recorded"
+    note = "cublasNonsense: probably in libcublas.so.10, whose symbols are not recorded"
     path = LIBRARIES / "gpu_unrecorded.so"
     assert abi_check.check(program, path, {**GOOD, "--torch": "2.13"}, Releases()).notes == (note,)
     assert __main__.main(["abi-check", str(path), "--torch=2.13"]) == 0
@@ -326,7 +326,7 @@ def test_an_object_of_the_other_abi_is_found(program: Path, zig: Path, tmp_path:
             program, LIBRARIES / "good_stripped.so", {"--cxx-abi": abi, "--object": made}, Releases()
         )
         found = [(one["rule"], one["subject"], one["message"]) for one in checked.findings]
-        message = f"not compiled for {abi}, by 1 of its symbols: `{name}`"
+        message = f"not compiled for {abi}: symbols with the other ABI: 1, such as `{name}`"
         assert found == ([("cxx-abi", made, message)] if known not in {"", abi} else [])
 
 
@@ -392,7 +392,7 @@ def test_the_verb_shows_the_findings(program: Path, capsys: pytest.CaptureFixtur
     paths = [str(LIBRARIES / "rpath.so"), str(LIBRARIES / "lazy.so")]
     assert __main__.main(["abi-check", *paths]) == 5
     captured = capsys.readouterr()
-    assert "  search-path: /opt/lib: the file names a place" in captured.out
+    assert "  search-path: /opt/lib: a search path for libraries" in captured.out
     assert "lazy.so fails the ABI check: 1 finding" in captured.err
 
 
