@@ -209,7 +209,7 @@ def warm(column: Ours, kernels: list[str], work: Path, variants: list[str]) -> N
     """Build something else in a column of ours: Bazel runs then, and has all toolchains that the kernels need."""
     project = _copy(KERNELS / "light", work / "warm" / "light")
     manifests = [tomllib.loads((KERNELS / kernel / "build.toml").read_text()) for kernel in kernels]
-    depends = {name for one in manifests for section in one["kernel"].values() for name in section["depends"]}
+    depends = {name for manifest in manifests for section in manifest["kernel"].values() for name in section["depends"]}
     _replace(project / "build.toml", "depends = []", f"depends = {json.dumps(sorted(depends - {'torch'}))}")
     _replace(project / "build.toml", '"light"', '"warm"')
     (project / "torch-ext" / "light").rename(project / "torch-ext" / "warm")
@@ -247,7 +247,7 @@ def _arguments() -> argparse.Namespace:
         parser.error("ninja is not on PATH; cmake, ccache and sccache are wanted there too, for their columns")
     for name in [name for name in args.columns if name in _PROGRAMS and not shutil.which(_PROGRAMS[name])]:
         print(f"the column `{name}` is left out: {_PROGRAMS[name]} is not on PATH", file=sys.stderr)  # noqa: T201
-        args.columns = [one for one in args.columns if one != name]
+        args.columns = [column for column in args.columns if column != name]
     return args
 
 
@@ -264,9 +264,9 @@ def main() -> None:
     every: list[Column] = [*ours, *(peer(work, ours[0]) for peer in PEERS)]
     columns = [column for column in every if column.name in args.columns]
     try:
-        for one in ours:
-            if one in columns or one is ours[0]:
-                warm(one, args.kernels, work, variants)
+        for own_column in ours:
+            if own_column in columns or own_column is ours[0]:
+                warm(own_column, args.kernels, work, variants)
         for kernel in args.kernels:
             machines[kernel] = {**machine(), "variants": args.variants, "programs": known}
             for column in columns:

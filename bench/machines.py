@@ -174,7 +174,7 @@ def main() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Releases)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     output, rows = Output(), []
-    for machine in (one for one in machines if args.only in one.title):
+    for machine in (machine for machine in machines if args.only in machine.title):
         result = tried(machine, args, f"http://127.0.0.1:{server.server_address[1]}")
         output.json(result)
         rows.append([machine.title, *(str(result.get(step, "-")) for step in (*_STEPS, "megabytes", "failed"))])

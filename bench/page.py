@@ -215,8 +215,8 @@ def summary(results: dict[str, Any]) -> str:
 
 def plot(kernel: str, columns: dict[str, Rows]) -> str:
     """An SVG of the CPU seconds of each column in each row, on a logarithmic scale."""
-    rows = [row for row in _rows(columns) if not any("same" in one.get(row, {}) for one in columns.values())]
-    seconds = [entry["cpu"] for one in columns for row in rows if (entry := _entry(columns, one, row))]
+    rows = [row for row in _rows(columns) if not any("same" in column.get(row, {}) for column in columns.values())]
+    seconds = [entry["cpu"] for column in columns for row in rows if (entry := _entry(columns, column, row))]
     decades = max(1, math.ceil(math.log10(max([1, *seconds]) / _LOWEST)))
     legend = 26 + _BAR * len(columns)
     height = legend + len(rows) * (_GAP + _BAR * len(columns)) + 48

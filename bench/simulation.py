@@ -141,8 +141,8 @@ def outcome(works: Sequence[Work], variants: int, workers: Sequence[int] = WORKE
     alone = together(works, jobs=1, memory=None)
     tail = variants * TAIL * (TAIL_SECONDS + OVERHEAD)
     seconds = tuple(
-        one.seconds + max(tail / count, TAIL * (TAIL_SECONDS + OVERHEAD) * bool(variants))
-        for one, count in zip(runs, workers, strict=True)
+        run.seconds + max(tail / count, TAIL * (TAIL_SECONDS + OVERHEAD) * bool(variants))
+        for run, count in zip(runs, workers, strict=True)
     )
     return Outcome(run=alone.run + variants * TAIL, seconds=seconds, work=alone.seconds + tail)
 
@@ -232,8 +232,8 @@ def measure(kernel: str, jobs: str, report: Path) -> None:
     data = read_data() if DATA.is_file() else {}
     told = json.loads(report.read_text(encoding="utf-8"))["timeline"]
     actions = {
-        "|".join((one["section"], one["source"], one["mnemonic"], one["arch"] or "")): round(one["seconds"], 2)
-        for one in told["bars"]
+        "|".join((bar["section"], bar["source"], bar["mnemonic"], bar["arch"] or "")): round(bar["seconds"], 2)
+        for bar in told["bars"]
     }
     data.setdefault(kernel, {})[jobs] = {"seconds": round(told["seconds"], 2), "actions": actions}
     DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")

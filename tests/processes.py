@@ -96,10 +96,10 @@ def _mark() -> str:
 def _left() -> dict[int, str]:
     """The processes that tests have started and that run: ids and command lines."""
     mark, found = _mark().encode(), {}
-    for place in Path("/proc").glob("[0-9]*"):
+    for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is another user's
-            if mark in (place / "environ").read_bytes() and int(place.name) != os.getpid():
-                found[int(place.name)] = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if mark in (path / "environ").read_bytes() and int(path.name) != os.getpid():
+                found[int(path.name)] = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     return found
 
 

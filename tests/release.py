@@ -100,7 +100,7 @@ def release(out: Path, url: str, output: Output) -> None:
         write_registry(tree, archive, out / "registry", f"{url}/{archive.name}")
         (out / f"{NAME}-{__version__}.cdx.json").write_text(_text(_bill(commit)), encoding="utf-8")
         files = sorted(path for path in out.rglob("*") if path.is_file())
-        sums = [f"{hashlib.sha256(one.read_bytes()).hexdigest()}  {one.relative_to(out)}\n" for one in files]
+        sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(out)}\n" for path in files]
         (out / "SHA256SUMS").write_text("".join(sums), encoding="utf-8")
         task.done(f"{len(files)} files")
 
@@ -210,7 +210,7 @@ def _bill(commit: str) -> dict[str, Any]:
         "purl": f"pkg:pypi/{project['name']}@{__version__}",
         "properties": [
             {"name": "commit", "value": commit},
-            *({"name": "requires", "value": one} for one in project["dependencies"]),
+            *({"name": "requires", "value": dependency} for dependency in project["dependencies"]),
         ],
     }
     return bill_of(subject, sorted(Releases().lock.entries, key=lambda one: (one.name, one.version, one.key)))

@@ -123,7 +123,9 @@ def _device_code(data: bytes) -> Iterator[tuple[int, int]]:
 def test_has_device_code_for_exactly_the_declared_capabilities(library: Library) -> None:
     backend = json.loads((library.path.parent / "metadata.json").read_text())["backend"]
     if backend["type"] == "rocm":
-        assert [one.named for one in code_objects(library.data)] == sorted(backend["archs"], key=arch_order)
+        assert [code_object.named for code_object in code_objects(library.data)] == sorted(
+            backend["archs"], key=arch_order
+        )
         return
     declared = set()
     for capability in backend.get("archs", []):

@@ -58,7 +58,9 @@ def test_code_objects_are_those_of_the_declared_architectures(relu: Built) -> No
 
 
 def test_warps_have_the_size_of_the_architecture(row_sum: Built) -> None:
-    found = {one.named: set(one.wavefronts) for one in code_objects(_library(row_sum.build / ROCM))}
+    found = {
+        code_object.named: set(code_object.wavefronts) for code_object in code_objects(_library(row_sum.build / ROCM))
+    }
     assert found == {arch: {size} for arch, size in _ARCHS.items()}
 
 
@@ -74,7 +76,7 @@ def test_features_are_in_the_code_and_not_in_the_metadata(row_sum: Built, base: 
     driver.build(project, ROCM)
     metadata = json.loads((project / "build" / ROCM / "metadata.json").read_text())
     assert metadata["backend"] == {"type": "rocm", "archs": ["gfx1100", "gfx942"]}
-    named = {one.named for one in code_objects(_library(project / "build" / ROCM))}
+    named = {code_object.named for code_object in code_objects(_library(project / "build" / ROCM))}
     assert named == {"gfx1100", "gfx942:sramecc+:xnack-"}
     [checked] = json.loads(driver.run("abi-check", project / "build", "--json").stdout)["libraries"]
     assert (checked["compliant"], set(checked["gpu-code"])) == (True, named)
@@ -100,7 +102,7 @@ def test_a_further_architecture_compiles_for_that_one_alone(row_sum: Built, base
     # Four phases for gfx1030; the bundle; the text of the binding, with the new id.
     assert action_counts(result) == (4 + 1 + 1, 0, BINDING + hip_actions(5) - 6)
     assert planned(result) == action_counts(result)
-    names = [one.named for one in code_objects(_library(project / "build" / ROCM))]
+    names = [code_object.named for code_object in code_objects(_library(project / "build" / ROCM))]
     assert names == ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"]
 
 

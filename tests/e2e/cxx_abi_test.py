@@ -66,7 +66,7 @@ def _wanted(library: Path) -> set[str]:
     """Which strings a library wants of libstdc++."""
     with library.open("rb") as file:
         table: Any = ELFFile(file).get_section_by_name(".dynsym")
-        names = [one.name for one in table.iter_symbols()]
+        names = [symbol.name for symbol in table.iter_symbols()]
     return {string for string in (_NEW_STRING, _OLD_STRING) if any(name.startswith(string) for name in names)}
 
 

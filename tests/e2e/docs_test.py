@@ -94,7 +94,7 @@ KINDS = {
 }
 OF_PROJECTS = ("// scale/", "// square/")
 """So the files of the projects of two pages begin, which start_test.py and ops_test.py build."""
-CODE = [one for one in blocks() if one.language in {"cpp", "cuda"} and not one.wrong]
+CODE = [block for block in blocks() if block.language in {"cpp", "cuda"} and not block.wrong]
 COMPILED = [block for block in CODE if not block.text.startswith(OF_PROJECTS)]
 
 
@@ -126,4 +126,4 @@ def test_the_blocks_compile(name: str, clone: Driver, base: Path) -> None:
             assert [path.name.split("-")[2] for path in (project / "dist").iterdir()] == ["cp311"], block
             continue
         result = clone.build(project, kind.variant)
-        assert [one["variant"] for one in result["variants"]] == [kind.variant], block
+        assert [variant["variant"] for variant in result["variants"]] == [kind.variant], block

@@ -38,7 +38,7 @@ def projects(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def answers(text: str) -> dict[str, Any]:
-    return {Path(one["directory"]).name: one for one in json.loads(text)["projects"]}
+    return {Path(project["directory"]).name: project for project in json.loads(text)["projects"]}
 
 
 def test_every_example_is_taken_but_one(clone: Driver, projects: Path) -> None:
@@ -57,7 +57,7 @@ def test_every_example_is_taken_but_one(clone: Driver, projects: Path) -> None:
 def test_on_the_cpu(clone: Driver, projects: Path, names: tuple[str, ...], count: int) -> None:
     directories = [projects / name for name in names]
     found = answers(clone.run("build", *directories, "--torch=2.13", "--backend=cpu", "--json").stdout)
-    built = {name: [one["variant"] for one in found[name]["variants"]] for name in names}
+    built = {name: [variant["variant"] for variant in found[name]["variants"]] for name in names}
     assert built == {
         **{name: [CPU] for name in names},
         "relu-torch-stable-abi": ["torch-stable-abi211-cpu-x86_64-linux"],

@@ -72,7 +72,7 @@ def _phase(driver: Driver, source: str, name: str) -> Path:
 
 def _told(report: Path) -> dict[str, Any]:
     """Which of torch's headers each source was compiled with, by a build report."""
-    return {one["source"]: one["torch"] for one in json.loads(report.read_text())["sources"]}
+    return {source["source"]: source["torch"] for source in json.loads(report.read_text())["sources"]}
 
 
 @pytest.fixture(scope="module")

@@ -72,7 +72,7 @@ def test_no_action_names_a_file_of_the_machine(graph: dict[str, Any]) -> None:
 
 
 def test_every_input_is_a_file_of_the_workspace_or_of_a_pinned_archive(graph: dict[str, Any]) -> None:
-    fragments = {one["id"]: one for one in graph["pathFragments"]}
+    fragments = {fragment["id"]: fragment for fragment in graph["pathFragments"]}
     roots = set()
     for artifact in graph["artifacts"]:
         fragment = fragments[artifact["pathFragmentId"]]

@@ -48,7 +48,7 @@ def test_digests_are_those_of_the_client(names: Built) -> None:
 
 def test_what_was_built_may_be_published(names: Built) -> None:
     plan = plan_directory(names.project, Releases())
-    [built] = read_variants(names.project, plan, [one for one in plan.variants if one.name == CPU])
+    [built] = read_variants(names.project, plan, [variant for variant in plan.variants if variant.name == CPU])
     assert len(built.files) == 9
 
 

@@ -79,10 +79,12 @@ def test_verify_several_with_one_bazel(tmp_path: Path, capsys: pytest.CaptureFix
     verified, said = driver(capsys, "verify", same, odd, changed, tmp_path / "none", code=1)
     results = {one["directory"]: one for one in verified["projects"]}
     assert "building 3 projects without any cache" in said
-    assert [[one["differences"] for one in results[str(place)]["variants"]] for place in (same, odd)] == [[[]]] * 2
+    assert [[variant["differences"] for variant in results[str(place)]["variants"]] for place in (same, odd)] == [
+        [[]]
+    ] * 2
     assert results[str(changed)]["variants"][0]["differences"] == [f"{data} has other bytes"]
-    assert [one["code"] for one in results[str(changed)]["errors"]] == ["E403"]
-    assert [one["code"] for one in results[str(tmp_path / "none")]["errors"]] == ["E105"]
+    assert [error["code"] for error in results[str(changed)]["errors"]] == ["E403"]
+    assert [error["code"] for error in results[str(tmp_path / "none")]["errors"]] == ["E105"]
 
 
 def test_for_one_gpu_architecture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,11 +94,11 @@ def test_for_one_gpu_architecture(tmp_path: Path, capsys: pytest.CaptureFixture[
     manifest.write_text(text.replace('cuda-capabilities = ["9.0"]', 'cuda-capabilities = ["8.0", "9.0"]'))
     words = ("--torch=2.13", "--backend=cu130")
     quick, _ = driver(capsys, "build", made, *words, "--archs=9.0", code=0)
-    assert [(one["variant"], one["archs"]) for one in quick["variants"]] == [(CU130, ["9.0"])]
+    assert [(variant["variant"], variant["archs"]) for variant in quick["variants"]] == [(CU130, ["9.0"])]
     metadata = json.loads((made / "build" / CU130 / "metadata.json").read_text(encoding="utf-8"))
     assert (metadata["backend"], metadata["only-archs"]) == ({"type": "cuda", "archs": ["9.0"]}, ["9.0"])
     refused, _ = driver(capsys, "verify", made, code=2)
-    assert [one["code"] for one in refused["errors"]] == ["E404"]
+    assert [error["code"] for error in refused["errors"]] == ["E404"]
     assert "was built with `--archs 9.0`" in refused["errors"][0]["message"]
     whole, _ = driver(capsys, "build", made, *words, code=0)
     assert whole["variants"][0]["archs"] == ["8.0", "9.0"]

@@ -57,7 +57,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[str, Html]:
-    written = [one for one in site.rglob("*.html") if "_static" not in one.parts]  # a template of the theme is there
+    written = [path for path in site.rglob("*.html") if "_static" not in path.parts]  # a template of the theme is there
     return {str(one.relative_to(site)): Html(one.read_text(encoding="utf-8")) for one in written}
 
 

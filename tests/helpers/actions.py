@@ -117,7 +117,7 @@ class Runner:
             given = {name: filled(value, contexts) for name, value in step.get("with", {}).items()}
             if step.get("uses") == OWN:
                 action = load(self.root / "docs" / "ci" / "action.yml")
-                inputs = {name: given.get(name, one.get("default", "")) for name, one in action["inputs"].items()}
+                inputs = {name: given.get(name, value.get("default", "")) for name, value in action["inputs"].items()}
                 assert set(given) <= set(inputs)
                 path = {"GITHUB_ACTION_PATH": str(self.root / "docs" / "ci")}
                 self._steps(action["runs"]["steps"], {"github": contexts["github"], "inputs": inputs}, path)

@@ -39,7 +39,8 @@ def whole_and_halves(driver: Driver, version: str, directory: Path, arch: str, *
     """The PTX that cicc of a CUDA release makes, and that of its halves; bitcode stays in `half.bc`."""
     bins = ("bin", "bin/external/*")
     programs = chain.from_iterable(
-        driver.output.glob(f"*/execroot/_main/bazel-out/*/{one}/rules/private/tools/compile_program") for one in bins
+        driver.output.glob(f"*/execroot/_main/bazel-out/*/{binary}/rules/private/tools/compile_program")
+        for binary in bins
     )
     program = max(programs, key=lambda path: path.stat().st_mtime)
     cuda, host = sdks(driver, version)

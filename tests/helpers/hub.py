@@ -147,7 +147,7 @@ class Hub(ThreadingHTTPServer):
 
     def asked(self, pattern: str) -> int:
         """How many requests begin with a regular expression."""
-        return sum(re.match(pattern, one.what) is not None for one in self.requests)
+        return sum(re.match(pattern, request.what) is not None for request in self.requests)
 
 
 class _Answer(NamedTuple):
@@ -157,7 +157,7 @@ class _Answer(NamedTuple):
 
 
 def _json(value: Any, status: int = 200, **headers: str) -> _Answer:  # noqa: ANN401  (JSON)
-    named = {name.replace("_", "-"): one for name, one in headers.items()}
+    named = {name.replace("_", "-"): header for name, header in headers.items()}
     return _Answer(status, json.dumps(value).encode(), {"Content-Type": "application/json", **named})
 
 
@@ -183,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
         request = Request(what, len(body), token)
         self.server.requests.append(request)
         self.server.at_request(request, after=False)
-        fault = next((one for one in self.server.faults if one.times > 0 and re.match(one.what, what)), None)
+        fault = next((fault for fault in self.server.faults if fault.times > 0 and re.match(fault.what, what)), None)
         if fault:
             fault.times -= 1
             if fault.after:
@@ -266,10 +266,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _batch(self, body: bytes) -> _Answer:
         objects = []
-        for one in json.loads(body)["objects"]:
+        for value in json.loads(body)["objects"]:
             place = f"{self.server.address}/_lfs"
-            actions = {"upload": {"href": f"{place}/{one['oid']}"}, "verify": {"href": f"{place}/verify"}}
-            objects.append({**one, **({} if one["oid"] in self.server.stored else {"actions": actions})})
+            actions = {"upload": {"href": f"{place}/{value['oid']}"}, "verify": {"href": f"{place}/verify"}}
+            objects.append({**value, **({} if value["oid"] in self.server.stored else {"actions": actions})})
         return _json({"transfer": "basic", "objects": objects})
 
     def _xet(self) -> _Answer:
@@ -280,7 +280,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _commit(self, owner: str, repository: Repository, branch: str, body: bytes, *, pull: bool) -> _Answer:
         self.server.before_commit()
         lines = [json.loads(line) for line in body.splitlines()]
-        parent = next((one["value"].get("parentCommit") for one in lines if one["key"] == "header"), None)
+        parent = next((line["value"].get("parentCommit") for line in lines if line["key"] == "header"), None)
         if parent and parent != repository.branches[branch]:
             return _json({"error": "A commit has happened since"}, 412)
         files = dict(repository.commits[repository.branches[branch]])
@@ -349,8 +349,8 @@ def _branch(repository: Repository, name: str, body: bytes) -> _Answer:
 
 
 def _preupload(body: bytes) -> _Answer:
-    modes = [{"path": one["path"], "uploadMode": _mode(one["path"])} for one in json.loads(body)["files"]]
-    return _json({"files": [{**one, "shouldIgnore": False} for one in modes]})
+    modes = [{"path": path["path"], "uploadMode": _mode(path["path"])} for path in json.loads(body)["files"]]
+    return _json({"files": [{**mode, "shouldIgnore": False} for mode in modes]})
 
 
 def _about(owner: str, repository: Repository, revision: str) -> _Answer:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 FLOATS = [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2]
-SMALL = [one for one in FLOATS if one.itemsize < 4]
+SMALL = [dtype for dtype in FLOATS if dtype.itemsize < 4]
 INTEGERS = [torch.int8, torch.int32]
 ROWS, COLUMNS, DEPTH = 23, 17, 511
 
@@ -83,7 +83,7 @@ def elementwise() -> dict[str, Callable[[Tensor, Tensor], None]]:  # noqa: C901 
     def ignores_strides(out: Tensor, x: Tensor) -> None:
         right(out, x.as_strided(x.shape, torch.empty(x.shape).stride(), x.storage_offset()))
 
-    return {name: one for name, one in locals().items() if callable(one)}
+    return {name: local for name, local in locals().items() if callable(local)}
 
 
 def products() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
@@ -118,7 +118,7 @@ def products() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
     def sums_of_16_bits(a: Tensor, b: Tensor) -> Tensor:
         return rounded(sums(a, b).to(torch.int16), a)
 
-    found = {name: one for name, one in locals().items() if callable(one)}
+    found = {name: local for name, local in locals().items() if callable(local)}
     return {name: one for name, one in found.items() if name not in {"sums", "rounded"}}
 
 
@@ -245,7 +245,7 @@ def gradients() -> dict[str, Callable[[Any, Tensor, Tensor, Tensor], Gradients]]
         assert of_up is not None
         return of_gate.to(grad.dtype), of_up.to(grad.dtype)
 
-    return {name: one for name, one in locals().items() if callable(one)}
+    return {name: local for name, local in locals().items() if callable(local)}
 
 
 def differentiated(backward: Callable[[Any, Tensor, Tensor, Tensor], Gradients]) -> Callable[[Tensor, Tensor], Tensor]:

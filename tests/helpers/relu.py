@@ -67,4 +67,4 @@ def codes(project: Path, old: str = "", new: str = "") -> list[Code]:
     """The codes of what is wrong after a change of build.toml."""
     with pytest.raises(DriverError) as caught:
         plan(project, old, new)
-    return [one.code for one in caught.value.diagnostics]
+    return [diagnostic.code for diagnostic in caught.value.diagnostics]

@@ -27,4 +27,4 @@ def file(path: str, digest: str) -> bytes:
 
 def log(*spawns: bytes) -> bytes:
     """A log of `SpawnExec`s."""
-    return b"".join(number(len(one)) + one for one in spawns)
+    return b"".join(number(len(spawn)) + spawn for spawn in spawns)

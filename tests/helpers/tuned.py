@@ -66,7 +66,7 @@ def build(project: Path, variant: str, files: dict[str, bytes]) -> None:
         (place / name).write_bytes(content)
     plan = plan_directory(project, Releases())
     [configuration] = [one for one in plan.variants if one.name == variant]
-    [identity] = [one for one in plan.identities if one.name == configuration.identity]
+    [identity] = [identity for identity in plan.identities if identity.name == configuration.identity]
     metadata = {
         **configuration.metadata,
         "id": identity.unique_id(plan.module, {name: (project / name).read_bytes() for name in identity.files}),

@@ -125,7 +125,7 @@ def test_a_plot_is_xml_with_a_bar_for_each_column_and_row() -> None:
     root = ET.fromstring(page.plot("norm", _kernel()))  # noqa: S314  (what was just written)
     rectangles = root.findall("{*}rect")
     assert len(rectangles) == 3 + 3 * 5  # the legend; five rows have seconds
-    assert all(float(one.attrib["width"]) >= 0 for one in rectangles)
+    assert all(float(rectangle.attrib["width"]) >= 0 for rectangle in rectangles)
     said = [one.text for one in root.findall("{*}text")]
     assert said.count("failed") == 1
     assert said.count("missing") == 3

@@ -95,7 +95,7 @@ def test_seconds_of_what_never_ran() -> None:
 
 def test_many_actions_take_no_time() -> None:
     actions = [one._replace(source=f"{i}.cu", reads=str(i)) for i in range(2000) for one in CHAIN]
-    moved = [one._replace(source=f"src/{one.source}") for one in actions]
+    moved = [action._replace(source=f"src/{action.source}") for action in actions]
     start = time.process_time()
     assert _ahead(moved, _learned(actions), 16).run == 2000 * len(CHAIN)
     assert time.process_time() - start < 10

@@ -163,7 +163,9 @@ def test_compression_is_a_matter_of_what_compresses(tmp_path: Path) -> None:
 
 def test_gcc_is_no_matter_of_what_clang_compiles(tmp_path: Path) -> None:
     def read(settings: Settings, text: str = KERNEL) -> dict[str, str]:
-        return {one.place: one.reads for one in _actions(tmp_path, FILES, ("torch213-*-cu130-*",), settings, text)}
+        return {
+            action.place: action.reads for action in _actions(tmp_path, FILES, ("torch213-*-cu130-*",), settings, text)
+        }
 
     clang, gcc = read(SETTINGS), read(SETTINGS._replace(gcc=True))
     moved = {place for place in clang if clang[place] != gcc.get(place)}

@@ -177,7 +177,7 @@ def test_roofline() -> None:
     # Both axes are logarithmic: 500 and 1 operations for each byte, 200 and 2 TFLOP/s.
     lines = [[float(part) for part in one.attrib["points"].replace(",", " ").split()]
              for one in drawn.iter("{http://www.w3.org/2000/svg}polyline")]  # fmt: skip
-    [bend] = {line[2] for line in lines if line[3] == min(one[3] for one in lines)}
+    [bend] = {line[2] for line in lines if line[3] == min(line[3] for line in lines)}
     assert (bend - other_x) / (x - other_x) == pytest.approx(math.log(400) / math.log(500), rel=1e-2)
     roof = next(line[3] for line in lines if line[2] != bend)
     assert (other_y - y) / (y - roof) == pytest.approx(math.log(200 / 2) / math.log(800 / 200), rel=1e-2)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def read(tmp_path: Path, *events: object) -> Events:
     path = tmp_path / "events.json"
-    path.write_text("".join(f"{json.dumps(one)}\n" for one in events), encoding="utf-8")
+    path.write_text("".join(f"{json.dumps(event)}\n" for event in events), encoding="utf-8")
     return read_events(path)
 
 

@@ -168,7 +168,7 @@ def program() -> Path:
 def findings(program: Path, name: str, options: Mapping[str, str]) -> set[tuple[str, str]]:
     checked = abi_check.check(program, LIBRARIES / f"{name}.so", options, Releases())
     assert not checked.failure
-    return {(one["rule"], one["subject"]) for one in checked.findings}
+    return {(finding["rule"], finding["subject"]) for finding in checked.findings}
 
 
 @pytest.mark.e2e
@@ -196,7 +196,7 @@ def test_the_library_that_defines_a_symbol_is_named(
     program: Path, name: str, options: Mapping[str, str], symbol: str, said: str
 ) -> None:
     checked = abi_check.check(program, LIBRARIES / f"{name}.so", {**GOOD, "--torch": "2.13", **options}, Releases())
-    [message] = [one["message"] for one in checked.findings if one["subject"] == symbol]
+    [message] = [finding["message"] for finding in checked.findings if finding["subject"] == symbol]
     assert message.startswith(said)
 
 
@@ -219,8 +219,10 @@ def test_gpu_code_is_what_cuobjdump_lists(program: Path) -> None:
     path = LIBRARIES / "gpu.so"
     ours = abi_check.check(program, path, {}, Releases()).gpu_code
     assert ours == ("sm_80", "sm_90a", "sm_100f", "sm_120", "compute_90a", "compute_120")
-    machine = {f"{one.rstrip('af')}.cubin" for one in ours if one.startswith("sm_")}
-    assert machine | {f"{one.replace('compute', 'sm')}.ptx" for one in ours if one.startswith("compute_")} == CUOBJDUMP
+    machine = {f"{name.rstrip('af')}.cubin" for name in ours if name.startswith("sm_")}
+    assert (
+        machine | {f"{name.replace('compute', 'sm')}.ptx" for name in ours if name.startswith("compute_")} == CUOBJDUMP
+    )
     if shutil.which("cuobjdump"):
         said = [
             subprocess.run(["cuobjdump", option, path], check=True, capture_output=True, text=True).stdout
@@ -286,7 +288,7 @@ def test_what_cannot_be_judged(program: Path, tmp_path: Path, content: bytes, sa
 @pytest.fixture(scope="module")
 def zig(program: Path) -> Path:
     """The compiler of the toolchain."""
-    [output_base] = [one.parent for one in program.parents if one.name == "execroot"]
+    [output_base] = [parent.parent for parent in program.parents if parent.name == "execroot"]
     return next(output_base.glob("external/*torch_kernels_cc/zig/zig"))
 
 
@@ -325,7 +327,7 @@ def test_an_object_of_the_other_abi_is_found(program: Path, zig: Path, tmp_path:
         checked = abi_check.check(
             program, LIBRARIES / "good_stripped.so", {"--cxx-abi": abi, "--object": made}, Releases()
         )
-        found = [(one["rule"], one["subject"], one["message"]) for one in checked.findings]
+        found = [(finding["rule"], finding["subject"], finding["message"]) for finding in checked.findings]
         message = f"not compiled for {abi}: symbols with the other ABI: 1, such as `{name}`"
         assert found == ([("cxx-abi", made, message)] if known not in {"", abi} else [])
 
@@ -381,9 +383,9 @@ def test_the_verb_takes_what_it_expects_from_the_variant(
     assert "passes the ABI check; device code: sm_80" in capsys.readouterr().out
     assert __main__.main(["abi-check", str(tmp_path), "--archs=8.0", "--json"]) == 5
     result = json.loads(capsys.readouterr().out)
-    assert [one["compliant"] for one in result["libraries"]] == [False]
-    assert {one["rule"] for one in result["libraries"][0]["findings"]} == {"gpu-code"}
-    assert [one["code"] for one in result["errors"]] == ["E402"]
+    assert [library["compliant"] for library in result["libraries"]] == [False]
+    assert {finding["rule"] for finding in result["libraries"][0]["findings"]} == {"gpu-code"}
+    assert [error["code"] for error in result["errors"]] == ["E402"]
 
 
 @pytest.mark.e2e
@@ -489,6 +491,6 @@ def test_a_build_checks_what_it_linked(tmp_path: Path) -> None:
         binding.write('extern "C" int PyRun_SimpleString(const char*);\nint ran = PyRun_SimpleString("1");\n')
     with pytest.raises(DriverError) as failure:
         building.build(project, [CPU], Releases(), Output())
-    assert [one.code for one in failure.value.diagnostics] == [Code.NOT_COMPLIANT, Code.BUILD_FAILED]
+    assert [diagnostic.code for diagnostic in failure.value.diagnostics] == [Code.NOT_COMPLIANT, Code.BUILD_FAILED]
     assert "  python-abi: PyRun_SimpleString: not in Python's stable ABI" in failure.value.diagnostics[0].text
     assert not (project / "build").exists()

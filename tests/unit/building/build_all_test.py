@@ -118,7 +118,7 @@ def project(tmp_path: Path) -> Callable[..., Prepared]:
         (place / "torch-ext" / name).mkdir(parents=True)
         (place / "torch-ext" / name / "__init__.py").touch()
         plan = make(place, general + TORCH + CPU)
-        chosen = tuple(one for one in plan.variants if one.name == CPU213)
+        chosen = tuple(variant for variant in plan.variants if variant.name == CPU213)
         return Prepared(directory=place, plan=plan, chosen=chosen)
 
     return prepared
@@ -148,7 +148,7 @@ def test_files_get_their_own_names_back(bazel: Said, project: Callable[..., Prep
 
 def failures(result: Result) -> list[str]:
     assert isinstance(result, DriverError)
-    return [one.message for one in result.diagnostics]
+    return [diagnostic.message for diagnostic in result.diagnostics]
 
 
 def test_one_call_for_all(bazel: Said, project: Callable[..., Prepared], capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,7 +226,7 @@ def test_what_others_build_is_waited_for_last(
 def test_two_of_one_name(bazel: Said, project: Callable[..., Prepared]) -> None:
     results = build(project("one"), project("one", "other"), project("two"))
     assert [len(labels) for labels in bazel.calls] == [2, 1]
-    assert all(isinstance(one, Build) for one in results)
+    assert all(isinstance(result, Build) for result in results)
 
 
 def test_each_has_a_report(bazel: Said, project: Callable[..., Prepared], tmp_path: Path) -> None:
@@ -234,14 +234,14 @@ def test_each_has_a_report(bazel: Said, project: Callable[..., Prepared], tmp_pa
     page, taken = tmp_path / "pages" / "all.html", set[Path]()
     all_of = [project("one"), project("one", "other"), project("two"), project("three")]
     pages = [own_page(page, one.plan.module, taken) for one in all_of]
-    assert [one.name for one in pages] == ["all-one.html", "all-one-2.html", "all-two.html", "all-three.html"]
+    assert [page.name for page in pages] == ["all-one.html", "all-one-2.html", "all-two.html", "all-three.html"]
     projects = [replace(one, report=own) for one, own in zip(all_of, pages, strict=True)]
     build(*projects)
-    assert {one.name for one in page.parent.iterdir()} == {
+    assert {path.name for path in page.parent.iterdir()} == {
         f"all-{name}.{kind}" for name in ("one", "one-2", "three") for kind in ("html", "json")
     }
     facts = [json.loads(one.with_suffix(".json").read_text()) for one in (pages[0], pages[3])]
-    assert [one["name"] for one in facts] == ["one", "three"]
+    assert [fact["name"] for fact in facts] == ["one", "three"]
 
 
 def test_one_that_has_no_workspace(

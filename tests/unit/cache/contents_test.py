@@ -64,7 +64,7 @@ def test_a_cache_that_is_not_there(cache: Path) -> None:
 
 def test_archives_that_nobody_pins_are_spare(cache: Path) -> None:
     members, whole = (
-        next(one for one in Releases().lock.entries if one.members_only is members_only)
+        next(entry for entry in Releases().lock.entries if entry.members_only is members_only)
         for members_only in (True, False)
     )
     put(cache / "store" / "slim" / f"{members.key}.zip")

@@ -59,9 +59,9 @@ def codes_of(example: str) -> set[Code]:
     try:
         manifest, findings = read(content.encode("utf-8"), "build.toml")
     except DriverError as failure:
-        return {one.code for one in failure.diagnostics}
+        return {diagnostic.code for diagnostic in failure.diagnostics}
     check(manifest, RELEASES, PresentFiles(Path()), findings)
-    return {one.code for one in findings.diagnostics()}
+    return {diagnostic.code for diagnostic in findings.diagnostics()}
 
 
 @pytest.mark.parametrize("code", TEXTS)
@@ -109,7 +109,7 @@ def test_the_keys_that_texts_name_exist() -> None:
         "rocm-archs",
     ):
         assert word in names
-        assert any(f"`{word}`" in one["text"] for one in TEXTS.values())
+        assert any(f"`{word}`" in text["text"] for text in TEXTS.values())
 
 
 @pytest.mark.parametrize("word", ["E003", "e003", "UNKNOWN_KEY", "unknown-key", "Unknown-Key", "unknown_key"])

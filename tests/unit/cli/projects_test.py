@@ -123,7 +123,7 @@ def test_variants_of_several(capsys: pytest.CaptureFixture[str]) -> None:
 
 def changed(*words: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
     __main__.main(["check", "--json", "--changed-since", *words])
-    return [one["directory"] for one in json.loads(capsys.readouterr().out)["projects"]]
+    return [project["directory"] for project in json.loads(capsys.readouterr().out)["projects"]]
 
 
 def test_only_what_has_changed(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,8 +164,8 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     done: list[str] = []
 
     def instead(projects: list[building.Prepared], *_others: object) -> dict[Path, building.Result]:
-        done.extend(str(one.directory) for one in projects)
-        return {one.directory: result(one) for one in projects}
+        done.extend(str(project.directory) for project in projects)
+        return {project.directory: result(project) for project in projects}
 
     def result(one: building.Prepared) -> building.Result:
         if one.directory.name == "b":
@@ -207,7 +207,7 @@ def test_builds_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     answer, _ = build("a", "broken", "group/b", "--json", capsys=capsys, code=2)
     good, broken, failed = answer["projects"]
     assert (good["directory"], good["name"]) == ("a", "re_lu")
-    assert [one["variant"] for one in good["variants"]] == [CPU213]
+    assert [variant["variant"] for variant in good["variants"]] == [CPU213]
     assert [one["errors"][0]["code"] for one in (broken, failed)] == ["E001", "E401"]
 
 
@@ -224,8 +224,8 @@ def test_each_project_has_a_page_of_its_own(
     asked: dict[str, Path | None] = {}
 
     def instead(projects: list[building.Prepared], *_others: object) -> dict[Path, building.Result]:
-        asked.update({str(one.directory): one.report for one in projects})
-        return {one.directory: error(Code.BUILD_FAILED, "the build failed") for one in projects}
+        asked.update({str(project.directory): project.report for project in projects})
+        return {project.directory: error(Code.BUILD_FAILED, "the build failed") for project in projects}
 
     monkeypatch.setattr(building, "build_all", instead)
     (repository / "x-re_lu.html").mkdir()
@@ -244,7 +244,7 @@ def test_several_projects_always_keep_going(
         projects: list[building.Prepared], _releases: object, _output: object, options: building.Options
     ) -> dict[Path, building.Result]:
         asked.append(options.choices.keep_going)
-        return {one.directory: error(Code.BUILD_FAILED, "the build failed") for one in projects}
+        return {project.directory: error(Code.BUILD_FAILED, "the build failed") for project in projects}
 
     monkeypatch.setattr(building, "build_all", instead)
     build(*words, capsys=capsys, code=5)

@@ -66,7 +66,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BuiltProject:
     write_files(tmp_path / "oops", FILES)
     monkeypatch.chdir(tmp_path)
     plan = plan_directory(Path("oops"), Releases())
-    chosen = [one for one in plan.variants if one.name.startswith("torch213-") and one.default]
+    chosen = [variant for variant in plan.variants if variant.name.startswith("torch213-") and variant.default]
     workspace = Workspace(root=Path("/cache/w"), package="projects/oops")
     return BuiltProject(directory=Path("oops"), plan=plan, chosen=chosen, workspace=workspace)
 
@@ -185,7 +185,7 @@ def test_all_that_fail_alike_are_one(project: BuiltProject) -> None:
 
 
 def test_many_variants_are_counted_unless_all_are_asked_for(project: BuiltProject) -> None:
-    names = [one.name for one in project.plan.variants][:5]
+    names = [variant.name for variant in project.plan.variants][:5]
     wide = BuiltProject(
         directory=project.directory, plan=project.plan, chosen=project.plan.variants, workspace=project.workspace
     )

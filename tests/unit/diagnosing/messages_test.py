@@ -59,7 +59,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BuiltProject:
     (tmp_path / "exec").mkdir()
     write_files(tmp_path / "pk", FILES)
     plan = plan_directory(Path("pk"), Releases())
-    chosen = [one for one in plan.variants if one.default]
+    chosen = [variant for variant in plan.variants if variant.default]
     return BuiltProject(
         directory=Path("pk"), plan=plan, chosen=chosen, workspace=Workspace(root=tmp_path, package="projects/pk")
     )

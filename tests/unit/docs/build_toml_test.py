@@ -68,11 +68,13 @@ def test_parts_are_read_in_the_example() -> None:
 def test_the_layout_is_that_of_the_example() -> None:
     manifest = manifest_of(fences("toml")[0])
     layout = section("Project layout")
-    listed = [text.value for src in (manifest.framework.src, *(one.src for one in manifest.kernels)) for text in src]
+    listed = [
+        text.value for texts in (manifest.framework.src, *(kernel.src for kernel in manifest.kernels)) for text in texts
+    ]
     for path in (*listed, f"{manifest.python_root}/__init__.py"):
         assert path in layout
-    assert " ".join(f"`{one}`" for one in SOURCES) in layout
-    assert " ".join(f"`{one}`" for one in HEADERS) in layout
+    assert " ".join(f"`{source}`" for source in SOURCES) in layout
+    assert " ".join(f"`{header}`" for header in HEADERS) in layout
 
 
 def test_the_errors_it_names_exist() -> None:
@@ -88,7 +90,7 @@ def flags(title: str) -> list[str]:
 def refused(flag: str, checker: Callable[[Findings, Texts], None]) -> bool:
     findings = Findings({}, span())
     checker(findings, (Located(value=flag, span=span()),))
-    return any(one.code is Code.BAD_FLAG for one in findings.diagnostics())
+    return any(diagnostic.code is Code.BAD_FLAG for diagnostic in findings.diagnostics())
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ def test_the_marks_of_editions(text: str, edition: int) -> None:
         "backends",
         "edition",
     }
-    line = next(one for one in section("Editions").splitlines() if one.startswith(f"| {edition} |"))
+    line = next(line for line in section("Editions").splitlines() if line.startswith(f"| {edition} |"))
     assert all(f"`{word}" in line for word in words if (word, edition) != ("backends", 4))
 
 

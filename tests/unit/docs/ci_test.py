@@ -253,7 +253,7 @@ def test_driver_understands_what_the_workflow_asks(command: str, tmp_path: Path)
 
 
 def test_the_workflow_asks_the_driver_for_all_of_it() -> None:
-    assert [one.split()[0] for one in COMMANDS] == ["check", "build", "verify", "variants", "publish"]
+    assert [command.split()[0] for command in COMMANDS] == ["check", "build", "verify", "variants", "publish"]
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,11 @@ def lines_of(text: str) -> list[str]:
 
 
 def of_driver(commands: list[str]) -> set[str]:
-    return {one.removeprefix("./").removeprefix("driver ") for one in commands if re.match(r"(\./)?driver ", one)}
+    return {
+        command.removeprefix("./").removeprefix("driver ")
+        for command in commands
+        if re.match(r"(\./)?driver ", command)
+    }
 
 
 def table(*head: str) -> list[tuple[str, list[list[str]]]]:

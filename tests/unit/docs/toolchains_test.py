@@ -40,7 +40,7 @@ def test_the_counts_of_archives_and_whole_sizes(pattern: str) -> None:
     entries = Releases().lock.entries_for(map(parse, names))
     whole = f"{sum(entry.size for entry in entries) / 1e6:.0f} MB"
     title = SIZES.get(pattern, "torch {2.4, 2.5} x {cxx11, cxx98} x {CUDA 11.8, 12.4}")
-    [line] = [one.strip("| ").split(" | ") for one in TEXT.splitlines() if one.startswith(f"| {title} |")]
+    [line] = [line.strip("| ").split(" | ") for line in TEXT.splitlines() if line.startswith(f"| {title} |")]
     assert [line[1], line[2], line[5]] == [str(len(names)), str(len(entries)), whole]
 
 

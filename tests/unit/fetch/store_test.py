@@ -161,7 +161,7 @@ def test_bytes_of_another_size_are_fetched_again(fetcher: Fetcher, content: byte
 def _with(*more: Member, without: str = "") -> Callable[[], bytes]:
     right: list[Member] = [(name, MEMBERS[name], 0o644) for name in MEMBERS if name.startswith("demo/include/")]
     members = [*right, (RECORD, record_of(BODY), 0o644), *more]
-    kept = [one for at, one in enumerate(members) if one[0] != without or at >= len(right) + 1]
+    kept = [member for at, member in enumerate(members) if member[0] != without or at >= len(right) + 1]
     return lambda: bundle(*kept)
 
 

@@ -159,7 +159,7 @@ def test_edition_0() -> None:
     assert (manifest.version, manifest.license, manifest.python_root) == (0, "unknown", "ext-torch/activation")
     (kernel,) = manifest.kernels
     assert manifest.built == ("cuda",)
-    assert [one.value for one in kernel.depends] == ["torch"]
+    assert [dependency.value for dependency in kernel.depends] == ["torch"]
     assert kernel.capabilities
     assert [(one.value, one.span.line, one.span.column) for one in kernel.capabilities.value] == [
         ("7.5", 10, 17), ("9.0a", 10, 24)
@@ -168,7 +168,7 @@ def test_edition_0() -> None:
 
 def test_edition_1_hipify_is_two_sections() -> None:
     manifest = right(EDITION_1)
-    assert [one.value for one in manifest.backends] == ["cuda", "rocm"]
+    assert [backend.value for backend in manifest.backends] == ["cuda", "rocm"]
     assert manifest.built == ("cuda", "rocm")
     cuda, rocm = manifest.kernels
     assert (cuda.name.value, rocm.name.value) == ("activation", "activation_rocm")
@@ -186,20 +186,20 @@ def test_edition_1_hipify_is_two_sections() -> None:
 )
 def test_universal_projects(text: str) -> None:
     manifest = right(text)
-    assert [one.value for one in manifest.backends] == ["universal"]
+    assert [backend.value for backend in manifest.backends] == ["universal"]
     assert manifest.framework.noarch
     assert [one.code for one in reading(text + "src = ['a.cpp']\n")[1]] == [Code.BAD_VALUE]
 
 
 def test_edition_2() -> None:
     manifest = right(EDITION_2)
-    assert [one.value for one in manifest.backends] == ["cuda", "metal"]
+    assert [backend.value for backend in manifest.backends] == ["cuda", "metal"]
     assert manifest.cuda.minver
     assert manifest.cuda.maxver
     assert (manifest.cuda.minver.value, manifest.cuda.maxver.value) == ((12, 4), (13, 0))
     assert (manifest.depends[""].python, manifest.depends["cuda"].python) == (("einops",), ("nvidia-cutlass-dsl",))
     assert manifest.hub.repo_id == "kernels-community/activation"
-    assert [one.value for one in manifest.kernels[0].depends] == ["torch", "cutlass_3_8"]
+    assert [dependency.value for dependency in manifest.kernels[0].depends] == ["torch", "cutlass_3_8"]
 
 
 def test_edition_3_may_lack_what_4_must_have() -> None:
@@ -285,7 +285,9 @@ def test_errors_say_why_an_edition_was_chosen() -> None:
 def test_what_edition_cannot_be(edition: str, code: Code) -> None:
     with pytest.raises(DriverError) as caught:
         read(EDITION_5.replace("edition = 5", f"edition = {edition}").encode(), "build.toml")
-    assert [(one.code, one.span.line) for one in caught.value.diagnostics if one.span] == [(code, 4)]
+    assert [(diagnostic.code, diagnostic.span.line) for diagnostic in caught.value.diagnostics if diagnostic.span] == [
+        (code, 4)
+    ]
 
 
 @pytest.mark.parametrize("backend", KERNEL_BACKENDS)
@@ -335,7 +337,7 @@ def test_sections_in_rust_are_read() -> None:
 def test_edition_5_must_be_stated() -> None:
     with pytest.raises(DriverError) as caught:
         read(EDITION_5.replace("edition = 5\n", "").encode(), "build.toml")
-    assert [one.code for one in caught.value.diagnostics] == [Code.MISSING_KEY]
+    assert [diagnostic.code for diagnostic in caught.value.diagnostics] == [Code.MISSING_KEY]
 
 
 def test_every_declared_table_is_that_of_some_header() -> None:

@@ -106,7 +106,7 @@ def _toml(value: object) -> str:
 
 def _values(key: Key) -> st.SearchStrategy[str]:
     """Values for a key: the example, a choice, or anything."""
-    good = [key.example] * bool(key.example) + [f'"{one}"' for one in key.choices] + ["[]", "{}"]
+    good = [key.example] * bool(key.example) + [f'"{choice}"' for choice in key.choices] + ["[]", "{}"]
     text = st.text(max_size=8).map(_toml)
     shaped = st.from_regex(key.pattern, fullmatch=True).map(_toml) if key.pattern else text
     listed = st.lists(shaped | st.sampled_from(good), max_size=3).map(lambda some: f"[{', '.join(some)}]")

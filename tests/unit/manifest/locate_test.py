@@ -166,7 +166,7 @@ def _array(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
 @st.composite
 def _inline(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
     values = draw(st.lists(inner, max_size=3))
-    pairs = [f"{draw(_SPACE)}{draw(_dotted())}{draw(_SPACE)}={draw(_SPACE)}{one}" for one in values]
+    pairs = [f"{draw(_SPACE)}{draw(_dotted())}{draw(_SPACE)}={draw(_SPACE)}{value}" for value in values]
     return f"{{{', '.join(pairs)}{draw(_SPACE)}}}"
 
 

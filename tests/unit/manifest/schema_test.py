@@ -62,7 +62,9 @@ def is_read(content: bytes) -> bool:
         manifest, findings = read(content, "build.toml")
     except DriverError:
         return False
-    return manifest.edition == CURRENT and all(one.code is Code.BAD_FLAG for one in findings.diagnostics())
+    return manifest.edition == CURRENT and all(
+        diagnostic.code is Code.BAD_FLAG for diagnostic in findings.diagnostics()
+    )
 
 
 def subschemas(schema: object) -> Iterator[dict[str, Any]]:
@@ -92,11 +94,11 @@ def test_it_is_a_schema(draft: type[jsonschema.Draft4Validator | jsonschema.Draf
 
 
 def test_it_uses_keywords_that_old_readers_know() -> None:
-    assert {keyword for one in subschemas(SCHEMA) for keyword in one} <= ASKED
+    assert {keyword for subschema in subschemas(SCHEMA) for keyword in subschema} <= ASKED
 
 
 def test_patterns_mean_the_same_in_javascript() -> None:
-    patterns = {one["pattern"] for one in subschemas(SCHEMA) if "pattern" in one}
+    patterns = {subschema["pattern"] for subschema in subschemas(SCHEMA) if "pattern" in subschema}
     assert len(patterns) >= 6
     for pattern in patterns - {r"\S"}:
         assert re.fullmatch(r"\^.*\$", pattern)
@@ -104,8 +106,8 @@ def test_patterns_mean_the_same_in_javascript() -> None:
 
 
 def test_every_key_is_described() -> None:
-    for one in subschemas(SCHEMA):
-        for name, value in one.get("properties", {}).items():
+    for subschema in subschemas(SCHEMA):
+        for name, value in subschema.get("properties", {}).items():
             assert "$ref" in value or value["description"], name
             assert "](#" not in value.get("description", "")
 

@@ -276,7 +276,7 @@ def test_the_verb(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["upgrade", str(project)]) == 0
     assert "already has edition 5" in capsys.readouterr().err
     assert path.stat().st_mtime_ns == stamp
-    assert [one.name for one in project.iterdir()] == ["build.toml"]
+    assert [path.name for path in project.iterdir()] == ["build.toml"]
 
 
 def test_a_link_stays_a_link(project: Path) -> None:

@@ -38,7 +38,7 @@ def lock_on(cpu: str, monkeypatch: pytest.MonkeyPatch) -> Lock:
 
 def versions(entries: Iterable[Entry]) -> list[tuple[str, str]]:
     """What archives are, whatever CPU they are for."""
-    return [(one.name, one.version) for one in entries]
+    return [(entry.name, entry.version) for entry in entries]
 
 
 def test_the_usual_machine_has_the_lock_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,10 +70,10 @@ def test_programs_are_those_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> N
     # What is compiled for has not changed.
     for name in ("torch", "libstdc++-12-dev", "libclang-common-22-dev"):
         assert files[name].endswith(("x86_64.whl", "_amd64.deb")), files[name]
-    compilers = {cpu: {one.name for one in lock.gcc_entries([cpu])} for cpu in CPUS}
+    compilers = {cpu: {entry.name for entry in lock.gcc_entries([cpu])} for cpu in CPUS}
     assert "g++-12" in compilers[ARM]
     assert "g++-12-x86-64-linux-gnu" in compilers[USUAL_CPU]
-    assert not [one for cpu in CPUS for one in lock.gcc_entries([cpu]) if one.basename.endswith("_amd64.deb")]
+    assert not [entry for cpu in CPUS for entry in lock.gcc_entries([cpu]) if entry.basename.endswith("_amd64.deb")]
 
 
 def test_nvcc_of_every_release_is_another_archive(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def test_a_machine_fetches_its_own_library_and_those_compiled_for(monkeypatch: p
     def libraries(machine: str, cpu: str, backend: str) -> list[str]:
         configuration = Configuration(torch="2.13", abi="cxx11", backend=backend, cpu=cpu, os="linux")
         entries = lock_on(machine, monkeypatch).entries_for([configuration])
-        return [one.basename.rpartition("_")[2] for one in entries if one.name == "libstdc++6"]
+        return [entry.basename.rpartition("_")[2] for entry in entries if entry.name == "libstdc++6"]
 
     # Programs of ours are compiled for the machine; what nvcc makes for GPUs is with the usual library everywhere.
     assert libraries("x86_64", "x86_64", "cu130") == ["amd64.deb"]
@@ -113,9 +113,9 @@ def test_a_release_without_programs_is_said_with_the_variant(tmp_path: Path, mon
     rest = {version: one for version, one in own["cuda"].items() if version != "13.2"}
     lock = lock._replace(parts={**lock.parts, "cuda": for_machine("cuda", LOCKED["cuda"], {**own, "cuda": rest})})
     chosen = [
-        one
-        for one in made.variants
-        if one.configuration.backend in ("cu130", "cu132") and one.configuration.torch == "2.13"
+        variant
+        for variant in made.variants
+        if variant.configuration.backend in ("cu130", "cu132") and variant.configuration.torch == "2.13"
     ]
     with pytest.raises(DriverError) as caught:
         archives(made, chosen, lock)

@@ -13,7 +13,7 @@ from py_driver.matrix.configurations import Configuration, parse, spell
 from py_driver.matrix.releases import Releases
 from py_driver.matrix.select import Words, expand, is_for, narrow, select
 
-CUDA = next(one for one in Releases().matrix.toolkits if one.backend == "cu130")
+CUDA = next(toolkit for toolkit in Releases().matrix.toolkits if toolkit.backend == "cu130")
 choose = BUILT["cuda"].choose
 OLD = "7.0;7.2;7.5;8.0;8.6;8.7;8.9;9.0"
 
@@ -129,7 +129,7 @@ def test_no_other_name_means_a_toolkit(name: str) -> None:
 
 def test_what_was_built_for_an_earlier_minor_version_runs() -> None:
     names = ["cu128", "cu130", "cu139", "cu1310", "cu1311"]
-    assert [one for one in names if BUILT["cuda"].runs_with(one, "cu1310")] == ["cu130", "cu139", "cu1310"]
+    assert [name for name in names if BUILT["cuda"].runs_with(name, "cu1310")] == ["cu130", "cu139", "cu1310"]
     assert [one for one in ("rocm71", "rocm710", "rocm711") if BUILT["rocm"].runs_with(one, "rocm710")] == ["rocm710"]
 
 
@@ -319,7 +319,7 @@ def test_words_about_several_projects_may_mean_nothing_in_one() -> None:
 def test_words_that_mean_nothing_together() -> None:
     with pytest.raises(DriverError) as caught:
         narrow(Words(("2.11", "2.13"), ("cu132",)), [parse(DEFAULT[0]), parse(DEFAULT[5])], [*map(parse, OTHERS)])
-    assert [one.message for one in caught.value.diagnostics] == [
+    assert [diagnostic.message for diagnostic in caught.value.diagnostics] == [
         "no variant is for torch `2.11` with `cu132`",
         "no variant is for torch `2.13` with `cu132`",
         "no variant is for the backend `cu132` with `2.11` or `2.13`",

@@ -39,12 +39,12 @@ def test_every_locked_torch_is_recorded_and_is_found_by_the_name_that_extensions
 def test_gcc_is_one_release_with_its_libstdcxx_and_its_runtime() -> None:
     lock = read(Releases())
     packages = [one for part in (lock["gcc"]["packages"], lock["cc"]["gcc"]) for one in part]
-    of_gcc = {one["version"] for one in packages if "/gcc-12/" in one["filename"]}
+    of_gcc = {package["version"] for package in packages if "/gcc-12/" in package["filename"]}
     assert len(of_gcc) == 1
     for part in lock["gcc"]["cross"].values():
         crossed = {one["version"].partition("cross")[0] for one in part if "/gcc-12-cross/" in one["filename"]}
         assert crossed == {version.partition("+")[0] for version in of_gcc}
-    assert {one["name"] for one in lock["gcc"]["packages"] if one["version"] in of_gcc} == {
+    assert {package["name"] for package in lock["gcc"]["packages"] if package["version"] in of_gcc} == {
         "g++-12",
         "libgcc-12-dev",
         "libgomp1",

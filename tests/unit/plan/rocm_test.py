@@ -52,7 +52,7 @@ def test_variants_are_those_of_the_matrix(tmp_path: Path) -> None:
         for configuration, default in Releases().matrix.configurations()
         if configuration.family == "rocm"
     ]
-    assert [(one.name, one.default) for one in made.variants] == variants
+    assert [(variant.name, variant.default) for variant in made.variants] == variants
     assert names(made)[0] == VARIANT
     assert parse(VARIANT) == Configuration(torch="2.13", abi="cxx11", backend="rocm72", cpu="x86_64", os="linux")
 
@@ -131,7 +131,7 @@ def test_archs_that_are_wrong(tmp_path: Path) -> None:
     assert {one.code for one in found} == {Code.UNKNOWN_ARCH}
     assert [one.message for one in found] == [
         "no clang compiles for the architecture `gfx9422`",
-        *(f"`{one}` is not an architecture with valid features" for one in archs[1:]),
+        *(f"`{arch}` is not an architecture with valid features" for arch in archs[1:]),
     ]
     order = "only `:sramecc` and `:xnack`, in this order, each with `+` or `-`, may follow"
     beside = "it conflicts with `{}`: name the same features for an architecture everywhere, or none"
@@ -184,7 +184,7 @@ def _refused(flags: list[str]) -> list[str]:
     span = Source("build.toml", "").span(0, 1)
     findings = Findings({}, span)
     read_hip_flags(findings, tuple(Located(value=flag, span=span) for flag in flags))
-    return [f"{one.message} {one.help}" for one in findings.diagnostics()]
+    return [f"{diagnostic.message} {diagnostic.help}" for diagnostic in findings.diagnostics()]
 
 
 @pytest.mark.parametrize(
@@ -246,22 +246,22 @@ def _actions(made: Plan, **files: bytes) -> list[ExpectedAction]:
     )
     names = {name for identity in made.identities for name in identity.files}
     contents = {name: files.get(Path(name).stem, b"") for name in names}
-    chosen = [one for one in made.variants if one.name == VARIANT]
-    return [one for one in expected_actions(made, chosen, contents, settings) if one.section == "r"]
+    chosen = [variant for variant in made.variants if variant.name == VARIANT]
+    return [action for action in expected_actions(made, chosen, contents, settings) if action.section == "r"]
 
 
 def test_actions_of_a_source(tmp_path: Path) -> None:
     archs = 'rocm-archs = ["gfx90a", "gfx1100"]\n'
     each = [(mnemonic, arch) for arch in ("gfx90a", "gfx1100") for mnemonic in MNEMONICS]
     rest = [("HipBundle", None), ("HipPreprocess", None), ("HipHostCompile", None)]
-    found = [(one.mnemonic, one.arch) for one in _actions(plan(tmp_path, ROCM + archs))]
+    found = [(action.mnemonic, action.arch) for action in _actions(plan(tmp_path, ROCM + archs))]
     assert found == [*each, *rest]
 
 
 def test_every_source_of_a_section_is_read_with_the_others(tmp_path: Path) -> None:
     section = ROCM.replace('"g/a.cu"', '"g/a.cu", "g/b.cu"')
     made = plan(tmp_path, section)
-    before, after = ({one.place: one.reads for one in _actions(made, a=text)} for text in (b"", b"int i;"))
+    before, after = ({action.place: action.reads for action in _actions(made, a=text)} for text in (b"", b"int i;"))
     new = {place.split("|")[2] for place in before if place.startswith("r|g/b.cu") and before[place] != after[place]}
     assert new == {"HipPreprocess"}
 

@@ -51,7 +51,7 @@ def calls(text: str) -> list[tuple[str, dict[str, Any]]]:
         assert isinstance(node.value.func, ast.Name)
         assert node.value.func.id in _RULES
         named = {str(word.arg): ast.literal_eval(word.value) for word in node.value.keywords}
-        found.append((node.value.func.id, named | {"": [ast.literal_eval(one) for one in node.value.args]}))
+        found.append((node.value.func.id, named | {"": [ast.literal_eval(arg) for arg in node.value.args]}))
     return found
 
 
@@ -122,7 +122,9 @@ def test_strings_arrive_as_they_were() -> None:
     assert metadata["kernels-minver"] == "0.17.0"
 
 
-@pytest.mark.parametrize("text", [one for one in STRINGS if one.isascii() and "/" not in one and "\0" not in one])
+@pytest.mark.parametrize(
+    "text", [string for string in STRINGS if string.isascii() and "/" not in string and "\0" not in string]
+)
 def test_names_of_python_modules(text: str) -> None:
     for name in (f"{text}.py", f"a{text}.py"):
         if plan := planned({}, (name,)):

@@ -385,5 +385,5 @@ def test_package_that_is_imported_tells_of_torch_and_gpus_once(  # noqa: PLR0913
 def test_loader_is_python_3_9() -> None:
     text = Path(wheel_loader.__file__).read_text(encoding="utf-8")
     tree = ast.parse(text, feature_version=(3, 9))
-    imported = {one.module for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)}
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert {(one or "").partition(".")[0] for one in imported} <= sys.stdlib_module_names

@@ -53,7 +53,7 @@ def test_text_without_markers_is_the_source() -> None:
 def test_five_headers_are_shown() -> None:
     parts = [f'# 1 "h{n}.h" 1\n' + "x\n" * n + '# 1 "a.cu" 2\n' for n in range(1, 8)]
     share = header_share(('# 1 "a.cu"\n' + "".join(parts)).encode(), "a.cu")
-    assert [one.name for one in share.headers] == ["h7.h", "h6.h", "h5.h", "h4.h", "h3.h"]
+    assert [header.name for header in share.headers] == ["h7.h", "h6.h", "h5.h", "h4.h", "h3.h"]
     assert share.lines == 28
 
 

@@ -263,7 +263,7 @@ def test_headers_are_said_for_variants_with_the_same_text() -> None:
     ]
     spawns = [_spawn(actions[0], digest=digest) for actions, digest in zip(paths[:2], ("d", "d"), strict=True)]
     report = _report(records, spawns, {"d": TEXT.encode()})
-    assert [[(one.variants, one.share is not None) for one in source.texts] for source in report.sources] == [
+    assert [[(text.variants, text.share is not None) for text in source.texts] for source in report.sources] == [
         [(("cell0", "cell1"), True), (("cell2",), False)],
         [(("cpp",), False)],
     ]
