@@ -166,8 +166,12 @@ def main() -> None:
         Machine(title="Debian 13, Python 3.13, a user", suite="trixie"),
         Machine(title="Debian forky, Python 3.14, a user", suite="forky"),
         *(
-            Machine(title=f"Debian 12, {one.partition('=')[0]}, a user", suite="bookworm", python=one.partition("=")[2])
-            for one in args.python
+            Machine(
+                title=f"Debian 12, {python.partition('=')[0]}, a user",
+                suite="bookworm",
+                python=python.partition("=")[2],
+            )
+            for python in args.python
         ),
     ]
     _Releases.bazel = str(args.bazel)

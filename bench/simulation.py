@@ -96,7 +96,7 @@ def settings_of(releases: Releases) -> Settings:
         needed=True,
         gcc=False,
         compress="",
-        standards={one.version: one.cxx_standard for one in releases.matrix.torch},
+        standards={release.version: release.cxx_standard for release in releases.matrix.torch},
         toolchains=releases.toolchain_digests,
         rules="",
     )

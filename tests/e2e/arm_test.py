@@ -243,7 +243,7 @@ def test_publishing_says_what_they_are_made_from(clone: Driver, relu: Built, cud
         assert {path.split("/")[1] for path in files if path.startswith("build/")} == {RELU, CUDA}
         for variant, torch in ((RELU, "2.10"), (CUDA, "2.13")):
             statement = json.loads(files[f"provenance/{variant}.intoto.json"])
-            subjects = {one["name"] for one in statement["subject"]}
+            subjects = {subject["name"] for subject in statement["subject"]}
             assert subjects == {path for path in files if path.startswith(f"build/{variant}/")}
             parts = json.loads(files[f"sbom/{variant}.cdx.json"])["components"]
             assert {
@@ -349,8 +349,8 @@ def test_compilers_that_run_on_arm_make_the_same_bytes(clone: Driver, relu: Buil
 def _packages(names: Sequence[str], architecture: str, to: Path) -> None:
     """Unpack Debian packages."""
     to.mkdir(exist_ok=True)
-    for one in fetch_all(resolve_debian(names, "bookworm", architecture=architecture), Output()):
-        subprocess.run(["dpkg", "-x", one.path, to], check=True)
+    for archive in fetch_all(resolve_debian(names, "bookworm", architecture=architecture), Output()):
+        subprocess.run(["dpkg", "-x", archive.path, to], check=True)
 
 
 def _wheels(names: Sequence[str], to: Path, *options: str) -> None:

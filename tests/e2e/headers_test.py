@@ -135,12 +135,12 @@ def test_errors_are_those_of_all_headers(needed: Built, base: Path) -> None:
 @pytest.mark.parametrize("arch", ["80", "90a", "100"])
 def test_halves_of_cicc_make_what_it_makes(needed: Built, tmp_path: Path, arch: str, options: tuple[str, ...]) -> None:
     bitcode = []
-    for place in (tmp_path / "a", tmp_path / "another" / "directory"):
-        place.mkdir(parents=True)
-        whole, half = whole_and_halves(needed.driver, "13.0", place, arch, *options)
+    for directory in (tmp_path / "a", tmp_path / "another" / "directory"):
+        directory.mkdir(parents=True)
+        whole, half = whole_and_halves(needed.driver, "13.0", directory, arch, *options)
         assert b".target sm_" in whole
         assert half == whole
-        bitcode.append((place / "half.bc").read_bytes())
+        bitcode.append((directory / "half.bc").read_bytes())
     assert bitcode[0] == bitcode[1]
 
 

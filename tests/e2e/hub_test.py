@@ -71,7 +71,7 @@ def test_published_kernel_is_loaded_from_the_hub(relu: Built, base: Path, tmp_pa
     assert "is not from a trusted publisher" in refused.stderr
     assert (card.returncode, plain) == (0, code.replace(', trust_remote_code=["me/relu"]', "")), card.stderr
     places = ("*/*.log*", "*/server/*", "*/*.profile.gz")
-    logs = [[path for path in relu.driver.output.glob(place) if path.is_file()] for place in places]
+    logs = [[path for path in relu.driver.output.glob(pattern) if path.is_file()] for pattern in places]
     assert all(logs)
     assert [path for log in logs for path in log if _CANARY.encode() in _read(path)] == []
     first, other = done.stdout.split()

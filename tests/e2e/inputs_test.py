@@ -137,7 +137,7 @@ def test_sandbox_hides_the_machine(tiny: Built, base: Path, host: Path, name: st
     assert _filled(trick.hidden, host) in done.stderr
     assert _WEAK not in done.stderr
     if not trick.hidden:
-        [made], [plain] = ([*(place / "build" / CPU).glob("*.so")] for place in (project, tiny.project))
+        [made], [plain] = ([*(directory / "build" / CPU).glob("*.so")] for directory in (project, tiny.project))
         assert len(made.read_bytes()) == len(plain.read_bytes())
 
 

@@ -26,7 +26,7 @@ _SCRATCH = "scratch/strings"
 def _as_utf8(value: Any) -> Any:  # noqa: ANN401  (JSON)
     """A value without what Bazel does to its output: it keeps the bytes of a string, and writes each as a character."""
     if isinstance(value, list):
-        return [_as_utf8(one) for one in value]
+        return [_as_utf8(item) for item in value]
     return value.encode("latin-1").decode("utf-8") if isinstance(value, str) else value
 
 

@@ -141,7 +141,7 @@ class Runner:
         done = subprocess.run(
             ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", str(self.temp / "script.sh")],
             cwd=self.workspace / filled(step.get("working-directory", "."), contexts),
-            env={**self.environ, **{name: str(one) for name, one in places.items()}, **environ, **own},
+            env={**self.environ, **{name: str(directory) for name, directory in places.items()}, **environ, **own},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -150,7 +150,7 @@ def mutated(source: random.Random) -> str:
     text = source.choice(TEXTS)
     for _ in range(source.choice((1, 1, 1, 1, 1, 2, 4))):
         if source.random() < 0.3:
-            pairs = [one for one in text.split("\n") if " = " in one] or [""]
+            pairs = [line for line in text.split("\n") if " = " in line] or [""]
             line = source.choice(pairs)
             new = source.choice(source.choice(TEXTS).split("\n")).partition(" = ")[2] or value(source, None)
             text = text.replace(line, f"{line.partition(' = ')[0]} = {new}", 1) if line else text

@@ -31,7 +31,7 @@ def sdks(driver: Driver, version: str) -> tuple[Path, Path]:
     found = []
     for kind in (f"cuda_{version.replace('.', '_')}", compiler):
         places = driver.output.glob(f"*/external/*torch_kernels_{kind}")
-        found.append(next(one for one in places if one.is_dir()))
+        found.append(next(directory for directory in places if directory.is_dir()))
     return found[0], found[1]
 
 

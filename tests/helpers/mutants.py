@@ -191,8 +191,8 @@ def of_int4() -> Iterator[tuple[str, str, list[str]]]:
     def dropped_k(a: Tensor, b: Tensor) -> Tensor:
         return (unpack_int4(a).long()[:, :-1] @ b.long()[:-1]).to(torch.int32)
 
-    for one in (right, halves_swapped, no_sign, dropped_k):
-        yield "int4 product", one.__name__, [said(partial(verify, one, reference, [packed, other]))]
+    for kernel in (right, halves_swapped, no_sign, dropped_k):
+        yield "int4 product", kernel.__name__, [said(partial(verify, kernel, reference, [packed, other]))]
 
 
 Gradients = tuple[Tensor | None, Tensor | None]

@@ -64,7 +64,10 @@ def test_each_waits_for_its_own_text() -> None:
         for place, seconds in {"g|g.cu|CudaPreprocess|sm_90|cu130": 9.0, "g|g.cu|CudaFrontend||cu130": 20.0}.items()
     }
     assert _ahead(CHAIN, known, 99).seconds == 1.0 + 20.0 + 0.5
-    assert _ahead([one for one in CHAIN if one.mnemonic != "CudaFrontend"], known, 99).seconds == 9.0 + 4.0 + 2.0 + 0.5
+    assert (
+        _ahead([action for action in CHAIN if action.mnemonic != "CudaFrontend"], known, 99).seconds
+        == 9.0 + 4.0 + 2.0 + 0.5
+    )
 
 
 def test_what_a_text_takes_says_nothing_of_all_of_them() -> None:
@@ -94,7 +97,7 @@ def test_seconds_of_what_never_ran() -> None:
 
 
 def test_many_actions_take_no_time() -> None:
-    actions = [one._replace(source=f"{i}.cu", reads=str(i)) for i in range(2000) for one in CHAIN]
+    actions = [action._replace(source=f"{i}.cu", reads=str(i)) for i in range(2000) for action in CHAIN]
     moved = [action._replace(source=f"src/{action.source}") for action in actions]
     start = time.process_time()
     assert _ahead(moved, _learned(actions), 16).run == 2000 * len(CHAIN)

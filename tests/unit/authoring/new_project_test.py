@@ -103,9 +103,9 @@ def test_nothing_is_written_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "project" / "csrc").symlink_to("../elsewhere")
     (tmp_path / "link").symlink_to("elsewhere")
-    for place in ("file", "file/below", "dangling", "project", "x" * 300):
+    for directory in ("file", "file/below", "dangling", "project", "x" * 300):
         with pytest.raises(DriverError) as caught:
-            create(tmp_path / place, files, Releases())
+            create(tmp_path / directory, files, Releases())
         assert caught.value.diagnostics[0].code in {Code.FOREIGN_FILE, Code.PERMISSION}
     assert [*(tmp_path / "project").iterdir()] == [tmp_path / "project" / "csrc"]
     assert [*(tmp_path / "elsewhere").iterdir()] == []

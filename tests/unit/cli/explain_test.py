@@ -47,8 +47,8 @@ def examples(code: Code) -> list[tuple[str, str, str]]:
 
 def as_toml(value: Any) -> str:  # noqa: ANN401
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(key)} = {as_toml(one)}" for key, one in value.items()) + "}"
-    return f"[{', '.join(as_toml(one) for one in value)}]" if isinstance(value, list) else json.dumps(value)
+        return "{" + ", ".join(f"{json.dumps(key)} = {as_toml(item)}" for key, item in value.items()) + "}"
+    return f"[{', '.join(as_toml(item) for item in value)}]" if isinstance(value, list) else json.dumps(value)
 
 
 def codes_of(example: str) -> set[Code]:
@@ -70,7 +70,7 @@ def test_a_text_is_tidy(code: Code) -> None:
     assert title
     assert not title.endswith(".")
     assert "|" not in title
-    assert set(re.findall(r"E\d{3}", text)) <= {one.number for one in Code}
+    assert set(re.findall(r"E\d{3}", text)) <= {code.number for code in Code}
     assert all(len(line) <= 90 for line in text.splitlines())
     assert len(EXAMPLE.findall(text)) * 2 == text.count("```")
     kinds = [kind for kind, _, _ in examples(code)]

@@ -208,7 +208,7 @@ def test_builds_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     good, broken, failed = answer["projects"]
     assert (good["directory"], good["name"]) == ("a", "re_lu")
     assert [variant["variant"] for variant in good["variants"]] == [CPU213]
-    assert [one["errors"][0]["code"] for one in (broken, failed)] == ["E001", "E401"]
+    assert [directory["errors"][0]["code"] for directory in (broken, failed)] == ["E001", "E401"]
 
 
 @pytest.mark.usefixtures("repository")

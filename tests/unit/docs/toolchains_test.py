@@ -45,4 +45,6 @@ def test_the_counts_of_archives_and_whole_sizes(pattern: str) -> None:
 
 
 def test_every_origin_is_explained() -> None:
-    assert re.findall(r"^\| `([\w-]+)` \| [^|]* \| [^|]* \|$", TEXT, re.MULTILINE) == [one.value for one in Origin]
+    assert re.findall(r"^\| `([\w-]+)` \| [^|]* \| [^|]* \|$", TEXT, re.MULTILINE) == [
+        origin.value for origin in Origin
+    ]

@@ -234,7 +234,9 @@ def test_a_fetch_that_is_asked_for_looks_at_all_and_says_what_it_replaced(fetche
     assert (whole.source, members.source) == ("network", "network")
     assert whole.path.read_bytes() == BODY
     assert f"warning: demo 1.0: {whole.path} has the SHA-256 " in said.getvalue()
-    assert [one.source for one in fetch_all([WHOLE, PARTIAL], Output(err=said), fetcher=fetcher, check=True)] == [
+    assert [
+        archive.source for archive in fetch_all([WHOLE, PARTIAL], Output(err=said), fetcher=fetcher, check=True)
+    ] == [
         "store",
         "store",
     ]

@@ -161,7 +161,7 @@ def test_edition_0() -> None:
     assert manifest.built == ("cuda",)
     assert [dependency.value for dependency in kernel.depends] == ["torch"]
     assert kernel.capabilities
-    assert [(one.value, one.span.line, one.span.column) for one in kernel.capabilities.value] == [
+    assert [(item.value, item.span.line, item.span.column) for item in kernel.capabilities.value] == [
         ("7.5", 10, 17), ("9.0a", 10, 24)
     ]  # fmt: skip
 
@@ -175,7 +175,7 @@ def test_edition_1_hipify_is_two_sections() -> None:
     assert (cuda.src, cuda.include, cuda.depends) == (rocm.src, rocm.include, rocm.depends)
     assert (cuda.rocm_archs, rocm.capabilities) == (None, None)
     assert rocm.rocm_archs
-    assert [one.value for one in rocm.rocm_archs.value] == ["gfx942"]
+    assert [capability.value for capability in rocm.rocm_archs.value] == ["gfx942"]
     twice = EDITION_1 + "[kernel.activation_rocm]\ndepends = []\nsrc = ['a.cu']\n"
     assert [one.code for one in reading(twice)[1]] == [Code.BAD_NAME]
 
@@ -226,7 +226,7 @@ def test_noarch_reads_both_spellings(spelling: str) -> None:
     text = f"{EDITION_4.partition('[torch]')[0]}[torch-noarch]\n{spelling} = ['8.0', '8.0', '9.0']\n"
     capabilities = right(text).framework.capabilities
     assert capabilities
-    assert [one.value for one in capabilities.value] == ["8.0", "9.0"]
+    assert [capability.value for capability in capabilities.value] == ["8.0", "9.0"]
 
 
 def test_both_spellings_at_once() -> None:

@@ -80,8 +80,8 @@ def test_ignored_values_go_with_their_flags_and_ignored_parts_alone() -> None:
     assert [one.value for one in kept] == ["-t", "4", "-Xcompiler=-O2", "-g"]
     assert findings.diagnostics() == ()
     assert [note.message.partition(":")[0] for note in findings.notes()] == [
-        f"the flag `{one}` in cuda-flags is ignored"
-        for one in ("-l cublas", "-L /x", "-Xlinker -s", "-flto", "--keep-dir x", "-pipe")
+        f"the flag `{flag}` in cuda-flags is ignored"
+        for flag in ("-l cublas", "-L /x", "-Xlinker -s", "-flto", "--keep-dir x", "-pipe")
     ]
 
 

@@ -47,7 +47,7 @@ def _used(table: Table, key: Key, values: dict[str, Any]) -> bool:
     found: list[Any] = [values]
     if table.path == "kernel-depends":
         places = [values["general"], *(one for one in values["general"].values() if isinstance(one, dict))]
-        found = [entry for place in places for entry in place.get("kernel-depends", [])]
+        found = [entry for table in places for entry in table.get("kernel-depends", [])]
     elif table.path:
         for part in table.path.split("."):
             found = (

@@ -29,7 +29,7 @@ def leaves(value: object, at: KeyPath = ()) -> list[tuple[KeyPath, object]]:
     if isinstance(value, dict):
         return [leaf for key, inner in value.items() for leaf in leaves(inner, (*at, key))]
     if isinstance(value, list):
-        inner = [leaf for index, one in enumerate(value) for leaf in leaves(one, (*at, index))]
+        inner = [leaf for index, item in enumerate(value) for leaf in leaves(item, (*at, index))]
         return [(at, value), *inner]
     return [(at, value)]
 

@@ -70,8 +70,8 @@ def is_read(content: bytes) -> bool:
 def subschemas(schema: object) -> Iterator[dict[str, Any]]:
     """A schema and all those in it."""
     if isinstance(schema, list):
-        for one in schema:
-            yield from subschemas(one)
+        for item in schema:
+            yield from subschemas(item)
     elif isinstance(schema, dict):
         yield schema
         for keyword, value in schema.items():
@@ -237,9 +237,9 @@ def spoilt(draw: st.DrawFn) -> dict[str, Any]:
 def as_toml(value: Any) -> str:  # noqa: ANN401
     """A value as TOML on one line."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(key)} = {as_toml(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{json.dumps(key)} = {as_toml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
-        return f"[{', '.join(as_toml(one) for one in value)}]"
+        return f"[{', '.join(as_toml(item) for item in value)}]"
     return json.dumps(value)
 
 

@@ -226,9 +226,9 @@ def _rendered(table: dict[str, Any], chance: random.Random) -> str:
 
 def _inline(value: object) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_inline(one)}" for key, one in value.items()) + " }" if value else "{}"
+        return "{ " + ", ".join(f"{key} = {_inline(item)}" for key, item in value.items()) + " }" if value else "{}"
     if isinstance(value, list):
-        return "[" + ", ".join(_inline(one) for one in value) + "]"
+        return "[" + ", ".join(_inline(item) for item in value) + "]"
     return json.dumps(value)
 
 

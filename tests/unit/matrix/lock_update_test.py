@@ -126,7 +126,7 @@ def test_what_is_asked_for_in_another_way_is_missing(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Releases, "table", table)
     _, missing = complete(wanted(Releases()), OLD, {})
     cuda = [need for need in missing if need.name != "torch"]
-    assert len(missing) - len(cuda) == sum(1 + len(one.get("cross", ())) for one in table["torch"])
+    assert len(missing) - len(cuda) == sum(1 + len(release.get("cross", ())) for release in table["torch"])
     assert [(need.name, need.version) for need in cuda] == [
         ("nvidia-cuda-nvcc", ""),
         ("nvidia-cuda-runtime-cu11", "11.7.99"),

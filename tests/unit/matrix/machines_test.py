@@ -62,7 +62,7 @@ def test_another_machine_has_all_releases_in_the_same_versions(cpu: str, monkeyp
 def test_programs_are_those_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     lock = lock_on(ARM, monkeypatch)
     cuda, rocm = parse("torch213-cxx11-cu130-x86_64-linux"), parse("torch213-cxx11-rocm72-x86_64-linux")
-    files = {one.name: one.basename for one in lock.entries_for([cuda, rocm], read=True)}
+    files = {entry.name: entry.basename for entry in lock.entries_for([cuda, rocm], read=True)}
     # Of the runtime nvlink reads a library of the machine; the headers are the same in both archives.
     assert files["nvidia-cuda-runtime"].endswith("_aarch64.whl")
     for name in ("ziglang", "nvidia-cuda-nvcc", "nvidia-nvvm", "python3.11-minimal", "libc6"):
@@ -84,11 +84,11 @@ def test_nvcc_of_every_release_is_another_archive(monkeypatch: pytest.MonkeyPatc
         assert {key: one for key, one in release.items() if key != "archives"} == {
             key: one for key, one in before.items() if key != "archives"
         }
-        unpacked = {part for _, one in pairs for each in one["unpack"] for part in each["names"]}
+        unpacked = {part for _, one in pairs for step in one["unpack"] for part in step["names"]}
         assert {"bin/", "nvvm/"} <= unpacked or "bin/nvcc" in unpacked
         for ours, theirs in pairs:
             assert (ours["name"], ours["version"]) == (theirs["name"], theirs["version"])
-            assert [one["names"] for one in ours["unpack"]] == [one["names"] for one in theirs["unpack"]]
+            assert [step["names"] for step in ours["unpack"]] == [step["names"] for step in theirs["unpack"]]
             assert any(word in theirs["filename"] for word in ("aarch64", "arm64", "linux-sbsa"))
 
 

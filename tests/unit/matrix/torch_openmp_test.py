@@ -101,7 +101,7 @@ def test_wheel_without_a_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_versions_that_a_library_defines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert versions(ABI / "good.so") == []
-    system = (Path(place, "libm.so.6") for place in ("/lib/x86_64-linux-gnu", "/lib64", "/usr/lib"))
+    system = (Path(directory, "libm.so.6") for directory in ("/lib/x86_64-linux-gnu", "/lib64", "/usr/lib"))
     library = next(path for path in system if path.is_file())
     assert {"GLIBC_2.2.5", "GLIBC_2.29"} <= set(versions(library))
     monkeypatch.setenv("RULES_TORCH_KERNELS_CACHE", str(tmp_path))

@@ -97,7 +97,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path
 def test_releases_are_replaced_in_place_and_added_at_the_end(own: Callable[[str], Path]) -> None:
     before = Releases().matrix
     after = Releases(own(TORCH + CUDA)).matrix
-    assert [one.version for one in after.torch] == [one.version for one in before.torch]
+    assert [release.version for release in after.torch] == [release.version for release in before.torch]
     new = [toolkit.backend for toolkit in after.toolkits if toolkit not in before.toolkits]
     assert new == ["cu127"]
     assert [toolkit for toolkit in after.toolkits if toolkit.backend != "cu127"] == list(before.toolkits)
@@ -114,7 +114,7 @@ def test_releases_are_replaced_in_place_and_added_at_the_end(own: Callable[[str]
 def test_a_toolkit_whose_minor_version_has_two_digits(own: Callable[[str], Path]) -> None:
     torch = TORCH.replace('["cpu"]', '["cpu", "cu1210"]')
     matrix = Releases(own(torch + CUDA.replace('"12.7"', '"12.10"'))).matrix
-    [toolkit] = [one for one in matrix.toolkits_of("cuda") if one.version == "12.10"]
+    [toolkit] = [toolkit for toolkit in matrix.toolkits_of("cuda") if toolkit.version == "12.10"]
     assert toolkit.backend == "cu1210"
     assert parse("torch215-cxx11-cu1210-x86_64-linux") in [
         configuration for configuration, _ in matrix.configurations()
@@ -272,7 +272,10 @@ def test_a_library_of_headers(own: Callable[[str], Path], tmp_path: Path) -> Non
     assert {"cu124", "cu130"} <= built
     assert built.isdisjoint({"cu118", "cu121"})
     why = "[kernel.t] depends on tiles, which needs CUDA 12.3"
-    assert {one.configuration.backend for one in made.excluded if one.reason == why} == {"cu118", "cu121"}
+    assert {exclusion.configuration.backend for exclusion in made.excluded if exclusion.reason == why} == {
+        "cu118",
+        "cu121",
+    }
     [variant] = [variant for variant in made.variants if variant.name == "torch213-cxx11-cu130-x86_64-linux"]
     assert "tiles" in {entry.name for entry in archives(made, [variant], releases.lock)}
 

@@ -51,7 +51,7 @@ def test_bounds_leave_variants_out_with_a_reason(tmp_path: Path) -> None:
     plan = make(tmp_path, text)
     here = [f"torch213-cxx11-{backend}-x86_64-linux" for backend in ("cpu", "cu130", "cu126")]
     assert names(plan) == [*here, *(f"torch213-cxx11-{backend}-aarch64-linux" for backend in ("cpu", "cu130"))]
-    reasons = {one.reason for one in plan.excluded}
+    reasons = {exclusion.reason for exclusion in plan.excluded}
     assert reasons == {"CUDA must be at most 13.0", "torch must be at least 2.13 and at most 2.13"}
 
 

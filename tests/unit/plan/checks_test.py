@@ -121,7 +121,7 @@ def test_gencode_adds_to_the_architectures(project: Path) -> None:
     [group] = [group for group in plan(project, "depends = []", flags).groups if group.name == "relu"]
     archs = group.archs["cu130"]
     assert {*archs.kept} == {*usual.archs["cu130"].kept, "9.0a"}
-    assert "5.0" in [one.arch for one in archs.dropped]
+    assert "5.0" in [exclusion.arch for exclusion in archs.dropped]
     assert group.cuda_flags == ()
 
 

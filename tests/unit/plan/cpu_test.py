@@ -28,7 +28,7 @@ def plan(tmp_path: Path) -> Plan:
 
 
 def chosen(plan: Plan, *patterns: str, torch: tuple[str, ...] = (), cpus: tuple[str, ...] = ()) -> list[str]:
-    return [one.name for one in choose(plan, patterns, Words(torch=torch, cpus=cpus))]
+    return [variant.name for variant in choose(plan, patterns, Words(torch=torch, cpus=cpus))]
 
 
 def test_they_are_there_on_request(plan: Plan) -> None:
@@ -90,7 +90,7 @@ def test_a_matrix_says_which_cpus_are_the_default(plan: Plan, tmp_path: Path, cp
 
 def test_flags_of_a_cpu(tmp_path: Path) -> None:
     plan = make(tmp_path, GENERAL + TORCH + CUDA + CPU + 'cxx-flags = ["-mavx2"]\n')
-    reasons = {one.reason for one in plan.excluded if one.configuration.cpu == ARM}
+    reasons = {exclusion.reason for exclusion in plan.excluded if exclusion.configuration.cpu == ARM}
     assert reasons == {"[kernel.c] is compiled with `-mavx2`, which is for x86_64"}
     assert {variant.configuration.backend for variant in plan.variants if variant.configuration.cpu == ARM} == {
         "cu130",
@@ -133,7 +133,7 @@ def test_sections_for_either_cpu(tmp_path: Path) -> None:
     for name in ("n.cpp", "both.cpp"):
         (tmp_path / name).touch()
     plan = make(tmp_path, GENERAL + TORCH + CUDA + _FOR_BOTH)
-    assert not [one for one in plan.excluded if one.configuration.family == "cpu"]
+    assert not [exclusion for exclusion in plan.excluded if exclusion.configuration.family == "cpu"]
     groups = {
         variant.configuration.cpu: variant.groups for variant in plan.variants if variant.configuration.backend == "cpu"
     }
@@ -157,7 +157,7 @@ def test_sections_for_either_cpu(tmp_path: Path) -> None:
 def test_flags_of_both_cpus(tmp_path: Path) -> None:
     text = GENERAL + TORCH + CUDA + CPU + 'cxx-flags = ["-mavx2", "-march=armv8-a"]\n'
     plan = make(tmp_path, text)
-    assert {one.reason for one in plan.excluded if one.configuration.family == "cpu"} == {
+    assert {exclusion.reason for exclusion in plan.excluded if exclusion.configuration.family == "cpu"} == {
         "[kernel.c] is compiled with `-mavx2`, which is for x86_64",
         "[kernel.c] is compiled with `-march=armv8-a`, which is for aarch64",
     }
@@ -170,7 +170,7 @@ def test_flags_of_the_binding(tmp_path: Path) -> None:
     text = GENERAL + TORCH + 'cxx-flags = ["-march=armv8-a"]\n' + CUDA + _FOR_BOTH
     plan = make(tmp_path, text)
     assert {variant.configuration.cpu for variant in plan.variants} == {ARM}
-    assert {one.reason for one in plan.excluded if one.configuration.cpu == "x86_64"} == {
+    assert {exclusion.reason for exclusion in plan.excluded if exclusion.configuration.cpu == "x86_64"} == {
         "[torch] is compiled with `-march=armv8-a`, which is for aarch64"
     }
     with pytest.raises(DriverError) as caught:

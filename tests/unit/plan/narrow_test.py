@@ -97,7 +97,9 @@ def test_another_backend_is_excluded(tmp_path: Path) -> None:
     nvidia, amd = narrowed(whole, ["9.0"]), narrowed(whole, ["gfx90a"])
     assert {variant.configuration.family for variant in nvidia.variants} == {"cpu", "cuda"}
     assert {variant.configuration.family for variant in amd.variants} == {"cpu", "rocm"}
-    assert {one.reason for one in amd.excluded[len(whole.excluded) :]} == {"it has no device code for gfx90a"}
+    assert {exclusion.reason for exclusion in amd.excluded[len(whole.excluded) :]} == {
+        "it has no device code for gfx90a"
+    }
     assert kept(amd, "r", "rocm72") == ("gfx90a:xnack-",)
     assert {variant.configuration.family for variant in narrowed(whole, ["9.0", "gfx942"]).variants} == {
         "cpu",

@@ -195,4 +195,6 @@ def test_places_of_escapes_and_raw_strings() -> None:
     "text", ["TORCH_LIBRARY(", "TORCH_LIBRARY(a, m) {", 'TORCH_LIBRARY(a, m) { m.def("', "Library& m) {"]
 )
 def test_texts_that_do_not_end(text: str) -> None:
-    assert all(one.text is None for one in registrations(text).found if one.what != "library")
+    assert all(
+        registration.text is None for registration in registrations(text).found if registration.what != "library"
+    )

@@ -69,7 +69,9 @@ def test_archs_are_those_that_both_name(tmp_path: Path) -> None:
     made = plan(tmp_path, ROCM + ARCHS)
     [archs] = {group.archs["rocm72"] for group in made.groups if group.name == "r"}
     assert archs.kept == ("gfx90a", "gfx942:xnack-", "gfx1100")
-    assert [(one.arch, one.reason) for one in archs.dropped] == [("gfx940", "ROCm 7.2 does not compile for gfx940")]
+    assert [(exclusion.arch, exclusion.reason) for exclusion in archs.dropped] == [
+        ("gfx940", "ROCm 7.2 does not compile for gfx940")
+    ]
     assert made.variants[0].metadata["backend"] == {"type": "rocm", "archs": ["gfx1100", "gfx90a", "gfx942"]}
 
 
@@ -234,13 +236,15 @@ def test_archives_of_a_variant() -> None:
     zigs = [entry.version for entry in Releases().lock.entries_for([parse(VARIANT)]) if entry.name == "ziglang"]
     assert zigs == [Releases().lock.parts["cc"]["default"], Releases().lock.parts["rocm"]["7.2"]["host"]]
     assert not [
-        one for one in Releases().lock.entries_for([parse("torch213-cxx11-cu130-x86_64-linux")]) if "hip" in one.name
+        entry
+        for entry in Releases().lock.entries_for([parse("torch213-cxx11-cu130-x86_64-linux")])
+        if "hip" in entry.name
     ]
 
 
 def _actions(made: Plan, **files: bytes) -> list[ExpectedAction]:
     """The actions of the section in CONFIGURATION; files are empty but for those given, by name without directory."""
-    torch = {one.version: one.cxx_standard for one in Releases().matrix.torch}
+    torch = {release.version: release.cxx_standard for release in Releases().matrix.torch}
     settings = Settings(
         split=True, whole=(), needed=True, gcc=False, compress="", standards=torch, toolchains={}, rules=""
     )

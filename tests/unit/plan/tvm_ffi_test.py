@@ -36,7 +36,7 @@ def _make(directory: Path, text: str, source: str = "") -> Plan:
 def test_variants_are_named_as_upstream_names_them(tmp_path: Path) -> None:
     made = _make(tmp_path, GENERAL + _TVM_FFI + _SECTIONS)
     default = [variant.name for variant in made.variants if variant.default]
-    assert default == [f"tvm-ffi01-{one}-x86_64-linux" for one in ("cpu", "cu130", "cu132")]
+    assert default == [f"tvm-ffi01-{backend}-x86_64-linux" for backend in ("cpu", "cu130", "cu132")]
     assert set(names(made)) - set(default) == {"tvm-ffi01-cu126-x86_64-linux"}
     for name in names(made):
         assert is_identifier(name)

@@ -159,8 +159,8 @@ def test_all_text_is_escaped(project: Path) -> None:
     (project / "torch-ext" / "tuned" / "__init__.py").write_text(source)
     for variant in ("torch-cpu", "torch-cuda"):
         build(project, variant, FILES | {"__init__.py": source.encode(), "<b>&.bin": b""})
-    for place in ("tests", "benchmarks"):
-        (project / place).mkdir()
+    for directory in ("tests", "benchmarks"):
+        (project / directory).mkdir()
     (project / "tests" / "test_<i>.py").write_text(
         "def test_one(): ...\nclass TestMore:\n    def test_two(self): ...\n"
     )

@@ -94,7 +94,7 @@ def test_provenance_names_files_sources_and_every_pinned_archive(hub: Hub, proje
     statement = document(hub, "provenance/torch-cpu.intoto.json")
     assert statement["_type"] == "https://in-toto.io/Statement/v1"
     assert statement["predicateType"] == "https://slsa.dev/provenance/v1"
-    subjects = {one["name"]: one["digest"]["sha256"] for one in statement["subject"]}
+    subjects = {subject["name"]: subject["digest"]["sha256"] for subject in statement["subject"]}
     built = {path: hashlib.sha256(content).hexdigest() for path, content in below_build(hub).items()}
     assert subjects == {path: digest for path, digest in built.items() if path.startswith("build/torch-cpu/")}
     sources, *archives = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
@@ -183,7 +183,7 @@ def test_signature_is_published_and_stays_until_the_variant_changes(hub: Hub, pr
     publish(hub, project)
     assert below_build(hub) == on_disk(project)
     statement = document(hub, "provenance/torch-cpu.intoto.json")
-    assert not any(one["name"].endswith(".sigstore") for one in statement["subject"])
+    assert not any(subject["name"].endswith(".sigstore") for subject in statement["subject"])
     signature.unlink()
     publish(hub, project)
     assert "build/torch-cpu/metadata.json.sigstore" in below_build(hub)

@@ -10,7 +10,7 @@ from py_driver.reporting.preprocessed import header_share, ptx_code
 
 def test_text_counts_for_the_header_that_the_source_includes() -> None:
     share = header_share(TEXT.encode(), "a.cu")
-    found = [(one.name, one.lines) for one in (*share.headers, share.compiler, share.source)]
+    found = [(amount.name, amount.lines) for amount in (*share.headers, share.compiler, share.source)]
     assert found == [
         ("torch/all.h", 6),
         ("cub/cub.cuh", 1),
@@ -40,7 +40,7 @@ renamed
 # 2 "a.cu" 2
 source without an end"""
     share = header_share(text.encode(), "a.cu")
-    found = [(one.name, one.lines) for one in (*share.headers, share.compiler, share.source)]
+    found = [(amount.name, amount.lines) for amount in (*share.headers, share.compiler, share.source)]
     assert found == [('a "b".h', 2), ("the compiler and its command line", 1), ("the source itself", 1)]
 
 

@@ -245,7 +245,7 @@ def test_equal_ptx_is_found_for_each_variant() -> None:
         _record("w", _path("3", "k", "a.cu.o")),
     ]
     [source] = _report(records, spawns, {name: text.encode() for name, text in known.items()}).sources
-    found = [(one.variants, one.archs, one.unknown, one.equal) for one in source.ptx]
+    found = [(comparison.variants, comparison.archs, comparison.unknown, comparison.equal) for comparison in source.ptx]
     assert found == [
         (("x", "y"), ("sm_80", "sm_86", "sm_90"), ("sm_89",), (("sm_80", "sm_86"),)),
         (("z",), (), ("sm_80", "sm_90"), ()),

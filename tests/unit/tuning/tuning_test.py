@@ -186,7 +186,7 @@ def test_header(space: Space, records: Records) -> None:
 
 def test_picture(space: Space, records: Records) -> None:
     drawn = ET.fromstring(picture(space, records))  # noqa: S314  (our own)
-    texts = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    texts = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
     assert texts[0] == "softmax on NVIDIA H200: times as slow as the best of each case"
     assert texts[1:3] == ["configuration, the best first; bold: the default", "case"]
     assert texts[3:13] == [line for case in space.cases for line in reversed(space.shown_case(case).split())]
@@ -216,7 +216,7 @@ def test_best_so_far(space: Space, records: Records) -> None:
     known = order[: first + 1]
     shares = [
         min(records.correct(case)[one].us for one in known if one in records.correct(case))
-        / min(one.us for one in records.correct(case).values())
+        / min(record.us for record in records.correct(case).values())
         for case in space.cases
     ]
     assert found[first] == pytest.approx(math.prod(shares) ** (1 / len(shares)))
@@ -226,7 +226,7 @@ def test_records_are_written_as_they_are_read(space: Space, records: Records, tm
     file = tmp_path / "x.json"
     write_records(file, records, space)
     assert read_records(file, space) == records
-    assert {one.outcome for one in records.found.values()} == {"correct"}
+    assert {record.outcome for record in records.found.values()} == {"correct"}
     assert len(json.loads(file.read_text(encoding="utf-8"))["records"]) == 180
     assert read_records(tmp_path / "none.json", space) is None
     other = dataclasses.replace(space, parameters=("A", "B", "C"))
