@@ -1,7 +1,7 @@
-"""Wrong kernels, for each type of elements: which of them `verify.py` of a new project catches. Needs torch and pytest.
+"""Faulty kernels for each element type: which does a new project's `verify.py` catch? Needs torch and pytest.
 
-It prints JSON: for each type the faults, each with what was said of it, and of right kernels. verify.py has to be on
-Python's path, and beside it gradients.py.
+It prints JSON: for each type the faults and the correct kernels, each with the message of `verify`. verify.py must be
+on Python's path, with gradients.py beside it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def wide(x: Tensor) -> Tensor:
 
 
 def function(x: Tensor) -> Tensor:
-    """What the right elementwise kernel computes."""
+    """The function of the correct elementwise kernel."""
     return x * torch.sigmoid(x) if x.is_floating_point() else 3 * x - 1
 
 
 def cut(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Rounded towards 0, as by a kernel that cuts bits off."""
+    """A value rounded towards 0, as by a kernel that truncates bits."""
     rounded = x.to(dtype)
     too_far = rounded.to(x.dtype).abs() > x.abs()
     bits = rounded.view(torch.uint8 if dtype.itemsize == 1 else torch.int16)
@@ -123,7 +123,7 @@ def products() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
 
 
 def said(work: Callable[[], None]) -> str:
-    """What `verify` says of a kernel; nothing if it takes it for right."""
+    """The message of `verify` about a kernel; empty if `verify` accepts it."""
     try:
         work()
     except AssertionError as wrong:
@@ -203,7 +203,7 @@ def gated(gate: Tensor, up: Tensor) -> Tensor:
 
 
 def gradients() -> dict[str, Callable[[Any, Tensor, Tensor, Tensor], Gradients]]:  # noqa: C901  (a list of faults)
-    """Faults of the backward of `gated`: what it returns for the gradient of the output, gate and up."""
+    """Faults of the backward of `gated`: functions of the gradient of the output, gate and up."""
 
     def right(_ctx: Any, grad: Tensor, gate: Tensor, up: Tensor) -> Gradients:  # noqa: ANN401  (torch has no type)
         sigmoid = torch.sigmoid(gate)
@@ -249,7 +249,7 @@ def gradients() -> dict[str, Callable[[Any, Tensor, Tensor, Tensor], Gradients]]
 
 
 def differentiated(backward: Callable[[Any, Tensor, Tensor, Tensor], Gradients]) -> Callable[[Tensor, Tensor], Tensor]:
-    """`gated` with a backward, whose values have a type in which little is lost, as in a kernel's registers."""
+    """`gated` with a backward, which computes in a wider type, as a kernel does in registers."""
 
     class Gated(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
@@ -273,7 +273,7 @@ def of_gradients() -> Iterator[tuple[str, str, list[str]]]:
         ops["cut"] = lambda gate, up: gated(wide(gate.detach()), wide(up.detach())).to(gate.dtype)
         ops["cut_for_one"] = lambda gate, up: gated(wide(gate), wide(up.detach())).to(gate.dtype)
         for name, op in ops.items():
-            # A gradient of a small type is dense where it is widened.
+            # Widening a gradient of a small type makes it dense.
             if dtype not in SMALL or name not in {"less_precision", "of_dense_gradients"}:
                 layouts = LAYOUTS if name == "right" else LAYOUTS[:1]
                 verdicts = [

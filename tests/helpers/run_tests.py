@@ -1,4 +1,4 @@
-"""Runs the functions `test_*` of Python files, each file in a process of its own: for an interpreter without pytest."""
+"""Runs the functions `test_*` of Python files, each file in its own process: for an interpreter without pytest."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Bazel's execution log, encoded as protocol buffers are."""
+"""Bazel's execution log, in the encoding of protocol buffers."""
 
 from __future__ import annotations
 
 
 def number(value: int) -> bytes:
-    """A number as protocol buffers write it: seven bits a byte, the low ones first."""
+    """A number in the encoding of protocol buffers: seven bits per byte, the low ones first."""
     found = bytearray()
     while value > 0x7F:
         found.append(value & 0x7F | 0x80)

@@ -1,4 +1,4 @@
-"""Upstream's example projects, written anew after their descriptions: those in tests/e2e/projects/upstream."""
+"""Upstream's example projects, rewritten from their descriptions: those in tests/e2e/projects/upstream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXAMPLES = tuple(sorted(path.parent.name for path in _PROJECTS.glob("*/build.tom
 
 
 def write_example(name: str, to: Path) -> Path:
-    """Write a project, with the files that most of them share where it has none of its own; its directory."""
+    """Write a project, with the shared files unless it has its own, and return its directory."""
     project = to / name
     shutil.copytree(_PROJECTS / name, project)
     package = project / "torch-ext" / name.replace("-", "_") / "__init__.py"
