@@ -94,7 +94,7 @@ class Server:
         digest: bool = True,
         yanked: Mapping[str, str] | None = None,
     ) -> None:
-        """Put files on the index, with a project page as in PEP 691 or 503; `yanked` files are withdrawn, with a reason."""
+        """Put files on the index, with a project page as in PEP 691 or 503; `yanked` maps files to reasons."""
         withdrawn = yanked or {}
         for name, body in files.items():
             self.pages[f"/files/{name}"] = Page(body)
