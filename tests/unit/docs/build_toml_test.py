@@ -96,9 +96,9 @@ def refused(flag: str, checker: Callable[[Findings, Texts], None]) -> bool:
 @pytest.mark.parametrize(
     ("title", "checkers", "expected"),
     [
-        ("Admitted in `cxx-flags`:", [read_cxx_flags], False),
-        ("Admitted in `cuda-flags`:", [read_cuda_flags], False),
-        ("Refused, among others, in both:", [read_cxx_flags, read_cuda_flags], True),
+        ("Allowed in `cxx-flags`:", [read_cxx_flags], False),
+        ("Allowed in `cuda-flags`:", [read_cuda_flags], False),
+        ("Errors in both, among others:", [read_cxx_flags, read_cuda_flags], True),
     ],
 )
 def test_flags_are_what_the_page_says(
@@ -137,4 +137,5 @@ def test_the_marks_of_editions(text: str, edition: int) -> None:
 
 
 def test_the_backends_that_are_built_are_named() -> None:
-    assert " and ".join(f"`{one}`" for one in BUILT) + " are built here" in section("What `backends` means")
+    *first, last = (f"`{backend}`" for backend in BUILT)
+    assert f"{', '.join(first)} and {last} are built here" in section("What `backends` means")

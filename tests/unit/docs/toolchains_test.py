@@ -29,7 +29,7 @@ def test_the_size_of_gcc() -> None:
     lock = Releases().lock
     more = set(lock.gcc_entries(["x86_64"])) - set(lock.entries_for([]))
     assert len(more) == 9
-    assert f"nine\narchives of {sum(one.size for one in more) / 1e6:.0f} MB" in TEXT
+    assert f"nine archives of {sum(entry.size for entry in more) / 1e6:.0f} MB" in TEXT
 
 
 @pytest.mark.parametrize("pattern", [*SIZES, SEED])
