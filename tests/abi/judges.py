@@ -52,10 +52,10 @@ def abi3audit(paths: list[Path]) -> dict[str, list[str]]:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     results = [spec["object"] for spec in json.loads(done.stdout)["specs"].values()]
     return {
-        one["name"].removesuffix(".abi3.so"): sorted(
-            [*one["result"]["non_abi3_symbols"], *one["result"]["future_abi3_objects"]]
+        result["name"].removesuffix(".abi3.so"): sorted(
+            [*result["result"]["non_abi3_symbols"], *result["result"]["future_abi3_objects"]]
         )
-        for one in results
+        for result in results
     }
 
 
