@@ -237,8 +237,8 @@ def _arguments() -> argparse.Namespace:
         help=f"of {'; '.join(ROWS)}: stop there (default: the last)",
     )
     args = parser.parse_args()
-    for given, names in ((args.kernels, known), (args.variants, VARIANTS), (args.columns, _COLUMNS)):
-        for name in set(given) - set(names):
+    for chosen, names in ((args.kernels, known), (args.variants, VARIANTS), (args.columns, _COLUMNS)):
+        for name in set(chosen) - set(names):
             parser.error(f"`{name}` is not one of {'; '.join(names)}")
     args.kernels = args.kernels or known
     if args.work.exists() and any(args.work.iterdir()):

@@ -96,10 +96,10 @@ def longest_chain(actions: Iterable[tuple[str, str, float]], source: str) -> tup
         text = host["CudaPreprocess"]
         read = []
         if "CudaDeviceShare" in host:
-            read = [max(one.get("CudaDeviceFrontend", 0.0) for one in device.values()), host["CudaDeviceShare"]]
+            read = [max(seconds.get("CudaDeviceFrontend", 0.0) for seconds in device.values()), host["CudaDeviceShare"]]
         compiled = [
-            ([one.get("CudaPreprocess", text), *read, one["CudaDeviceCompile"]], one["CudaAssemble"])
-            for one in device.values()
+            ([seconds.get("CudaPreprocess", text), *read, seconds["CudaDeviceCompile"]], seconds["CudaAssemble"])
+            for seconds in device.values()
         ]
         launches = [text, *read] if read else max((chain for chain, _ in compiled), key=sum)
         image = max(([*chain, assembled] for chain, assembled in compiled), key=sum)

@@ -109,7 +109,7 @@ def entered(machine: Machine, root: Path, place: Path, args: argparse.Namespace,
     settings = {"HOME": "/home/author", "PATH": ":".join(path), "LANG": "C.UTF-8"}
     settings |= {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
     binds = [("--ro-bind", root, "/"), ("--bind", place, machine.place)]
-    binds += [("--ro-bind", one, one) for one in args.bind]
+    binds += [("--ro-bind", path, path) for path in args.bind]
     binds += [("--ro-bind", machine.python, machine.python)] if machine.python else []
     if not machine.apt:
         settings |= {"BAZELISK_BASE_URL": releases, "RULES_TORCH_KERNELS_DEBIAN_MIRROR": args.mirror}

@@ -221,9 +221,9 @@ def plot(kernel: str, columns: dict[str, Rows]) -> str:
     legend = 26 + _BAR * len(columns)
     height = legend + len(rows) * (_GAP + _BAR * len(columns)) + 48
     labels = {
-        (row, column): f"{entry['cpu']:.1f} s" if (entry := _entry(columns, column, row)) else _cell(one.get(row))
+        (row, column): f"{entry['cpu']:.1f} s" if (entry := _entry(columns, column, row)) else _cell(results.get(row))
         for row in rows
-        for column, one in columns.items()
+        for column, results in columns.items()
     }
     width = max(
         _LEFT + _WIDTH + _SPACE + widest(labels.values(), _SIZE),

@@ -202,11 +202,11 @@ def table() -> str:
         f"| | actions | {heads} | processors | cache, at most | writes |\n",
         f"|---{'|---:' * (len(WORKERS) + 4)}|\n",
     ]
-    for title, one in simulated().items():
-        times = " | ".join(_duration(seconds) for seconds in one.seconds)
-        cost = f"{one.work / 3600:.1f} h, {one.dollars:.2f} USD"
-        size, writes = one.run * RESULT_MEGABYTES / 1000, one.run * (1 + RESULT_BLOBS)
-        lines.append(f"| {title} | {one.run:,} | {times} | {cost} | {size:.1f} GB | {writes:,.0f} |\n")
+    for title, results in simulated().items():
+        times = " | ".join(_duration(seconds) for seconds in results.seconds)
+        cost = f"{results.work / 3600:.1f} h, {results.dollars:.2f} USD"
+        size, writes = results.run * RESULT_MEGABYTES / 1000, results.run * (1 + RESULT_BLOBS)
+        lines.append(f"| {title} | {results.run:,} | {times} | {cost} | {size:.1f} GB | {writes:,.0f} |\n")
     lines += ["\n", "| kernel | run by | measured | simulated | |\n", "|---|---|---:|---:|---:|\n"]
     for kernel, who, measured, found in validated():
         lines.append(

@@ -21,8 +21,11 @@ _PYTHON = "3.9"
 def kernel_abi_check(path: Path) -> dict[str, list[str]]:
     """Versions of symbols that are too new, and symbols of Python that are too new or not stable."""
     library = importlib.import_module("kernel_abi_check").ObjectFile(path)
-    versions = {f"{one.dep}_{one.version}" for one in library.check_manylinux(_MANYLINUX)}
-    return {"versions": sorted(versions), "python": sorted(one.name for one in library.check_python_abi(_PYTHON))}
+    versions = {f"{finding.dep}_{finding.version}" for finding in library.check_manylinux(_MANYLINUX)}
+    return {
+        "versions": sorted(versions),
+        "python": sorted(finding.name for finding in library.check_python_abi(_PYTHON)),
+    }
 
 
 def auditwheel(path: Path) -> bool:

@@ -51,7 +51,7 @@ class Library:
             self.defined = [s.name for s in symbols if s["st_shndx"] != "SHN_UNDEF"]
             self.undefined = [s.name for s in symbols if s["st_shndx"] == "SHN_UNDEF"]
             self.bindings = {s["st_info"]["bind"] for s in symbols}
-            self.versions = [(a.name, v.name) for a, each in versions.iter_versions() for v in each]
+            self.versions = [(a.name, v.name) for a, group in versions.iter_versions() for v in group]
             self.segments = {s["p_type"]: s["p_flags"] for s in elf.iter_segments()}
             self.sections = [s.name for s in elf.iter_sections()]
 

@@ -53,8 +53,8 @@ def test_code_objects_are_those_of_the_declared_architectures(relu: Built) -> No
     metadata = json.loads((relu.build / ROCM / "metadata.json").read_text())
     assert metadata["backend"] == {"type": "rocm", "archs": sorted(_ARCHS)}
     found = list(code_objects(_library(relu.build / ROCM)))
-    assert sorted(one.named for one in found) == sorted(_ARCHS)
-    assert all(one.machine == one.named for one in found)
+    assert sorted(image.named for image in found) == sorted(_ARCHS)
+    assert all(image.machine == image.named for image in found)
 
 
 def test_warps_have_the_size_of_the_architecture(row_sum: Built) -> None:
@@ -120,16 +120,16 @@ def test_phases_make_the_code_that_one_call_of_clang_makes(row_sum: Built, tmp_p
     row_sum.driver.bazel("build", label)
     query = f'mnemonic("Hip(Preprocess|DeviceCompile)", deps({label}))'
     found = json.loads(row_sum.driver.bazel("aquery", "--output=jsonproto", "--noinclude_artifacts", query))["actions"]
-    calls = [one["arguments"] for one in found if "--offload-arch=gfx942" in one["arguments"]]
+    calls = [call["arguments"] for call in found if "--offload-arch=gfx942" in call["arguments"]]
     [preprocess] = [call[call.index("--") + 1 :] for call in calls if "-E" in call]
     [compile_] = [call for call in calls if "-S" in call]
     root = row_sum.driver.root.joinpath(row_sum.driver.bazel("info", "execution_root").strip())
     [split] = root.glob("bazel-out/*/bin/examples/row_sum/row_sum_rocm.objects/csrc/row_sum.cu.phases/gfx942/device.s")
     configuration = split.relative_to(root).parts[1]
     whole = tmp_path / "whole.s"
-    libraries = [one for one in compile_ if one.startswith("--rocm-device-lib-path=")]
+    libraries = [argument for argument in compile_ if argument.startswith("--rocm-device-lib-path=")]
     assert len(libraries) == 1
-    call = [one.replace("bazel-out/cfg/", f"bazel-out/{configuration}/") for one in preprocess]
+    call = [argument.replace("bazel-out/cfg/", f"bazel-out/{configuration}/") for argument in preprocess]
     call[call.index("-E")] = "-S"
     call[call.index("-o") + 1] = str(whole)
     call.remove("-nogpulib")

@@ -306,7 +306,7 @@ def test_torch_for_arm_runs_them(relu: Built, stable: Built, openmp: Built, simd
             *words,
             root / "usr/bin/python3.11",
             script,
-            *(one.build for one in (relu, stable, openmp, simd)),
+            *(project.build for project in (relu, stable, openmp, simd)),
         ],
         capture_output=True,
         text=True,

@@ -283,7 +283,7 @@ def test_benchmarks_that_end_the_process(clone: Driver, project: Path) -> None:
     (project / "benchmarks" / "benchmark_other.py").write_text(other, encoding="utf-8")
     done = clone.run("bench", project, TORCH, "--json", code=6)
     results = {result["workload"]: result for result in json.loads(done.stdout)["results"]}
-    named = [f"benchmark.py:{one}.silu" for one in ("Float32",)] + [f"{end}.silu" for end in ends]
+    named = [f"benchmark.py:{attribute}.silu" for attribute in ("Float32",)] + [f"{end}.silu" for end in ends]
     assert [*results] == [*named, "Float16.silu", "BFloat16.silu", "benchmark_other.py:Float32.silu"]
     wrong = [result for result in results if "times" not in results[result]]
     assert wrong == [*named[1:], "benchmark_other.py:Float32.silu"]
@@ -402,7 +402,7 @@ def test_other_templates_pass_their_own_tests(clone: Driver, base: Path, templat
     clone.run("init", project, f"--template={template}", f"--name=me/my-{template}")
     assert " passed" in clone.run("test", project, TORCH, "--", "-q").stdout
     result = json.loads(clone.run("bench", project, TORCH, "--json").stdout)
-    assert {one["verified"] for one in result["results"]} == {True}
+    assert {entry["verified"] for entry in result["results"]} == {True}
 
 
 def test_the_helper_catches_wrong_kernels(made: Path, python: str) -> None:

@@ -92,5 +92,9 @@ def test_what_is_called_is_needed(variant: str, calls: dict[str, str], tmp_path:
     made = project(tmp_path, *calls)
     building.build(made, [variant], Releases(), Output())
     runtime = {"libcudart.so.13", "libcudart.so.11.0", "libamdhip64.so.7"}
-    others = {one for one in needed(made / "build") - runtime if one.startswith(("libcu", "libhip", "libroc", "libnv"))}
+    others = {
+        library
+        for library in needed(made / "build") - runtime
+        if library.startswith(("libcu", "libhip", "libroc", "libnv"))
+    }
     assert others == set(calls.values())

@@ -163,6 +163,6 @@ def test_every_source_is_the_same_with_fewer_headers(needed: Built, base: Path, 
         made.append(digests(project / "build"))
     assert made[0] == made[1]
     # A source that was compiled again with all headers proves nothing about fewer.
-    few = {source: {one["read"] for one in told} for source, told in _told(base / pair / "needed.json").items()}
+    few = {source: {entry["read"] for entry in told} for source, told in _told(base / pair / "needed.json").items()}
     sources = [*(f"csrc/{name}.cu" for name in names), "torch-ext/torch_binding.cpp"]
     assert few == {source: {"needed"} for source in sources}

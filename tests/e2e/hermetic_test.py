@@ -117,10 +117,10 @@ def test_driver_below_tmp_and_a_bazel_below_a_name_with_a_blank_and_a_comma(
 ) -> None:
     assert relu.build.is_dir()
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
-        links = [f"bazel-{one}" for one in ("bin", "out", "testlogs", clone.root.name)]
+        links = [f"bazel-{name}" for name in ("bin", "out", "testlogs", clone.root.name)]
         root = shutil.copytree(clone.root, Path(name, "checkout"), ignore=shutil.ignore_patterns("build", *links))
         place = base / "odd" / "a blank, a comma"
-        cache = make_cache(place / "cache", {one: cache_root() / one for one in SHARED})
+        cache = make_cache(place / "cache", {name: cache_root() / name for name in SHARED})
         command = (str(root / "driver"),)
         driver = replace(clone, command=command, root=root, cache=cache, output=place / "output")
         project = copy_project(PROJECTS / "tiny", Path(name, "tiny"))

@@ -167,7 +167,7 @@ def test_without_a_sandbox_what_was_read_is_refused(
     done = tiny.driver.run("build", project, f"--variant={variant}", within=weak, code=5)
     path = f"{host}/file"[1:]  # the compiler says the way up as it looks from the source
     said = (f"{path} is read here", f"{path}': Permission denied", _filled(trick.hidden, host))
-    assert any(one in done.stderr for one in said)
+    assert any(text in done.stderr for text in said)
     assert done.stderr.count(_WEAK) == 1
 
 

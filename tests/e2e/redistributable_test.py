@@ -46,7 +46,7 @@ def test_an_archive_of_that_shape_becomes_a_toolchain(relu: Built, base: Path) -
     here = base / "redistributable"
     here.mkdir()
     driver = relu.driver
-    [release] = [one for one in Releases().table["cuda"] if one["version"] == _CUDA]
+    [release] = [entry for entry in Releases().table["cuda"] if entry["version"] == _CUDA]
     wanted, *headers = release["archives"]
     name, _, version = wanted["redistributable"].partition("==")
     stem = f"{name}-linux-x86_64-{version}-archive"

@@ -90,7 +90,9 @@ def test_twice_the_same_bytes(clone: Driver, checkout: Path, released: Path) -> 
         _release(clone, other, other.parent / "again")
     finally:
         os.umask(old)
-    ours, theirs = ((place / "SHA256SUMS").read_text().splitlines() for place in (released, other.parent / "again"))
+    ours, theirs = (
+        (directory / "SHA256SUMS").read_text().splitlines() for directory in (released, other.parent / "again")
+    )
     # The address of the archive is that of the directory.
     assert [path for path in ours if "source.json" not in path] == [
         path for path in theirs if "source.json" not in path

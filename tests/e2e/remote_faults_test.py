@@ -77,8 +77,8 @@ _LOST = 39
         pytest.param(Fault.BROKEN, 0, marks=pytest.mark.slow),
         (Fault.LOST, _LOST),
         *(
-            pytest.param(one, _LOST, marks=pytest.mark.slow)
-            for one in (Fault.TRUNCATED, Fault.STALLED, Fault.SWAPPED, Fault.CUT)
+            pytest.param(fault, _LOST, marks=pytest.mark.slow)
+            for fault in (Fault.TRUNCATED, Fault.STALLED, Fault.SWAPPED, Fault.CUT)
         ),
     ],
 )

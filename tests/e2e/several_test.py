@@ -42,7 +42,7 @@ def test_one_of_several_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     (tmp_path / "group" / "broken").mkdir()
     (tmp_path / "group" / "broken" / "build.toml").write_text("[general\n")
     answer, said = driver(capsys, "build", tmp_path, "--torch=2.13", "--backend=cpu", code=5)
-    results = {one["directory"]: one for one in answer["projects"]}
+    results = {entry["directory"]: entry for entry in answer["projects"]}
     assert [*results] == [str(directory) for directory in (fails, works, tmp_path / "group" / "broken", twin)]
     undeclared, summary = results[str(fails)]["errors"]
     assert (undeclared["file"], undeclared["line"]) == (f"{fails}/csrc/one.cpp", 4)
@@ -59,7 +59,7 @@ def test_one_of_several_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     (fails / "csrc" / "one.cpp").write_text(unseen)
     words = ("--torch=2.13", "--backend=cpu")
     again, _ = driver(capsys, "build", fails, works, *words, code=0)
-    assert [one["variants"][0]["actions"]["run"] > 0 for one in again["projects"]] == [True, False]
+    assert [entry["variants"][0]["actions"]["run"] > 0 for entry in again["projects"]] == [True, False]
 
 
 @pytest.mark.slow
@@ -73,11 +73,11 @@ def test_verify_several_with_one_bazel(tmp_path: Path, capsys: pytest.CaptureFix
         manifest.write_text(text)
     words = ("--torch=2.13", "--backend=cpu")
     answer, _ = driver(capsys, "build", same, odd, changed, *words, code=0)
-    assert [one["variants"][0]["variant"] for one in answer["projects"]] == [CPU] * 3
+    assert [entry["variants"][0]["variant"] for entry in answer["projects"]] == [CPU] * 3
     assert (odd / "build" / CPU / data).read_text() == "{}"
     (changed / "build" / CPU / data).write_text("[]")
     verified, said = driver(capsys, "verify", same, odd, changed, tmp_path / "none", code=1)
-    results = {one["directory"]: one for one in verified["projects"]}
+    results = {entry["directory"]: entry for entry in verified["projects"]}
     assert "building 3 projects without any cache" in said
     assert [
         [variant["differences"] for variant in results[str(directory)]["variants"]] for directory in (same, odd)

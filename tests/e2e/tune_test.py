@@ -162,7 +162,7 @@ def test_tuning(clone: Driver, project: Path) -> None:
             "constraints",
             "runtime",
         ]
-    assert [one["config"] for one in found["cover"]] == [{"FOR": 0, "FAULT": 0}, {"FOR": 1, "FAULT": 0}]
+    assert [record["config"] for record in found["cover"]] == [{"FOR": 0, "FAULT": 0}, {"FOR": 1, "FAULT": 0}]
     assert json.loads((project / "tuning" / "silu.cpu.json").read_text(encoding="utf-8"))["records"] == found["records"]
 
     # Nothing is left to do, and a further value compiles itself alone.

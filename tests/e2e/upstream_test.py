@@ -62,7 +62,7 @@ def test_a_source_of_several_sections_is_compiled_once(clone: Driver, base: Path
     assert made[CU130]["archs"] == ["8.0", "9.0"]
     # The binding, and host.cpp in one action; for CUDA the binding, and two sources for two architectures.
     cuda = BINDING + cuda_actions(2) + torch_actions(2)
-    assert [sum(one["actions"].values()) for one in (made[CPU], made[CU130])] == [BINDING + 1, cuda]
+    assert [sum(counts["actions"].values()) for counts in (made[CPU], made[CU130])] == [BINDING + 1, cuda]
     assert _load(project, "sum") == "42"
     checked = clone.run("abi-check", project / "build" / CU130, "--json")
     [library] = json.loads(checked.stdout)["libraries"]

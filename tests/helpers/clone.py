@@ -140,7 +140,7 @@ class Driver:
         self.bazel("build", f"--build_event_json_file={events}", *args)
         lines = [json.loads(line) for line in events.read_text().splitlines()]
         [metrics] = [line["buildMetrics"] for line in lines if "buildMetrics" in line]
-        return {one["name"]: one["count"] for one in metrics["actionSummary"]["runnerCount"]}
+        return {runner["name"]: runner["count"] for runner in metrics["actionSummary"]["runnerCount"]}
 
     def place(self, label: str, *options: str) -> Path:
         """The path of the single output of a target that plain Bazel has built with options."""

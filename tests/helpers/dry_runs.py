@@ -44,8 +44,8 @@ def expect_known_commands(clone: Driver, version: str, directory: Path, name: st
         text=True,
     )
     text = done.stderr
-    for word, place in {"CUDA": cuda, "HOST": host, "HERE": directory}.items():
-        text = text.replace(str(place), word)
+    for word, path in {"CUDA": cuda, "HOST": host, "HERE": directory}.items():
+        text = text.replace(str(path), word)
     text = _TEMPORARY.sub("TEMPORARY", text)
     shown = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
     expected = _EXPECTED / f"cuda_{version}{name}.txt"

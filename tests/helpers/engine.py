@@ -205,7 +205,7 @@ class Engine:
         place = self.place / name
         place.mkdir(exist_ok=True)
         (place / "socket").unlink(missing_ok=True)
-        cache_line, worker_line = (shlex.join(self.text(word, own) for word in one) for one in (cache, worker))
+        cache_line, worker_line = (shlex.join(self.text(word, own) for word in words) for words in (cache, worker))
         wait = f"until test -S {shlex.quote(str(place / 'socket'))}; do sleep 0.1; done"
         both = f"{_again(cache_line)} &\n{wait}\n{_again(worker_line)}"
         self._start(name, [*_namespaces(), "sh", "-uc", both])
@@ -297,8 +297,8 @@ def _as_nobody() -> list[str]:
 def main() -> None:
     """Run an engine with some workers until Ctrl-C."""
     output = Output()
-    for one in (signal.SIGINT, signal.SIGTERM):  # the background of a script ignores the first
-        signal.signal(one, signal.default_int_handler)
+    for signal_number in (signal.SIGINT, signal.SIGTERM):  # the background of a script ignores the first
+        signal.signal(signal_number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="engine-") as place:
         engine = Engine(place=Path(place), programs=install(output))
         try:

@@ -183,7 +183,7 @@ _MAKERS: tuple[tuple[Callable[[random.Random], str | bytes], int], ...] = (
 def make(seed: int) -> bytes:
     """The input of a seed."""
     source = random.Random(seed)  # noqa: S311  (no secret)
-    [maker] = source.choices([one for one, _ in _MAKERS], [weight for _, weight in _MAKERS])
+    [maker] = source.choices([candidate for candidate, _ in _MAKERS], [weight for _, weight in _MAKERS])
     made = maker(source)
     return made if isinstance(made, bytes) else made.encode("utf-8", "surrogatepass")
 

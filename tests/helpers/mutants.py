@@ -119,7 +119,7 @@ def products() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
         return rounded(sums(a, b).to(torch.int16), a)
 
     found = {name: local for name, local in locals().items() if callable(local)}
-    return {name: one for name, one in found.items() if name not in {"sums", "rounded"}}
+    return {name: kernel for name, kernel in found.items() if name not in {"sums", "rounded"}}
 
 
 def said(work: Callable[[], None]) -> str:
@@ -261,7 +261,7 @@ def differentiated(backward: Callable[[Any, Tensor, Tensor, Tensor], Gradients])
         def backward(ctx: Any, grad: Tensor) -> Any:  # noqa: ANN401
             tensors = ctx.saved_tensors
             found = backward(ctx, wide(grad), *map(wide, tensors))
-            return tuple(None if one is None else one.to(grad.dtype) for one in found)
+            return tuple(None if gradient is None else gradient.to(grad.dtype) for gradient in found)
 
     return lambda gate, up: Gated.apply(gate, up)
 

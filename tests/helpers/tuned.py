@@ -65,7 +65,7 @@ def build(project: Path, variant: str, files: dict[str, bytes]) -> None:
     for name, content in files.items():
         (place / name).write_bytes(content)
     plan = plan_directory(project, Releases())
-    [configuration] = [one for one in plan.variants if one.name == variant]
+    [configuration] = [candidate for candidate in plan.variants if candidate.name == variant]
     [identity] = [identity for identity in plan.identities if identity.name == configuration.identity]
     metadata = {
         **configuration.metadata,

@@ -88,7 +88,7 @@ def test_memory_says_how_many_run_at_once() -> None:
 def test_seconds_of_what_never_ran() -> None:
     new = [_action("CudaDeviceCompile", source="new.cu", arch="sm_80"), _action("CudaFrontend", source="new.cu")]
     unknown = _ahead(new, {}, 1)
-    assert unknown.seconds == sum(phases()[one.mnemonic].seconds[0] for one in new)
+    assert unknown.seconds == sum(phases()[action.mnemonic].seconds[0] for action in new)
     assert not unknown.measured
     of_its_kind = _ahead(new, _learned(CHAIN), 1)
     assert (of_its_kind.seconds, of_its_kind.measured) == (4.0 + 3.0, False)
@@ -172,7 +172,7 @@ def test_a_sentence() -> None:
 
 def test_kinds_of_actions_fit_together() -> None:
     known = phases().values()
-    assert all(len(each) == 3 and min(each) > 0 for phase in known for each in (phase.memory, phase.seconds))
+    assert all(len(values) == 3 and min(values) > 0 for phase in known for values in (phase.memory, phase.seconds))
     earlier = [(phase.ways, phases()[name]) for phase in known for name in phase.after]
     assert all(set(ways).intersection(before.ways) and before.makes for ways, before in earlier)
     files = [file for phase in known for file in phase.makes.values()]

@@ -127,16 +127,18 @@ def test_an_earlier_result_to_compare_with(tmp_path: Path) -> None:
     earlier = benchmarks(workload("A.x", times=timed(20, 19, 21)), workload("gone"))
     file.write_text(json.dumps(earlier.as_json()))
     both = compared(benchmarks(workload("A.x"), workload("new")), times_of(file))
-    assert [one.get("base", {}).get("median_us") for one in both.workloads] == [20, None]
+    assert [row.get("base", {}).get("median_us") for row in both.workloads] == [20, None]
 
 
-WRONG = [{"workload": "x", "times": {"median_us": 1, "interval_us": one}} for one in (None, [1], ["1", 2], [1, -1])]
+WRONG = [
+    {"workload": "x", "times": {"median_us": 1, "interval_us": interval}} for interval in (None, [1], ["1", 2], [1, -1])
+]
 
 
 @pytest.mark.parametrize(
     "content",
     ["", "{}", "[]", '{"results": [1]}', '{"results": []}', "[" * 100000, "\xff"]
-    + [json.dumps({"results": [one]}) for one in (*WRONG, {"workload": [], "times": {}})],
+    + [json.dumps({"results": [result]}) for result in (*WRONG, {"workload": [], "times": {}})],
 )
 def test_what_is_no_earlier_result(tmp_path: Path, content: str) -> None:
     file = tmp_path / "earlier.json"

@@ -273,8 +273,8 @@ def test_git_is_asked_for_the_author_and_the_repository(tmp_path: Path, monkeypa
     assert (found.author, found.in_repository, found.has_git) == ("Ada\\u202e L.", False, True)
     (tmp_path / "a").mkdir()
     ask(tmp_path / "a", "init", "-q")
-    for place, below_root in (("a/b/c", True), ("a", False)):
-        found = surroundings(tmp_path / place)
+    for directory, below_root in (("a/b/c", True), ("a", False)):
+        found = surroundings(tmp_path / directory)
         assert (found.in_repository, found.below_root) == (True, below_root)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert surroundings(tmp_path) == Surroundings(year=found.year)

@@ -228,7 +228,7 @@ def test_gpu_code_is_what_cuobjdump_lists(program: Path) -> None:
             subprocess.run(["cuobjdump", option, path], check=True, capture_output=True, text=True).stdout
             for option in ("--list-elf", "--list-ptx")
         ]
-        assert {re.sub(r"[af](?=.cubin)", "", one) for one in re.findall(r"sm_\w+\.\w+", "".join(said))} == CUOBJDUMP
+        assert {re.sub(r"[af](?=.cubin)", "", name) for name in re.findall(r"sm_\w+\.\w+", "".join(said))} == CUOBJDUMP
 
 
 @pytest.fixture(scope="module")

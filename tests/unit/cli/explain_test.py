@@ -150,7 +150,7 @@ def test_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["explain", "--json"]) == 0
     every = json.loads(capsys.readouterr().out)
-    assert [one["code"] for one in every] == [code.number for code in Code]
+    assert [entry["code"] for entry in every] == [code.number for code in Code]
     assert __main__.main(["explain", "--json", "stale-build-file"]) == 0
     one = json.loads(capsys.readouterr().out)
     assert one in every

@@ -92,7 +92,7 @@ def test_check_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
 def test_check_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["check", "--json", "broken", "group"]) == 2
     broken, good = json.loads(capsys.readouterr().out)["projects"]
-    assert (broken["directory"], [one["code"] for one in broken["errors"]]) == ("broken", ["E001"])
+    assert (broken["directory"], [problem["code"] for problem in broken["errors"]]) == ("broken", ["E001"])
     assert (good["directory"], good["file"], good["errors"]) == ("group/b", "group/b/build.toml", [])
     assert CPU213 in good["variants"]
 
@@ -102,7 +102,7 @@ def test_one_directory_is_as_ever(capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["check", "--json", "a"]) == 0
     assert list(json.loads(capsys.readouterr().out)) == ["file", "edition", "variants", "notes", "errors"]
     assert __main__.main(["check", "--json", "docs"]) == 2
-    assert [one["code"] for one in json.loads(capsys.readouterr().out)["errors"]] == ["E105"]
+    assert [problem["code"] for problem in json.loads(capsys.readouterr().out)["errors"]] == ["E105"]
 
 
 @pytest.mark.usefixtures("repository")
@@ -118,7 +118,7 @@ def test_variants_of_several(capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["variants", "--json", "a", "metal"]) == 0
     first, second = json.loads(capsys.readouterr().out)["projects"]
     assert (first["directory"], first["name"]) == ("a", "re_lu")
-    assert [one["code"] for one in second["errors"]] == ["E202"]
+    assert [problem["code"] for problem in second["errors"]] == ["E202"]
 
 
 def changed(*words: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -278,7 +278,7 @@ def test_verify_of_several(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         same = verify.Verified(variant=CPU213, place="p", differences=())
         other = verify.Verified(variant=CPU213, place="q", differences=("x has other bytes", "y is missing"))
         found = {"a": [same], "b": [same, other], "third": error(Code.BUILD_FAILED, "the build failed")}
-        return {one.directory: found[one.directory.name] for one in tasks}  # type: ignore[misc]
+        return {job.directory: found[job.directory.name] for job in tasks}  # type: ignore[misc]
 
     def task(directory: Path, *_others: object) -> SimpleNamespace:
         if directory.name == "broken":
@@ -305,5 +305,5 @@ def test_verify_of_several(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert __main__.main(["verify", "a", "group", "--json"]) == 1
     first, second = json.loads(capsys.readouterr().out)["projects"]
     assert (first["directory"], len(first["variants"]), first["errors"]) == ("a", 1, [])
-    assert ([one["code"] for one in second["errors"]], len(second["variants"])) == (["E403"], 2)
+    assert ([problem["code"] for problem in second["errors"]], len(second["variants"])) == (["E403"], 2)
     assert __main__.main(["verify", "a", "group", "--published", "--repo-id=me/x"]) == 2

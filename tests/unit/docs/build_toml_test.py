@@ -54,13 +54,13 @@ def manifest_of(text: str) -> Manifest:
 
 def test_whole_files_are_read() -> None:
     whole = [manifest_of(text) for text in fences("toml") if text.startswith("[general]")]
-    assert [one.framework.table for one in whole] == ["torch", "torch-noarch"]
-    assert all(one.edition == CURRENT for one in whole)
+    assert [manifest.framework.table for manifest in whole] == ["torch", "torch-noarch"]
+    assert all(manifest.edition == CURRENT for manifest in whole)
 
 
 def test_parts_are_read_in_the_example() -> None:
     complete, *rest = fences("toml")
-    for part in (one for one in rest if not one.startswith("[general]")):
+    for part in (block for block in rest if not block.startswith("[general]")):
         _, findings = read(f"{complete}\n{part}".encode(), "build.toml")
         assert findings.diagnostics() == ()
 
@@ -84,7 +84,7 @@ def test_the_errors_it_names_exist() -> None:
 def flags(title: str) -> list[str]:
     """The flags of a list of the page."""
     text = section("Compiler flags").partition(title)[2].strip().partition("\n\n")[0]
-    return [one for one in re.findall(r"`([^`]*)`", text) if re.match(r"[-@]", one) and one != "-f"]
+    return [code for code in re.findall(r"`([^`]*)`", text) if re.match(r"[-@]", code) and code != "-f"]
 
 
 def refused(flag: str, checker: Callable[[Findings, Texts], None]) -> bool:

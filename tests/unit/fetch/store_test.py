@@ -248,7 +248,7 @@ def test_two_programs_that_find_the_same_damage_fetch_once(server: Server, fetch
     server.pages[f"/files/{NAME}"].script = ["slow:0.2"]
     with ThreadPoolExecutor(2) as pool:
         done = list(pool.map(lambda n: get(server, fetcher, WHOLE, tmp_path / str(n)), range(2)))
-    assert sorted(json.loads(one.stdout)["from"] for one in done) == ["network", "store"]
+    assert sorted(json.loads(process.stdout)["from"] for process in done) == ["network", "store"]
     assert server.spans(f"/files/{NAME}") == [""]
 
 

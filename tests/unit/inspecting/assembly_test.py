@@ -50,7 +50,7 @@ _Z1bv:
 
 
 def told(**opcodes: list[str]) -> str:
-    steps = {name: [{"opcode": one, "operands": ""} for one in own] for name, own in opcodes.items()}
+    steps = {name: [{"opcode": opcode, "operands": ""} for opcode in own] for name, own in opcodes.items()}
     return json.dumps([{}, [{"function-name": name, "sass-instructions": own} for name, own in steps.items()]])
 
 

@@ -160,7 +160,7 @@ def unexplained(directory: Path, text: str) -> str:
         ]
         return f"only we refuse: {strange}" if strange else ""
     lenient = LENIENT if 0 <= edition <= 3 else LENIENT[1:]
-    return "" if any(re.search(one.said, refusal) for one in lenient) else f"only upstream refuses: {refusal}"
+    return "" if any(re.search(rule.said, refusal) for rule in lenient) else f"only upstream refuses: {refusal}"
 
 
 VALUES = (

@@ -48,8 +48,8 @@ IGNORED = [
 def test_flags_without_a_meaning_here_are_ignored(flag: str, kind: str) -> None:
     read = {"cxx": read_cxx_flags, "cuda": read_cuda_flags, "hip": read_hip_flags}[kind]
     findings = Findings({}, SPAN)
-    kept = read(findings, tuple(Located(value=one, span=SPAN) for one in ("-O2", flag, "-DX=1")))
-    assert [one.value for one in kept] == ["-O2", "-DX=1"]
+    kept = read(findings, tuple(Located(value=value, span=SPAN) for value in ("-O2", flag, "-DX=1")))
+    assert [text.value for text in kept] == ["-O2", "-DX=1"]
     assert findings.diagnostics() == ()
     notes = findings.notes()
     parts = flag.partition("=")[2].split(",") if flag.startswith("-Xcompiler") else [flag]
@@ -77,7 +77,7 @@ def test_ignored_values_go_with_their_flags_and_ignored_parts_alone() -> None:
     ]
     findings = Findings({}, SPAN)
     kept = read_cuda_flags(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
-    assert [one.value for one in kept] == ["-t", "4", "-Xcompiler=-O2", "-g"]
+    assert [text.value for text in kept] == ["-t", "4", "-Xcompiler=-O2", "-g"]
     assert findings.diagnostics() == ()
     assert [note.message.partition(":")[0] for note in findings.notes()] == [
         f"the flag `{flag}` in cuda-flags is ignored"
@@ -99,11 +99,11 @@ def test_ignored_values_go_with_their_flags_and_ignored_parts_alone() -> None:
 def test_gencode_adds_architectures(flags: list[str], capabilities: list[str], left: list[str]) -> None:
     findings = Findings({}, SPAN)
     found, others = take_gencode(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
-    assert ([one.value for one in found], [other.value for other in others]) == (capabilities, left)
+    assert ([capability.value for capability in found], [other.value for other in others]) == (capabilities, left)
     assert findings.diagnostics() == ()
     assert {note.code for note in findings.notes()} == ({Code.BAD_FLAG} if capabilities else set())
     read_cuda_flags(findings, others)
-    assert bool(findings.diagnostics()) == any("gencode" in one for one in left)
+    assert bool(findings.diagnostics()) == any("gencode" in text for text in left)
 
 
 @pytest.mark.parametrize("flag", ["-fopenmp", "-fno-openmp"])

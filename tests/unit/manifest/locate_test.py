@@ -158,7 +158,7 @@ _BREAK = st.sampled_from(["", " ", "\n", " # ]'\"\n", "\n\t# x\n"])
 
 @st.composite
 def _array(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
-    items = [f"{draw(_BREAK)}{one}{draw(_BREAK)}" for one in draw(st.lists(inner, max_size=4))]
+    items = [f"{draw(_BREAK)}{item}{draw(_BREAK)}" for item in draw(st.lists(inner, max_size=4))]
     end = draw(st.sampled_from(["", ","])) if items else ""
     return f"[{','.join(items)}{end}{draw(_BREAK)}]"
 
@@ -207,6 +207,6 @@ def test_any_document(text: str) -> None:
     check(text)
     _, found, source = parse(text.replace("\n", "\r\n").encode("utf-8"), "x")
     assert source.text == text
-    assert {path: (one.key, one.value) for path, one in found.items()} == {
-        path: (one.key, one.value) for path, one in locate(source).items()
+    assert {path: (node.key, node.value) for path, node in found.items()} == {
+        path: (node.key, node.value) for path, node in locate(source).items()
     }

@@ -136,7 +136,7 @@ def test_there_are_files_that_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "directory", [one for one in INVALID if one.name.startswith(STRUCTURAL)], ids=lambda path: path.name
+    "directory", [project for project in INVALID if project.name.startswith(STRUCTURAL)], ids=lambda path: path.name
 )
 def test_structural_mistakes_are_seen(directory: Path) -> None:
     value = tomli.loads((directory / "build.toml").read_text(encoding="utf-8"))
@@ -144,7 +144,7 @@ def test_structural_mistakes_are_seen(directory: Path) -> None:
 
 
 def test_the_exceptions_exist() -> None:
-    assert set(ONLY_THE_READER) <= {one.name for one in INVALID}
+    assert set(ONLY_THE_READER) <= {project.name for project in INVALID}
 
 
 # Documents are made from the declarations, and then spoilt in one place.
@@ -179,7 +179,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
         general[one] = filled(draw, table(f"general.{one}"))
     if draw(st.booleans()):
         general["tpu"] = {"python-depends": []}
-    for declared in (general, *(one for one in general.values() if isinstance(one, dict))):
+    for declared in (general, *(value for value in general.values() if isinstance(value, dict))):
         if "kernel-depends" in declared and draw(st.booleans()):
             declared["kernel-depends"] = [{"repo-id": "owner/name", "revision": "main"}]
     # The one example of `python-depends` stands for all tables; each admits packages of its own.
@@ -223,7 +223,7 @@ def spoilt(draw: st.DrawFn) -> dict[str, Any]:
         case "drop":
             del parent[last]
         case "add" if isinstance(parent, dict):
-            known = [key.name for one in TABLES for key in one.keys if key.name not in UNWRITTEN]
+            known = [key.name for declared in TABLES for key in declared.keys if key.name not in UNWRITTEN]
             parent[draw(st.sampled_from([*known, "extra"]))] = draw(st.sampled_from(WRONG))
         case "move" if isinstance(parent, dict):
             parent["extra"] = parent.pop(last)

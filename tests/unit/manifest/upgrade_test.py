@@ -209,13 +209,13 @@ def _rendered(table: dict[str, Any], chance: random.Random) -> str:
         parts = [(f"kernel.{one}", inner) for one, inner in value.items()] if name == "kernel" else [(name, value)]
         for path, keys in parts:
             layout = chance.choice(["header", "header", "dotted", "inline"])
-            inner = {key: one for key, one in keys.items() if isinstance(one, dict)}
+            inner = {key: value for key, value in keys.items() if isinstance(value, dict)}
             if layout == "inline":
                 dotted.append(f"{path} = {_inline(keys)}")
             elif layout == "dotted" and keys:
-                dotted += [f"{path}.{key} = {_inline(one)} # {path}.{key}" for key, one in keys.items()]
+                dotted += [f"{path}.{key} = {_inline(value)} # {path}.{key}" for key, value in keys.items()]
             else:
-                lines = [f"{key} = {_inline(one)} # {path}.{key}" for key, one in keys.items() if key not in inner]
+                lines = [f"{key} = {_inline(value)} # {path}.{key}" for key, value in keys.items() if key not in inner]
                 sections.append("\n".join([f"[{path}] # {path}", *lines]))
                 for key, one in inner.items():
                     lines = [f"{deep} = {_inline(leaf)}" for deep, leaf in one.items()]

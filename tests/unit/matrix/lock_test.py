@@ -52,7 +52,7 @@ def test_what_is_read_for_arm_is_for_arm() -> None:
     )
     lock = Releases().lock
     read, fetched = (set(lock.entries_for([arm], read=wanted)) for wanted in (True, False))
-    assert {one.basename.rpartition("_")[2] for one in read if one.basename.endswith(".deb")} == {"arm64.deb"}
+    assert {entry.basename.rpartition("_")[2] for entry in read if entry.basename.endswith(".deb")} == {"arm64.deb"}
     assert {entry.basename.rpartition("_")[2] for entry in fetched - read} == {"amd64.deb"}
     assert set(lock.entries_for([x86], read=True)) == set(lock.entries_for([x86]))
     assert set(lock.entries_for([arm, x86], read=True)) == set(lock.entries_for([arm, x86]))
@@ -82,5 +82,5 @@ def test_release_that_is_not_locked() -> None:
 def test_what_libraries_define_is_no_matter_of_compile_actions() -> None:
     lock = Releases().lock
     parts = {kind: lock.parts[kind] for kind in PARTS}
-    changed = {**parts, "cuda": {version: {**one, "libraries": []} for version, one in parts["cuda"].items()}}
+    changed = {**parts, "cuda": {version: {**release, "libraries": []} for version, release in parts["cuda"].items()}}
     assert Lock(changed).toolchain_digests() == lock.toolchain_digests()

@@ -81,10 +81,10 @@ def test_nvcc_of_every_release_is_another_archive(monkeypatch: pytest.MonkeyPatc
     for version, release in lock.parts["cuda"].items():
         before = LOCKED["cuda"][version]
         pairs = [pair for pair in zip(before["archives"], release["archives"], strict=True) if pair[0] != pair[1]]
-        assert {key: one for key, one in release.items() if key != "archives"} == {
-            key: one for key, one in before.items() if key != "archives"
+        assert {key: value for key, value in release.items() if key != "archives"} == {
+            key: value for key, value in before.items() if key != "archives"
         }
-        unpacked = {part for _, one in pairs for step in one["unpack"] for part in step["names"]}
+        unpacked = {part for _, archive in pairs for step in archive["unpack"] for part in step["names"]}
         assert {"bin/", "nvvm/"} <= unpacked or "bin/nvcc" in unpacked
         for ours, theirs in pairs:
             assert (ours["name"], ours["version"]) == (theirs["name"], theirs["version"])
@@ -110,7 +110,7 @@ def test_a_release_without_programs_is_said_with_the_variant(tmp_path: Path, mon
     made = make(tmp_path, GENERAL + TORCH + CUDA)
     lock = lock_on(ARM, monkeypatch)
     own = LOCKED[MACHINES_PART][ARM]
-    rest = {version: one for version, one in own["cuda"].items() if version != "13.2"}
+    rest = {version: release for version, release in own["cuda"].items() if version != "13.2"}
     lock = lock._replace(parts={**lock.parts, "cuda": for_machine("cuda", LOCKED["cuda"], {**own, "cuda": rest})})
     chosen = [
         variant
@@ -120,10 +120,10 @@ def test_a_release_without_programs_is_said_with_the_variant(tmp_path: Path, mon
     with pytest.raises(DriverError) as caught:
         archives(made, chosen, lock)
     wrong = caught.value.diagnostics
-    assert {one.code for one in wrong} == {Code.UNSUPPORTED}
+    assert {diagnostic.code for diagnostic in wrong} == {Code.UNSUPPORTED}
     assert [one.message.split("`")[1] for one in wrong] == [one.name for one in chosen if "cu132" in one.name]
     assert "the CPU aarch64" in wrong[0].message
-    assert archives(made, [one for one in chosen if "cu130" in one.name], lock)
+    assert archives(made, [variant for variant in chosen if "cu130" in variant.name], lock)
 
 
 def test_no_compiler_runs_on_a_third_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

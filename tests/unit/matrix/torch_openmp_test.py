@@ -28,21 +28,26 @@ def _torch() -> dict[str, Any]:
 def test_every_locked_torch_is_recorded_and_is_found_by_the_name_that_extensions_need() -> None:
     recorded = read_file(openmp_file())
     assert is_current(recorded, _torch())
-    assert {key for key, one in recorded.items() if one["soname"] != RUNTIME} == {"2.9 aarch64"}
+    assert {key for key, record in recorded.items() if record["soname"] != RUNTIME} == {"2.9 aarch64"}
     old = {"2.4", "2.5", "2.6"}
-    assert {key for key, one in recorded.items() if one["file"] != f"torch/lib/{RUNTIME}"} == {*old, "2.9 aarch64"}
-    for key, one in recorded.items():
+    assert {key for key, record in recorded.items() if record["file"] != f"torch/lib/{RUNTIME}"} == {
+        *old,
+        "2.9 aarch64",
+    }
+    for key, record in recorded.items():
         newest = {"GOMP": "4.5", "OMP": "4.5"} if key in old else {"GOMP": "5.0", "OMP": "5.0"}
-        assert one["newest"] == ({"GOMP": "5.1.1", "OMP": "5.2"} if key == "2.10 aarch64" else newest)
+        assert record["newest"] == ({"GOMP": "5.1.1", "OMP": "5.2"} if key == "2.10 aarch64" else newest)
 
 
 def test_gcc_is_one_release_with_its_libstdcxx_and_its_runtime() -> None:
     lock = read(Releases())
-    packages = [one for part in (lock["gcc"]["packages"], lock["cc"]["gcc"]) for one in part]
+    packages = [package for part in (lock["gcc"]["packages"], lock["cc"]["gcc"]) for package in part]
     of_gcc = {package["version"] for package in packages if "/gcc-12/" in package["filename"]}
     assert len(of_gcc) == 1
     for part in lock["gcc"]["cross"].values():
-        crossed = {one["version"].partition("cross")[0] for one in part if "/gcc-12-cross/" in one["filename"]}
+        crossed = {
+            package["version"].partition("cross")[0] for package in part if "/gcc-12-cross/" in package["filename"]
+        }
         assert crossed == {version.partition("+")[0] for version in of_gcc}
     assert {package["name"] for package in lock["gcc"]["packages"] if package["version"] in of_gcc} == {
         "g++-12",
@@ -55,7 +60,7 @@ def test_the_abi_check_allows_what_the_newest_torch_has_and_nothing_newer() -> N
     policy = Path(openmp_file()).parents[2] / "rules" / "private" / "policy"
     lines = [line.split() for line in (policy / "symbol_versions.txt").read_text().splitlines() if line[0] != "#"]
     allowed = {family: newest for family, newest in lines if family in {"GOMP", "OMP"}}
-    known = [one["newest"] for key, one in read_file(openmp_file()).items() if key in _torch()]
+    known = [record["newest"] for key, record in read_file(openmp_file()).items() if key in _torch()]
     assert allowed == max(known, key=lambda one: one["GOMP"])
     assert RUNTIME in (policy / "libraries.txt").read_text().splitlines()
 

@@ -70,7 +70,7 @@ def test_files_of_sections_that_are_not_built_may_be_wrong(project: Path, backen
     section = f'[kernel.m]\nbackend = "{backend}"\ndepends = []\nsrc = [{files}]\n[kernel.relu]'
     made = plan(project, "[kernel.relu]", section)
     found = [note for note in made.notes if "the section is not built" in note.message]
-    assert [one.code for one in found] == (
+    assert [diagnostic.code for diagnostic in found] == (
         [Code.FILE_MISSING, Code.FILE_KIND] if backend == "metal" else [Code.PATH_ESCAPES, Code.FILE_MISSING]
     )
     assert not any("gone" in name or ".." in name for group in made.groups for name in group.headers)
@@ -87,7 +87,7 @@ def test_a_shared_source_finds_what_any_of_its_sections_finds(project: Path) -> 
         plan_directory(project, Releases())
     (project / "build.toml").write_text(text + 'include = ["."]\n')
     shared = [group for group in plan_directory(project, Releases()).groups if "csrc/relu.cu" in group.sources]
-    assert [(one.includes, "inc/x.h" in one.headers) for one in shared] == [((".",), True)]
+    assert [(group.includes, "inc/x.h" in group.headers) for group in shared] == [((".",), True)]
 
 
 def test_the_order_of_sections_counts_where_they_share_a_source(project: Path) -> None:
@@ -134,7 +134,7 @@ def test_ops_outside_the_namespace_are_noted(project: Path) -> None:
         'torch.library.impl("aten::add.Tensor", "CPU")\n'
     )
     found = [note for note in plan(project).notes if note.code is Code.OP_NAMESPACE]
-    assert [(one.span.line, one.span.column, one.span.text[:12]) for one in found] == [
+    assert [(diagnostic.span.line, diagnostic.span.column, diagnostic.span.text[:12]) for diagnostic in found] == [
         (3, 12, '@custom_op("'),
         (6, 29, "torch.librar"),
     ]

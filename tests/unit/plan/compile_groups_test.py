@@ -39,7 +39,7 @@ def planned(directory: Path, text: str) -> Plan:
 
 def compiled(plan: Plan, variant: str) -> dict[str, list[Group]]:
     """The groups of a variant that compile each source."""
-    [names] = [one.groups for one in plan.variants if one.name == variant]
+    [names] = [candidate.groups for candidate in plan.variants if candidate.name == variant]
     groups = [group for group in plan.groups if group.name in names]
     return {
         source: [group for group in groups if source in group.sources] for group in groups for source in group.sources
@@ -59,7 +59,7 @@ def test_a_source_of_two_sections_is_compiled_once(tmp_path: Path) -> None:
     assert both.depends == ("torch",)
     assert both.headers == ("g/z.cuh",)
     assert both.archs["cu130"].kept == ("8.0", "9.0+PTX", "12.0")
-    assert [one.name for one in (*found["g/b.cu"], *found["h.cu"])] == ["g", "h"]
+    assert [group.name for group in (*found["g/b.cu"], *found["h.cu"])] == ["g", "h"]
     [note] = [note for note in plan.notes if note.code is Code.DUPLICATE_FILE]
     assert note.message == "[kernel.g] lists `g/a.cu` too: it is compiled once, with the flags of both"
     assert note.span.text.startswith('src = ["g/a.cu", "h.cu"')
@@ -68,7 +68,7 @@ def test_a_source_of_two_sections_is_compiled_once(tmp_path: Path) -> None:
 def test_a_section_that_is_left_out_gives_no_flags(tmp_path: Path) -> None:
     plan = planned(tmp_path, GENERAL + TORCH + G + H + 'cuda-minver = "13.2"\n')
     old, new = (compiled(plan, name)["g/a.cu"] for name in (CU130, CU132))
-    assert [one.cuda_flags for one in (*old, *new)] == [('-DX="é"',), ('-DX="é"', "-DH")]
+    assert [group.cuda_flags for group in (*old, *new)] == [('-DX="é"',), ('-DX="é"', "-DH")]
     assert ("cu130" in old[0].archs, "cu132" in old[0].archs) == (True, False)
     assert "h.cu" not in compiled(plan, CU130)
     assert "h.cu" in compiled(plan, CU132)

@@ -33,8 +33,8 @@ def chosen(plan: Plan, *patterns: str, torch: tuple[str, ...] = (), cpus: tuple[
 
 def test_they_are_there_on_request(plan: Plan) -> None:
     arm = [variant for variant in plan.variants if variant.configuration.cpu == ARM]
-    assert {one.configuration.backend for one in arm} == {"cpu", "cu130", "cu132"}
-    assert not any(one.default for one in arm)
+    assert {variant.configuration.backend for variant in arm} == {"cpu", "cu130", "cu132"}
+    assert not any(variant.default for variant in arm)
     text = render(plan, "")
     assert text.count('    cpu = "aarch64",') == len(arm)
     assert 'cpu = "x86_64"' not in text
@@ -42,7 +42,7 @@ def test_they_are_there_on_request(plan: Plan) -> None:
 
 def test_what_is_default_here_is_it_there(plan: Plan) -> None:
     here = chosen(plan)
-    assert chosen(plan, cpus=(ARM,)) == [one.replace("x86_64", ARM) for one in here if "rocm" not in one]
+    assert chosen(plan, cpus=(ARM,)) == [name.replace("x86_64", ARM) for name in here if "rocm" not in name]
     assert {*chosen(plan, cpus=("x86_64", ARM))} == {*here, *chosen(plan, cpus=(ARM,))}
 
 
@@ -85,7 +85,7 @@ def test_a_matrix_says_which_cpus_are_the_default(plan: Plan, tmp_path: Path, cp
         assert {*chosen(other, cpus=(cpu,))} == {*chosen(plan, cpus=(cpu,))}
         assert {*chosen(other, f"torch210-*-{cpu}-*")} == {*chosen(plan, f"torch210-*-{cpu}-*")}
     bundle = render(other, "").partition('name = "all_variants"')[2].partition(")")[0]
-    assert bundle.count(f"-{ARM}-linux") == sum(ARM in one for one in expected) > 0
+    assert bundle.count(f"-{ARM}-linux") == sum(ARM in name for name in expected) > 0
 
 
 def test_flags_of_a_cpu(tmp_path: Path) -> None:

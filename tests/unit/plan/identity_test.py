@@ -236,7 +236,7 @@ def test_every_field_of_the_model_changes_the_build_file(tmp_path: Path) -> None
 @pytest.mark.parametrize("case", CASES, ids=[f"{number}-{case.field}" for number, case in enumerate(CASES)])
 def test_the_ids_that_a_change_of_build_toml_changes(tmp_path: Path, case: Case) -> None:
     before, after = ids(tmp_path, case.text), ids(tmp_path, case.changed)
-    differing = {one for one in {*before, *after} if before.get(one) != after.get(one)}
+    differing = {key for key in {*before, *after} if before.get(key) != after.get(key)}
     assert differing == {*case.ids.split()}
 
 
@@ -295,7 +295,7 @@ def test_the_settings_that_an_id_is_made_of(tmp_path: Path) -> None:
         {**bare, "backend": backend} for backend in ALL.split()
     ]
     listed = make(tmp_path, NOARCH + SECTION).identities  # a section that nothing is compiled of
-    assert [json.loads(canonical(one.settings))["kernels"] for one in listed] == [[], [], []]
+    assert [json.loads(canonical(variant.settings))["kernels"] for variant in listed] == [[], [], []]
     text = COMPILED.replace("[kernel.c]", SECTION.replace("kernel.n", "kernel.b") + "[kernel.c]") + SECTION
     [kernels] = [
         identity.settings["kernels"] for identity in make(tmp_path, text).identities if identity.backend == "cpu"

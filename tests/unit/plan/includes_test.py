@@ -112,7 +112,7 @@ def test_a_section_finds_the_headers_of_its_libraries(project: Path) -> None:
     text = MANIFEST.replace('depends = []\ninclude = ["."]', new)
     (project / "build.toml").write_text(text, encoding="utf-8")
     said = [note for note in plan_directory(project, Releases()).notes if note.code is Code.UNLISTED_HEADER]
-    assert [one.message.partition(": the compiler uses the file of ")[2] for one in said] == [
+    assert [diagnostic.message.partition(": the compiler uses the file of ")[2] for diagnostic in said] == [
         "cutlass_3_8, if it exists there", "cutlass_3_8, if it exists there", "a toolchain, if it exists there",
         "a toolchain, if it exists there",
     ]  # fmt: skip
@@ -350,10 +350,12 @@ def test_a_use_of_the_list_of_architectures_is_a_note(
     (project / file).write_text(text + kept, encoding="utf-8")
     old, new = 'src = ["csrc', 'src = ["csrc/more/deep.cuh", "csrc'
     found = plan(project, old, new).notes
-    assert [(one.span.file, one.span.line, one.span.column) for one in found] == (
+    assert [(diagnostic.span.file, diagnostic.span.line, diagnostic.span.column) for diagnostic in found] == (
         [(str(project / file), *place)] if place else []
     )
-    assert all(one.message.startswith(f"`{LIST}` names all architectures that nvcc knows, not ") for one in found)
+    assert all(
+        diagnostic.message.startswith(f"`{LIST}` names all architectures that nvcc knows, not ") for diagnostic in found
+    )
     (project / "build.toml").write_text(MANIFEST.replace(old, new), encoding="utf-8")
     assert __main__.main(["check", str(project)]) == 0
     assert (LIST in capsys.readouterr().err) == bool(place)
@@ -415,10 +417,10 @@ def test_scan_keeps_places() -> None:
         '/* é */ #include "a.h"\n"\\"" \'"\' /* */\n#include <b/c.h> // "x"\n# if 1\n#include "d"\n#endif\n#include "e"'
     )
     found = scan(text)
-    assert [(one.path, one.quoted, one.conditional) for one in found] == [
+    assert [(include.path, include.quoted, include.conditional) for include in found] == [
         ("a.h", True, False), ("b/c.h", False, False), ("d", True, True), ("e", True, False)
     ]  # fmt: skip
-    assert all(text[one.start :].startswith(one.path) for one in found)
+    assert all(text[include.start :].startswith(include.path) for include in found)
 
 
 @pytest.mark.parametrize(

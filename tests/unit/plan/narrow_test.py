@@ -140,7 +140,7 @@ def test_nobody_publishes_it(tmp_path: Path) -> None:
         place = tmp_path / "build" / variant.name
         place.mkdir(parents=True)
         (place / "metadata.json").write_text(json.dumps(variant.metadata), encoding="utf-8")
-    assert [one.name for one in present(tmp_path, whole, [CPU213])] == [CPU213]
+    assert [variant.name for variant in present(tmp_path, whole, [CPU213])] == [CPU213]
     with pytest.raises(DriverError) as caught:
         present(tmp_path, whole, [])
     [one] = caught.value.diagnostics

@@ -188,7 +188,7 @@ def test_places_of_escapes_and_raw_strings() -> None:
     text = 'TORCH_LIBRARY(a, m) { m.def("a\\"b\\\n" R"(c"d)"  "e"); }'
     _, one = registrations(text).found
     assert one.text == 'a"bc"de'
-    assert [text[place] for place in one.places[:-1]] == ["a", "\\", "b", "c", '"', "d", "e"]
+    assert [text[start] for start in one.places[:-1]] == ["a", "\\", "b", "c", '"', "d", "e"]
 
 
 @pytest.mark.parametrize(

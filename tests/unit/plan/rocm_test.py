@@ -130,15 +130,15 @@ def test_archs_that_are_wrong(tmp_path: Path) -> None:
     archs = ["gfx9422", "gfx942:wave-", "gfx942:xnack-:sramecc+", "gfx1100:xnack-", "gfx90a", "gfx90a:xnack+"]
     wrong = f"rocm-archs = {archs}\n"
     found = failure(tmp_path, GENERAL.replace('"cpu", "cuda"', '"rocm"') + TORCH + ROCM + wrong).diagnostics
-    assert {one.code for one in found} == {Code.UNKNOWN_ARCH}
-    assert [one.message for one in found] == [
+    assert {diagnostic.code for diagnostic in found} == {Code.UNKNOWN_ARCH}
+    assert [diagnostic.message for diagnostic in found] == [
         "no clang compiles for the architecture `gfx9422`",
         *(f"`{arch}` is not an architecture with valid features" for arch in archs[1:]),
     ]
     order = "only `:sramecc` and `:xnack`, in this order, each with `+` or `-`, may follow"
     beside = "it conflicts with `{}`: name the same features for an architecture everywhere, or none"
     labels = [order, order, "gfx1100 has no `xnack`", beside.format("gfx90a:xnack+"), beside.format("gfx90a")]
-    assert [one.label for one in found[1:]] == labels
+    assert [diagnostic.label for diagnostic in found[1:]] == labels
     assert "did you mean `gfx942`" in found[0].label
 
 
@@ -266,7 +266,7 @@ def test_every_source_of_a_section_is_read_with_the_others(tmp_path: Path) -> No
     section = ROCM.replace('"g/a.cu"', '"g/a.cu", "g/b.cu"')
     made = plan(tmp_path, section)
     before, after = ({action.place: action.reads for action in _actions(made, a=text)} for text in (b"", b"int i;"))
-    new = {place.split("|")[2] for place in before if place.startswith("r|g/b.cu") and before[place] != after[place]}
+    new = {key.split("|")[2] for key in before if key.startswith("r|g/b.cu") and before[key] != after[key]}
     assert new == {"HipPreprocess"}
 
 

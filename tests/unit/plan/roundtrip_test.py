@@ -69,7 +69,7 @@ def check(plan: Plan) -> dict[str, dict[str, Any]]:
         "kernel_bundle",
     ]
     assert found[0][1][""][0] == "@rules_torch_kernels//rules:defs.bzl"
-    targets = {one["name"]: one for _, one in found[2:]}
+    targets = {attributes["name"]: attributes for _, attributes in found[2:]}
     assert len(targets) == len(found) - 2
     for group in plan.groups:
         target = targets[group.name]
@@ -102,11 +102,11 @@ def test_every_string_at_every_place(place: str) -> None:
             if plan := planned({place: value}):
                 check(plan)
                 accepted.append(value)
-    assert all(unsafe_character(one) is None for one in accepted)
+    assert all(unsafe_character(text) is None for text in accepted)
     if place in {"license", "revision", "upstream", "source", "cxx", "binding"}:
-        assert any('"' in one for one in accepted)
+        assert any('"' in text for text in accepted)
     if place == "section":
-        assert all(any(sign in one for one in accepted) for sign in ('"', " ", "$("))
+        assert all(any(sign in text for text in accepted) for sign in ('"', " ", "$("))
     if place in {"file", "include", "pyext"}:
         assert accepted == []
 

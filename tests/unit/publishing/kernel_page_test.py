@@ -232,10 +232,10 @@ def test_matrix_has_the_newest_torch_first_and_each_variant_once() -> None:
     assert matrix.columns[:3] == ("cpu", "cu135", "cu132")
     assert matrix.columns[-3:] == ("cu118", "rocm72", "rocm71")
     assert matrix.cpus == ("x86_64", "aarch64")
-    placed = [one.row.name for line in matrix.lines for field in line.fields for one in field]
+    placed = [cell.row.name for line in matrix.lines for field in line.fields for cell in field]
     assert sorted(placed) == sorted(variant.row.name for variant in kernel.variants)
     assert len(set(placed)) == len(placed)
-    archs = {one.backend: [arch for arch, _ in one.archs] for one in codes_of(kernel.variants)}
+    archs = {code.backend: [arch for arch, _ in code.archs] for code in codes_of(kernel.variants)}
     assert archs["cu130"] == ["8.0", "8.6", "8.9", "9.0", "10.0", "12.0+PTX"]
     assert "cpu" not in archs
 

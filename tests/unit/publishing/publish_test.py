@@ -45,9 +45,9 @@ def test_all_variants_in_one_commit_and_the_card_in_another(hub: Hub, project: P
     assert result["variants"] == ["torch-cpu", "torch-cuda"]
     [first, second] = result["branches"]
     documents = [f"{kind[0]}/{name}.{kind[1]}.json" for name in result["variants"] for kind in DOCUMENTS]
-    assert [one["path"] for one in first["added"]] == [*sorted(on_disk(project)), *documents]
+    assert [operation["path"] for operation in first["added"]] == [*sorted(on_disk(project)), *documents]
     assert (first["branch"], second["branch"], first["deleted"]) == ("v3", "main", [])
-    assert [one["path"] for one in second["added"]] == ["README.md"]
+    assert [operation["path"] for operation in second["added"]] == ["README.md"]
 
 
 def test_files_of_any_name(hub: Hub, odd: Path) -> None:

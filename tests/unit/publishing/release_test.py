@@ -51,9 +51,9 @@ def test_a_file_has_the_names_that_git_and_the_hub_give_it(tmp_path: Path, conte
     place = tmp_path / "file"
     place.write_bytes(content)
     expected = (len(content), hashlib.sha256(content).hexdigest(), git_name(content))
-    for given in (content, place):
-        file = make_file("build/x", given)
-        assert (file.path, file.content) == ("build/x", given)
+    for text in (content, place):
+        file = make_file("build/x", text)
+        assert (file.path, file.content) == ("build/x", text)
         assert (file.size, file.sha256, file.blob) == expected
 
 

@@ -207,9 +207,9 @@ def test_what_it_needs_has_the_names_of_the_index(
 def test_names_of_the_index_are_those_of_the_client() -> None:
     known = json.loads((Path(kernels.__file__).parent / "python_depends.json").read_text())
     named = known["general"] | known["backends"]["cpu"] | known["backends"]["cuda"] | known["backends"]["rocm"]
-    assert set(named) == {name for one in ("", "cpu", "cuda", "rocm") for name in PYTHON_PACKAGES.get(one, ())}
+    assert set(named) == {name for backend in ("", "cpu", "cuda", "rocm") for name in PYTHON_PACKAGES.get(backend, ())}
     for name, facts in named.items():
-        assert [one["pkg"] for one in facts["python"]] == [DISTRIBUTIONS.get(name, name)]
+        assert [requirement["pkg"] for requirement in facts["python"]] == [DISTRIBUTIONS.get(name, name)]
 
 
 def test_kernel_that_loads_other_kernels_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

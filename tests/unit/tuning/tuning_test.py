@@ -104,7 +104,7 @@ def test_ties(records: Records) -> None:
     found = best(records, (8192, 4096))
     assert found is not None
     assert len(found.ties) == 4
-    assert {one[0] for one in (found.configuration, *found.ties)} == {2}
+    assert {values[0] for values in (found.configuration, *found.ties)} == {2}
 
 
 def test_what_is_as_good_as_the_default_is_the_default(space: Space, records: Records) -> None:
@@ -215,7 +215,9 @@ def test_best_so_far(space: Space, records: Records) -> None:
     order = list(dict.fromkeys(one for (one, _), record in records.found.items() if record.outcome != "constraints"))
     known = order[: first + 1]
     shares = [
-        min(records.correct(case)[one].us for one in known if one in records.correct(case))
+        min(
+            records.correct(case)[configuration].us for configuration in known if configuration in records.correct(case)
+        )
         / min(record.us for record in records.correct(case).values())
         for case in space.cases
     ]
@@ -236,11 +238,11 @@ def test_records_are_written_as_they_are_read(space: Space, records: Records, tm
     fewer = dataclasses.replace(space, values=((0, 1), *space.values[1:]), cases=space.cases[:2])
     less = read_records(file, fewer)
     assert less is not None
-    assert {(one[0], case) for one, case in less.found} == {(v, case) for v in (0, 1) for case in space.cases[:2]}
+    assert {(values[0], case) for values, case in less.found} == {(v, case) for v in (0, 1) for case in space.cases[:2]}
     tighter = dataclasses.replace(space, constraints=(*space.constraints, Expression("VARIANT == 1 or rows < 100")))
     left = read_records(file, tighter)
     assert left is not None
-    assert {one[0] for one, case in left.found if case[0] >= 100} == {1}
+    assert {values[0] for values, case in left.found if case[0] >= 100} == {1}
 
 
 @pytest.mark.parametrize(
