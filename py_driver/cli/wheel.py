@@ -65,8 +65,8 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--variants",
         action="store_true",
-        help="write wheel variants instead, among which an installer chooses by the GPU; with --slice also a variant for "
-        "each slice (experimental: PEP 825, CUDA and CPU; --slice for a build.toml)",
+        help="write wheel variants instead, among which an installer chooses by the GPU; with --slice also a variant "
+        "for each slice (experimental: PEP 825, CUDA and CPU; --slice for a build.toml)",
     )
     parser.add_argument(
         "--index", action="store_true", help="also write a package index of the wheels, like `driver index`"
