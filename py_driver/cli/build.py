@@ -119,7 +119,7 @@ def add_how(parser: Parser) -> None:
         "--compress",
         choices=[choice.value for choice in Compress],
         help="compression of CUDA device code: size: smallest; balance: larger, faster to build; speed: larger still, "
-        f"but every GPU driver reads it; none; {COMPRESS}: balance, or speed if a driver of the CUDA release needs it "
+        f"but every GPU driver reads it; none; {COMPRESS}: balance, or speed if a GPU driver of the release needs it "
         f"(default: {COMPRESS})",
     )
     schedule.add_argument(
