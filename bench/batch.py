@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  (a program of its own)
-"""CPU seconds of `driver batch` for N candidates beside torch's load_inline for a few: python bench/batch.py PYTHON N.
+"""CPU seconds of `driver batch` for N candidates, and of torch's load_inline for a few: python bench/batch.py PYTHON N.
 
 PYTHON has torch and finds ninja; g++ must be there. The candidates differ in their kernel. They have it in a file of
 its own, or with --whole in the text that includes torch's headers, as load_inline needs it. With --only-batch or
@@ -47,7 +47,7 @@ FEW = 3
 
 
 def candidate(number: int, *, whole: bool) -> dict[str, Any]:
-    """A candidate that no other number has."""
+    """The candidate of a number; each number has another one."""
     loop = LOOP % number
     text = WHOLE % loop if whole else BINDING
     files = {} if whole else {"kernel.cpp": KERNEL % loop}
@@ -65,7 +65,7 @@ def timed(command: list[str]) -> tuple[float, float, str]:
     """CPU seconds of a command with its children, seconds, and what it wrote to stderr.
 
     Raises:
-        RuntimeError: it failed.
+        RuntimeError: the command failed.
     """
     start = time.monotonic()
     with tempfile.TemporaryFile() as told:
@@ -79,7 +79,7 @@ def timed(command: list[str]) -> tuple[float, float, str]:
 
 
 def main() -> None:
-    """Measure, and print a line for each."""
+    """Measure, and print a line for each command."""
     parser = argparse.ArgumentParser()
     parser.add_argument("python")
     parser.add_argument("count", type=int)

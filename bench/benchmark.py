@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  (a program of its own)
-"""What a matrix costs, beside what people use today: python bench/benchmark.py [KERNEL...] --work DIR --out FILE.
+"""The cost of a matrix, compared with other tools: python bench/benchmark.py [KERNEL...] --work DIR --out FILE.
 
 Every column builds the same variants of a kernel of bench/projects with the same compilers, from the same state through
 the same changes. Peers compile objects only; ours also link, check and assemble. CPU seconds are of all processes; ours
@@ -46,7 +46,7 @@ VARIANTS = [f"torch{torch}-cxx11-{cuda}-x86_64-linux" for torch in ("213", "215"
 MORE = "torch214-cxx11-cu130-x86_64-linux"
 LAST_ARCH, NEW_ARCH = "9.0", "10.0"
 SAME_ARCH = {"light_torch": "8.7"}
-"""Of a kernel that is built for all that upstream builds for, the architecture to add: its text is that of 8.6."""
+"""The added architecture for a kernel with all of upstream's architectures: its text is that of 8.6."""
 ROWS = [
     "cold matrix",
     "no change",
@@ -67,12 +67,12 @@ EXPECTED = (OSError, subprocess.SubprocessError, ValueError, LookupError, StopIt
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cost:
-    """What a row cost in a column.
+    """The cost of a row in a column.
 
     Attributes:
-        cpu: seconds of CPU time, of all processes.
-        wall: seconds.
-        actions: compile actions that ran; a whole nvcc is one, a phase of it is one too.
+        cpu: the CPU seconds of all processes.
+        wall: the elapsed seconds.
+        actions: the number of compile actions that ran; a whole nvcc is a single action, and so is one phase of it.
     """
 
     cpu: float
@@ -107,7 +107,7 @@ def _add_arch(project: Path) -> None:
 
 
 def measure(column: Column, work: Callable[[], int]) -> dict[str, Any]:
-    """The cost of some work in a column, which returns its number of actions; fields as those of `Cost`."""
+    """The cost of work in a column, which returns its number of actions; the keys are the fields of `Cost`."""
     cpu, wall = column.cpu(), time.monotonic()
     actions = work()
     cost = Cost(cpu=round(column.cpu() - cpu, 2), wall=round(time.monotonic() - wall, 2), actions=actions)
@@ -115,7 +115,7 @@ def measure(column: Column, work: Callable[[], int]) -> dict[str, Any]:
 
 
 def failure(problem: BaseException) -> dict[str, Any]:
-    """What the results say of a row that failed; the rest is for the terminal only, as it names places here."""
+    """The entry of a failed row in the results; details go only to the terminal, because they contain local paths."""
     if isinstance(problem, subprocess.CalledProcessError):
         print(*(problem.stdout, problem.stderr), sep="\n", file=sys.stderr)  # noqa: T201
         return {"error": f"{Path(problem.cmd[0]).name} ended with {problem.returncode}"}
@@ -132,7 +132,7 @@ def _copy(project: Path, to: Path) -> Path:
 def rows_of(
     column: Column, kernel: str, work: Path, variants: list[str], last: str = ROWS[-1]
 ) -> dict[str, dict[str, Any]]:
-    """The rows of one column for one kernel, in a matrix of some variants, up to the last one."""
+    """The rows of a column for a kernel, in a matrix of variants, up to the last row."""
     project = _copy(KERNELS / kernel, work / "here" / kernel)
     elsewhere = work / "another" / "directory" / kernel
     rows: dict[str, dict[str, Any]] = {}
@@ -182,7 +182,7 @@ def rows_of(
 
 
 def machine() -> dict[str, Any]:
-    """Where this was measured."""
+    """The machine of the measurement."""
     model = next(
         (x.partition(": ")[2] for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x), ""
     )
@@ -197,7 +197,7 @@ def machine() -> dict[str, Any]:
 
 
 def programs(columns: list[str]) -> dict[str, str]:
-    """What the programs of the columns say of their versions, by name."""
+    """The version outputs of the columns' programs, by name."""
     found = {}
     for name in ("ninja", *(_PROGRAMS[column] for column in columns if column in _PROGRAMS)):
         said = subprocess.run([name, "--version"], check=True, capture_output=True, text=True).stdout
@@ -206,10 +206,10 @@ def programs(columns: list[str]) -> dict[str, str]:
 
 
 def warm(column: Ours, kernels: list[str], work: Path, variants: list[str]) -> None:
-    """Build something else in a column of ours: Bazel runs then, and has all toolchains that the kernels need."""
+    """Build another project in a column of ours, so that Bazel runs and has all toolchains of the kernels."""
     project = _copy(KERNELS / "light", work / "warm" / "light")
     manifests = [tomllib.loads((KERNELS / kernel / "build.toml").read_text()) for kernel in kernels]
-    depends = {name for one in manifests for section in one["kernel"].values() for name in section["depends"]}
+    depends = {name for manifest in manifests for section in manifest["kernel"].values() for name in section["depends"]}
     _replace(project / "build.toml", "depends = []", f"depends = {json.dumps(sorted(depends - {'torch'}))}")
     _replace(project / "build.toml", '"light"', '"warm"')
     (project / "torch-ext" / "light").rename(project / "torch-ext" / "warm")
@@ -237,8 +237,8 @@ def _arguments() -> argparse.Namespace:
         help=f"of {'; '.join(ROWS)}: stop there (default: the last)",
     )
     args = parser.parse_args()
-    for given, names in ((args.kernels, known), (args.variants, VARIANTS), (args.columns, _COLUMNS)):
-        for name in set(given) - set(names):
+    for chosen, names in ((args.kernels, known), (args.variants, VARIANTS), (args.columns, _COLUMNS)):
+        for name in set(chosen) - set(names):
             parser.error(f"`{name}` is not one of {'; '.join(names)}")
     args.kernels = args.kernels or known
     if args.work.exists() and any(args.work.iterdir()):
@@ -247,7 +247,7 @@ def _arguments() -> argparse.Namespace:
         parser.error("ninja is not on PATH; cmake, ccache and sccache are wanted there too, for their columns")
     for name in [name for name in args.columns if name in _PROGRAMS and not shutil.which(_PROGRAMS[name])]:
         print(f"the column `{name}` is left out: {_PROGRAMS[name]} is not on PATH", file=sys.stderr)  # noqa: T201
-        args.columns = [one for one in args.columns if one != name]
+        args.columns = [column for column in args.columns if column != name]
     return args
 
 
@@ -264,9 +264,9 @@ def main() -> None:
     every: list[Column] = [*ours, *(peer(work, ours[0]) for peer in PEERS)]
     columns = [column for column in every if column.name in args.columns]
     try:
-        for one in ours:
-            if one in columns or one is ours[0]:
-                warm(one, args.kernels, work, variants)
+        for own_column in ours:
+            if own_column in columns or own_column is ours[0]:
+                warm(own_column, args.kernels, work, variants)
         for kernel in args.kernels:
             machines[kernel] = {**machine(), "variants": args.variants, "programs": known}
             for column in columns:

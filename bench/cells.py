@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  (a program of its own)
-"""Which variants were built, loaded and run: the records in cells.json, and the table of docs/toolchains.md.
+"""The built, loaded and run variants: the records in cells.json, and the table of docs/toolchains.md.
 
     driver build DIR --json > build.json; python bench/cells.py built build.json HOW
     python bench/cells.py loaded VARIANT HOW
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 
 RECORDS: Final = Path(__file__).resolve().parent / "cells.json"
 STEPS: Final = ("built", "loaded", "ran")
-"""What can become of a variant, each after the one before it."""
+"""The steps of a variant, in order."""
 
 _VARIANT: Final = re.compile(r"torch(\d)(\d+)-(cxx11|cxx98)-([a-z]+\d*)-x86_64-linux")
 _LOADED: Final = re.compile(r"^loading (\S+) in torch (\S+) \(\S+\): done", re.MULTILINE)
 
 Records = dict[str, dict[str, dict[str, str]]]
-"""By variant and step: `on`, and `date`, which is empty for a statement."""
+"""By variant and step: `on`, and `date`, which is empty for a statement without a record."""
 
 
 def read(path: Path = RECORDS) -> Records:
-    """The records; none if there is no file."""
+    """The records; empty without a file."""
     records: Records = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     return records
 
 
 def record(path: Path, step: str, variants: Iterable[str], on: str) -> None:
-    """Record a step of variants, of today.
+    """Record a step of variants with today's date.
 
     Args:
-        path: of the records; others may write them at the same time.
-        step: one of STEPS.
-        variants: their names; those for another CPU or without torch are left out.
-        on: what it was done with.
+        path: the file of the records; other processes may write it at the same time.
+        step: a step of STEPS.
+        variants: the names of the variants; variants for another CPU or without torch are ignored.
+        on: the hardware or software of the step.
     """
     today = datetime.now(UTC).strftime("%Y-%m-%d")
     with path.open("a+", encoding="utf-8") as file:
@@ -61,7 +61,7 @@ def record(path: Path, step: str, variants: Iterable[str], on: str) -> None:
 
 
 def loaded(stderr: str) -> dict[str, str]:
-    """The variants that the driver says it has loaded, and the torch of each."""
+    """The variants that the driver has loaded, with the torch of each."""
     return dict(_LOADED.findall(stderr))
 
 
@@ -69,7 +69,7 @@ def table(records: Records, torches: Iterable[tuple[str, str]], backends: Mappin
     """The rows of the table.
 
     Args:
-        records: what was recorded.
+        records: the records.
         torches: the releases with their ABIs, as `2.15` and `cxx11`, in order.
         backends: their titles by name; one of a user's own matrix has a record and stands here, too.
     """
@@ -81,7 +81,7 @@ def table(records: Records, torches: Iterable[tuple[str, str]], backends: Mappin
 
 
 def _cell(cell: Mapping[str, Mapping[str, str]]) -> str:
-    """The last step of a variant, and since when or on what."""
+    """The last step of a variant, with its date or hardware."""
     step = next((step for step in reversed(STEPS) if step in cell), "")
     if not step:
         return ""
@@ -91,7 +91,7 @@ def _cell(cell: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def backends_of(records: Records) -> list[str]:
-    """The backends that have a record, in no order."""
+    """The backends with a record, unordered."""
     return sorted({found[4] for name in records if (found := _VARIANT.fullmatch(name))})
 
 

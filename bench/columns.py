@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  (a program of its own)
-"""The columns of the benchmark: what each of them can do, and ours. peers.py has the others."""
+"""The interface of the benchmark's columns, and our own columns. peers.py has the others."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ class Column(Protocol):
     name: str
 
     def build(self, project: Path, variants: list[str]) -> int:
-        """Build variants; how many compile actions ran."""
+        """Build variants; returns the number of compile actions that ran."""
 
     def alone(self, project: Path, variant: str) -> tuple[float, int]:
-        """Seconds and actions of the longest chain that compiles the first source, built with nothing beside it."""
+        """Seconds and actions of the longest chain that compiles the first source, without other builds."""
 
     def digests(self, project: Path, variants: list[str]) -> dict[str, str]:
-        """The digest of each binary of some variants, by name."""
+        """The digest of each binary of variants, by name."""
 
     def cpu(self) -> float:
-        """CPU seconds that its processes have taken up to now."""
+        """The CPU seconds of its processes so far."""
 
     def close(self) -> None:
-        """End the processes that it left running."""
+        """End its remaining processes."""
 
 
 def children() -> float:
-    """CPU seconds of all processes that this one started and that ended."""
+    """The CPU seconds of all ended child processes."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def server(pid: int) -> float:
-    """CPU seconds of a process that still runs, and of all that it started and that ended; layout: proc(5)."""
+    """The CPU seconds of a running process and of its ended children; layout: proc(5)."""
     stat = Path("/proc", str(pid), "stat")
     if not stat.exists():
         return 0.0
@@ -75,14 +75,14 @@ def digests(files: Iterable[Path], root: Path) -> dict[str, str]:
 def longest_chain(actions: Iterable[tuple[str, str, float]], source: str) -> tuple[float, int]:
     """Seconds and actions of the longest chain of actions from a source to its objects.
 
-    The host's code waits for cicc of one architecture, taken for the slowest one here, or for the front ends of all.
+    The host code waits for cicc of a single architecture, here the slowest, or for the front ends of all.
 
     Args:
-        actions: mnemonic, what Bazel says of the action while it runs, and seconds.
+        actions: mnemonic, Bazel's progress message, and seconds.
         source: the path of the source in its package.
 
     Raises:
-        ValueError: an action of the chain is not there.
+        ValueError: an action of the chain is missing.
     """
     host: dict[str, float] = {}
     device: dict[str, dict[str, float]] = {}
@@ -96,10 +96,10 @@ def longest_chain(actions: Iterable[tuple[str, str, float]], source: str) -> tup
         text = host["CudaPreprocess"]
         read = []
         if "CudaDeviceShare" in host:
-            read = [max(one.get("CudaDeviceFrontend", 0.0) for one in device.values()), host["CudaDeviceShare"]]
+            read = [max(seconds.get("CudaDeviceFrontend", 0.0) for seconds in device.values()), host["CudaDeviceShare"]]
         compiled = [
-            ([one.get("CudaPreprocess", text), *read, one["CudaDeviceCompile"]], one["CudaAssemble"])
-            for one in device.values()
+            ([seconds.get("CudaPreprocess", text), *read, seconds["CudaDeviceCompile"]], seconds["CudaAssemble"])
+            for seconds in device.values()
         ]
         launches = [text, *read] if read else max((chain for chain, _ in compiled), key=sum)
         image = max(([*chain, assembled] for chain, assembled in compiled), key=sum)
@@ -116,7 +116,7 @@ MODES = {
     "split, full headers": ["--headers=full"],
     "monolithic": ["--cuda-compile=monolithic"],
 }
-"""Ways to build with the driver, and how it is told."""
+"""Ways to build with the driver, with the options of each."""
 
 
 class Ours:
@@ -144,11 +144,11 @@ class Ours:
         }
 
     def build(self, project: Path, variants: list[str]) -> int:
-        """Build variants; how many compile actions ran."""
+        """Build variants; returns the number of compile actions that ran."""
         return self._build(project, variants)
 
     def alone(self, project: Path, variant: str) -> tuple[float, int]:
-        """One action after another; their seconds are those of the profile that Bazel writes, sandbox and cache too."""
+        """Run one action after another; the seconds are those of Bazel's profile, including sandbox and cache."""
         self._build(project, [variant], "--jobs=1")
         [profile] = self._output.glob("*/command.profile.gz")
         with gzip.open(profile) as file:
@@ -161,12 +161,12 @@ class Ours:
         return longest_chain(actions, sources(project)[0].relative_to(project).as_posix())
 
     def digests(self, project: Path, variants: list[str]) -> dict[str, str]:
-        """Of the extensions."""
+        """The digests of the extensions."""
         build = project / "build"
         return digests((file for variant in variants for file in (build / variant).rglob("*.so")), build)
 
     def cpu(self) -> float:
-        """CPU seconds of the driver and of Bazel's server with all that it ran."""
+        """The CPU seconds of the driver and of Bazel's server with its processes."""
         files = self._output.glob("*/server/server.pid.txt")
         return sum(server(int(file.read_text())) for file in files) + children()
 

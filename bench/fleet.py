@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  (a program of its own)
-"""What a repository of many projects costs: python bench/fleet.py write DIR COUNT, then measure DIR ARGUMENT...
+"""The cost of a repository with many projects: python bench/fleet.py write DIR COUNT, then measure DIR ARGUMENT...
 
 `write` makes projects out of the templates of `driver init` and of bench/projects, each with a name of its own, so that
 no two share an action. `measure` runs `driver build DIR ARGUMENT...` and prints one line of JSON: seconds, CPU seconds
@@ -24,11 +24,11 @@ TEMPLATES: Final = ("elementwise", "reduction", "layer-norm", "stable-abi")
 
 
 def write(directory: Path, count: int) -> None:
-    """Make projects: those of a kind differ in their names alone.
+    """Make projects: those of a kind differ only in their names.
 
     Args:
-        directory: which must be empty or missing.
-        count: of projects.
+        directory: the directory, empty or missing.
+        count: the number of projects.
     """
     directory.mkdir(parents=True, exist_ok=True)
     kinds = (*KERNELS, *TEMPLATES)
@@ -46,7 +46,7 @@ def write(directory: Path, count: int) -> None:
 
 
 def _rename(path: Path, kind: str, number: int) -> None:
-    """Give a copy of a project the name of its number, wherever it stands."""
+    """Put the number of a copy of a project into its name, everywhere."""
     old = _name_of(path)
     new = f"{kind.replace('_', '-')}-{number}"
     words = {old: new, old.replace("-", "_"): new.replace("-", "_")}

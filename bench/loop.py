@@ -1,9 +1,9 @@
 # ruff: noqa: INP001  (a program of its own)
-"""How long it takes from an edit to what can be loaded, under `driver run --watch`: python bench/loop.py [RUNS].
+"""The time from an edit to a loadable build, under `driver run --watch`: python bench/loop.py [RUNS].
 
-It says so of a kernel for one CUDA architecture, and needs no GPU: a Python that claims to have a torch for CUDA 13.0
-stands in for the real one, and nothing is loaded. If the variable TORCH_PYTHON names an interpreter with torch, and g++
-and ninja are on PATH, it also times `torch.utils.cpp_extension.load_inline` for the same function in C++.
+It measures a kernel for one CUDA architecture, and needs no GPU: a stand-in for Python claims to have a torch for CUDA
+13.0, and nothing is loaded. If the variable TORCH_PYTHON names a Python with torch, and g++ and ninja are on PATH,
+it also times `torch.utils.cpp_extension.load_inline` for the same function in C++.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ print(time.perf_counter() - start)
 
 
 def watched(place: Path, runs: int) -> list[list[str]]:
-    """Seconds from writing a file to the build that has it, for each kind of edit: median, least and most."""
+    """Seconds from writing a file to the build with it, for each kind of edit: median, minimum and maximum."""
     project = place / "loop"
     subprocess.run([DRIVER, "init", project, "--name=loop"], check=True, stdout=subprocess.DEVNULL)
     stand_in = place / "torch-13.0"
@@ -91,13 +91,13 @@ def watched(place: Path, runs: int) -> list[list[str]]:
 
 
 def wait(pointer: Path, before: int) -> None:
-    """Wait until a build is there that is newer."""
+    """Wait for a newer build."""
     while not pointer.is_file() or pointer.stat().st_mtime_ns == before:
         time.sleep(0.005)
 
 
 def inline(python: str, place: Path, runs: int) -> list[list[str]]:
-    """Seconds of load_inline for a function in C++, of which each run has another text."""
+    """Seconds of load_inline for a function in C++, with another text in each run."""
     taken = []
     for number in range(runs):
         directory = place / f"inline{number}"

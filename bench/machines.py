@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  (a program of its own)
-"""Installs, begins, builds and tests a kernel on machines as others have them: python bench/machines.py WORK WHEEL ...
+"""Installs the driver and creates, builds and tests a kernel on other machines: python bench/machines.py WORK WHEEL ...
 
 Each machine is a root of its own, made by mmdebstrap out of Debian's packages and entered with bubblewrap: the root is
 read only, its home and cache are empty, and the user is who the table says. Both programs are taken from PATH;
@@ -48,12 +48,12 @@ class Machine:
     """A machine.
 
     Attributes:
-        title: what the table says of it.
-        suite: of Debian.
+        title: its name in the table.
+        suite: the suite of Debian.
         python: the directory of another Python; empty for the suite's own.
-        user: of the commands, 0 or another number.
-        apt: whether Debian's package tools are there.
-        home: whether the home can be written to; if not, all else is in another directory.
+        user: the user id of the commands.
+        apt: whether it has Debian's package tools.
+        home: whether the home is writable; if not, all files are in another directory.
     """
 
     title: str
@@ -65,7 +65,7 @@ class Machine:
 
     @property
     def place(self) -> str:
-        """The one directory that can be written to, besides /tmp."""
+        """The only writable directory besides /tmp."""
         return "/home/author" if self.home else "/disk"
 
 
@@ -75,7 +75,7 @@ class _Releases(BaseHTTPRequestHandler):
     bazel = ""
 
     def do_GET(self) -> None:
-        """Answer with the program, whatever version is asked for."""
+        """Answer any version with the program."""
         body = f'#!/bin/sh\nexec {shlex.quote(self.bazel)} "$@"\n'.encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
@@ -83,11 +83,11 @@ class _Releases(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
 
 def root_of(machine: Machine, args: argparse.Namespace) -> Path:
-    """The root of a machine, made if it is not there."""
+    """The root of a machine, created if missing."""
     root: Path = args.work / f"root-{machine.suite}"
     if not (root / "usr").is_dir():
         options = ["--mode=root", "--variant=minbase", f"--include={_PACKAGES}", f"--aptopt={_EXPIRED}"]
@@ -104,12 +104,12 @@ def root_of(machine: Machine, args: argparse.Namespace) -> Path:
 
 
 def entered(machine: Machine, root: Path, place: Path, args: argparse.Namespace, releases: str) -> list[str]:
-    """What comes before a shell command that runs on a machine."""
+    """The words before a shell command that runs on a machine."""
     path = [f"{machine.place}/venv/bin", *([f"{machine.python}/bin"] if machine.python else []), "/usr/bin", "/bin"]
     settings = {"HOME": "/home/author", "PATH": ":".join(path), "LANG": "C.UTF-8"}
     settings |= {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
     binds = [("--ro-bind", root, "/"), ("--bind", place, machine.place)]
-    binds += [("--ro-bind", one, one) for one in args.bind]
+    binds += [("--ro-bind", path, path) for path in args.bind]
     binds += [("--ro-bind", machine.python, machine.python)] if machine.python else []
     if not machine.apt:
         settings |= {"BAZELISK_BASE_URL": releases, "RULES_TORCH_KERNELS_DEBIAN_MIRROR": args.mirror}
@@ -126,7 +126,7 @@ def entered(machine: Machine, root: Path, place: Path, args: argparse.Namespace,
 
 
 def tried(machine: Machine, args: argparse.Namespace, releases: str) -> dict[str, object]:
-    """What happened on a machine: seconds of each step, or the end of what the first one said that failed."""
+    """The results of a machine: seconds of each step, or the end of the first failed step's output."""
     place = args.work / "place"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
@@ -166,15 +166,19 @@ def main() -> None:
         Machine(title="Debian 13, Python 3.13, a user", suite="trixie"),
         Machine(title="Debian forky, Python 3.14, a user", suite="forky"),
         *(
-            Machine(title=f"Debian 12, {one.partition('=')[0]}, a user", suite="bookworm", python=one.partition("=")[2])
-            for one in args.python
+            Machine(
+                title=f"Debian 12, {python.partition('=')[0]}, a user",
+                suite="bookworm",
+                python=python.partition("=")[2],
+            )
+            for python in args.python
         ),
     ]
     _Releases.bazel = str(args.bazel)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Releases)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     output, rows = Output(), []
-    for machine in (one for one in machines if args.only in one.title):
+    for machine in (machine for machine in machines if args.only in machine.title):
         result = tried(machine, args, f"http://127.0.0.1:{server.server_address[1]}")
         output.json(result)
         rows.append([machine.title, *(str(result.get(step, "-")) for step in (*_STEPS, "megabytes", "failed"))])

@@ -69,7 +69,7 @@ def _entry(columns: dict[str, Rows], column: str, row: str) -> dict[str, Any]:
 
 
 def best_peer(columns: dict[str, Rows], row: str) -> tuple[str, float] | None:
-    """Which column that is not ours took the least CPU for a row, and how many seconds."""
+    """The peer column with the least CPU time for a row, and its seconds."""
     found = {
         column: entry["cpu"]
         for column in columns
@@ -100,7 +100,7 @@ def _ratio(results: dict[str, Any], kernel: str, row: str, bar: float) -> str:
 
 
 def bars(results: dict[str, Any]) -> list[str]:
-    """A line for each bar that is set: what was measured, and whether that reaches it."""
+    """A line for each bar: the measurement, and whether it reaches the bar."""
     norm = results.get("norm", {})
     lines = [_ratio(results, *bar) for bar in _RATIOS]
     actions = _entry(norm, SPLIT, "another directory").get("actions")
@@ -124,7 +124,7 @@ def _rows(columns: dict[str, Rows]) -> list[str]:
 
 
 def _cell(entry: dict[str, Any] | None) -> str:
-    """What a table says."""
+    """The text of a table's cell."""
     if entry is None:
         return MISSING
     if "error" in entry:
@@ -135,7 +135,7 @@ def _cell(entry: dict[str, Any] | None) -> str:
 
 
 def table(columns: dict[str, Rows]) -> list[str]:
-    """One kernel's table: CPU seconds, wall seconds and actions of each column."""
+    """The table of a kernel: CPU seconds, wall seconds and actions of each column."""
     lines = ["| " + " | ".join(["", *columns, "best peer / split"]) + " |", "|---" + "|---:" * (len(columns) + 1) + "|"]
     for row in _rows(columns):
         compared = (
@@ -155,7 +155,7 @@ def _machine(where: dict[str, Any]) -> str:
 
 
 def _text(x: float, y: float, words: str, attributes: str = "") -> str:
-    """Words at a place of a picture."""
+    """A text at a position of a picture."""
     return f'<text x="{x:.1f}" y="{y:.1f}"{attributes}>{escape(words)}</text>'
 
 
@@ -215,15 +215,15 @@ def summary(results: dict[str, Any]) -> str:
 
 def plot(kernel: str, columns: dict[str, Rows]) -> str:
     """An SVG of the CPU seconds of each column in each row, on a logarithmic scale."""
-    rows = [row for row in _rows(columns) if not any("same" in one.get(row, {}) for one in columns.values())]
-    seconds = [entry["cpu"] for one in columns for row in rows if (entry := _entry(columns, one, row))]
+    rows = [row for row in _rows(columns) if not any("same" in column.get(row, {}) for column in columns.values())]
+    seconds = [entry["cpu"] for column in columns for row in rows if (entry := _entry(columns, column, row))]
     decades = max(1, math.ceil(math.log10(max([1, *seconds]) / _LOWEST)))
     legend = 26 + _BAR * len(columns)
     height = legend + len(rows) * (_GAP + _BAR * len(columns)) + 48
     labels = {
-        (row, column): f"{entry['cpu']:.1f} s" if (entry := _entry(columns, column, row)) else _cell(one.get(row))
+        (row, column): f"{entry['cpu']:.1f} s" if (entry := _entry(columns, column, row)) else _cell(results.get(row))
         for row in rows
-        for column, one in columns.items()
+        for column, results in columns.items()
     }
     width = max(
         _LEFT + _WIDTH + _SPACE + widest(labels.values(), _SIZE),
@@ -280,13 +280,13 @@ def tables(results: dict[str, Any]) -> str:
 
 
 def page(text: str, results: dict[str, Any]) -> str:
-    """The page with its tables written anew."""
+    """The page with updated tables."""
     before, _, rest = text.partition(BEGIN)
     return before + tables(results) + rest.partition(END)[2]
 
 
 def written() -> dict[Path, str]:
-    """The page and its plots, as the results have them."""
+    """The page and its plots, from the results."""
     results = json.loads(RESULTS.read_text("utf-8"))
     plots = {IMAGES / f"performance_{name}.svg": plot(name, results[name]) for name in _TITLES if name in results}
     return {PAGE: page(PAGE.read_text("utf-8"), results), _SUMMARY: summary(results), **plots}

@@ -134,11 +134,11 @@ class Ninja:
         text = _NINJA.format(
             common=f"-DTORCH_EXTENSION_NAME=bench {' '.join(includes)}",
             nvcc=_NVCC,
-            codes=" ".join(sorted(f"-gencode=arch=compute_{one},code=sm_{one}" for one in facts["archs"])),
+            codes=" ".join(sorted(f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in facts["archs"])),
             launcher=f"{shutil.which(self.launcher)} " if self.launcher else "",
             **{key: facts[key] for key in ("host", "toolkit")},
         )
-        text += "".join(f"build {self._object(one)}: cuda_compile {one}\n" for one in sources(project))
+        text += "".join(f"build {self._object(source)}: cuda_compile {source}\n" for source in sources(project))
         put(directory / "build.ninja", f"{text}build torch_binding.o: compile {project / _BINDING}\n")
         return directory
 
@@ -245,7 +245,7 @@ class CMake(Ninja):
         facts = self._facts(project, variant)
         text = _CMAKE.format(
             archs=" ".join(f"{arch}-real" for arch in facts["archs"]),
-            sources=" ".join([*(f"csrc/{one.name}" for one in sources(project)), _BINDING]),
+            sources=" ".join([*(f"csrc/{source.name}" for source in sources(project)), _BINDING]),
             nvcc=_NVCC.replace(" ", ";"),
             registration=_REGISTRATION,
             libraries=" ".join(map(str, facts["libraries"])),

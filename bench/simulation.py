@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  (a program of its own)
-"""What builds of many projects take on many machines, by simulation: python bench/simulation.py.
+"""The time of builds of many projects on many machines, by simulation: python bench/simulation.py.
 
 The driver's own plan says which actions there are and which of them are one (py_driver/actions/expected.py), and its
 estimate runs them on as many workers as are given (estimate.py). simulation.json has the seconds of each action of the
@@ -39,23 +39,23 @@ _ENGINE: Final = "w"
 """What comes before the number of workers in simulation.json, where builds without an engine have their `--jobs`."""
 
 COPIES: Final = 4
-"""Projects of each kernel: names differ, so no two projects share an action."""
+"""The number of projects of each kernel: names differ, so no two projects share an action."""
 
 VARIANTS: Final = 40
 EDITED: Final = "norm"
 WORKERS: Final = (2, 8, 64, 512)
 NEW: Final = "2.15"
-"""The release that is new to a matrix without it."""
+"""The new release."""
 
 OVERHEAD: Final = 0.3
-"""Seconds that an action takes besides, on a worker: to be taken, to get its inputs, to send its outputs. Assumed."""
+"""The assumed overhead of an action on a worker, in seconds: scheduling, inputs, outputs."""
 
 TAIL: Final = 5
 """Actions of a variant that compile nothing: its id, its link, its check, its files, its metadata."""
 
 TAIL_SECONDS: Final = 0.2
 WORKER_HOUR: Final = 0.05
-"""Dollars for an hour of a processor. Assumed."""
+"""The assumed price of a processor per hour, in dollars."""
 
 RESULT_MEGABYTES: Final = 0.85
 RESULT_BLOBS: Final = 2.7
@@ -64,7 +64,7 @@ RESULT_BLOBS: Final = 2.7
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a build of all projects took.
+    """The result of a build of all projects.
 
     Attributes:
         run: actions that ran, those that compile nothing included.
@@ -78,12 +78,12 @@ class Outcome:
 
     @property
     def dollars(self) -> float:
-        """What the processors cost while they worked."""
+        """The cost of the processors' work."""
         return self.work / 3600 * WORKER_HOUR
 
 
 def read_data() -> dict[str, Any]:
-    """What was measured, by kernel."""
+    """The measurements, by kernel."""
     data: dict[str, Any] = json.loads(DATA.read_text(encoding="utf-8"))
     return data
 
@@ -96,7 +96,7 @@ def settings_of(releases: Releases) -> Settings:
         needed=True,
         gcc=False,
         compress="",
-        standards={one.version: one.cxx_standard for one in releases.matrix.torch},
+        standards={release.version: release.cxx_standard for release in releases.matrix.torch},
         toolchains=releases.toolchain_digests,
         rules="",
     )
@@ -110,7 +110,7 @@ def key_of(action: ExpectedAction) -> str:
 def history_of(
     actions: Iterable[ExpectedAction], seconds: dict[str, float], overhead: float = 0.0, *, done: bool
 ) -> History:
-    """What is known of the actions of a kernel: how long they take, and whether there are results of them."""
+    """The records about the actions of a kernel: their times, and whether they have results."""
     return {
         action.place: Known(
             reads=(action.reads,) * done,
@@ -122,7 +122,7 @@ def history_of(
 
 
 def actions_of(plan: Plan, names: Sequence[str], releases: Releases, edited: str = "") -> list[ExpectedAction]:
-    """The actions of some variants; `edited` is a file whose text is another one."""
+    """The actions of variants; `edited` is a file with a changed text."""
     root = KERNELS / plan.name
     files = {name: (root / name).read_bytes() + b"\nint edited;\n" * (name == edited) for name in plan.files}
     chosen = [variant for variant in plan.variants if variant.name in names]
@@ -130,7 +130,7 @@ def actions_of(plan: Plan, names: Sequence[str], releases: Releases, edited: str
 
 
 def outcome(works: Sequence[Work], variants: int, workers: Sequence[int] = WORKERS) -> Outcome:
-    """Run what has to run, on each number of workers.
+    """Run the required actions, on each number of workers.
 
     Args:
         works: the projects.
@@ -141,8 +141,8 @@ def outcome(works: Sequence[Work], variants: int, workers: Sequence[int] = WORKE
     alone = together(works, jobs=1, memory=None)
     tail = variants * TAIL * (TAIL_SECONDS + OVERHEAD)
     seconds = tuple(
-        one.seconds + max(tail / count, TAIL * (TAIL_SECONDS + OVERHEAD) * bool(variants))
-        for one, count in zip(runs, workers, strict=True)
+        run.seconds + max(tail / count, TAIL * (TAIL_SECONDS + OVERHEAD) * bool(variants))
+        for run, count in zip(runs, workers, strict=True)
     )
     return Outcome(run=alone.run + variants * TAIL, seconds=seconds, work=alone.seconds + tail)
 
@@ -202,11 +202,11 @@ def table() -> str:
         f"| | actions | {heads} | processors | cache, at most | writes |\n",
         f"|---{'|---:' * (len(WORKERS) + 4)}|\n",
     ]
-    for title, one in simulated().items():
-        times = " | ".join(_duration(seconds) for seconds in one.seconds)
-        cost = f"{one.work / 3600:.1f} h, {one.dollars:.2f} USD"
-        size, writes = one.run * RESULT_MEGABYTES / 1000, one.run * (1 + RESULT_BLOBS)
-        lines.append(f"| {title} | {one.run:,} | {times} | {cost} | {size:.1f} GB | {writes:,.0f} |\n")
+    for title, results in simulated().items():
+        times = " | ".join(_duration(seconds) for seconds in results.seconds)
+        cost = f"{results.work / 3600:.1f} h, {results.dollars:.2f} USD"
+        size, writes = results.run * RESULT_MEGABYTES / 1000, results.run * (1 + RESULT_BLOBS)
+        lines.append(f"| {title} | {results.run:,} | {times} | {cost} | {size:.1f} GB | {writes:,.0f} |\n")
     lines += ["\n", "| kernel | run by | measured | simulated | |\n", "|---|---|---:|---:|---:|\n"]
     for kernel, who, measured, found in validated():
         lines.append(
@@ -222,7 +222,7 @@ def _duration(seconds: float) -> str:
 
 
 def measure(kernel: str, jobs: str, report: Path) -> None:
-    """Put a build into the data.
+    """Add a build to the data.
 
     Args:
         kernel: its name.
@@ -232,15 +232,15 @@ def measure(kernel: str, jobs: str, report: Path) -> None:
     data = read_data() if DATA.is_file() else {}
     told = json.loads(report.read_text(encoding="utf-8"))["timeline"]
     actions = {
-        "|".join((one["section"], one["source"], one["mnemonic"], one["arch"] or "")): round(one["seconds"], 2)
-        for one in told["bars"]
+        "|".join((bar["section"], bar["source"], bar["mnemonic"], bar["arch"] or "")): round(bar["seconds"], 2)
+        for bar in told["bars"]
     }
     data.setdefault(kernel, {})[jobs] = {"seconds": round(told["seconds"], 2), "actions": actions}
     DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> None:
-    """Print the tables, or take a build into the data."""
+    """Print the tables, or add a build to the data."""
     if len(sys.argv) > 1:
         measure(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
     else:

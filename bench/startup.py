@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  (a program of its own)
-"""How long commands take beyond the bare interpreter, in milliseconds of CPU time: python bench/startup.py [RUNS]."""
+"""The CPU time of commands beyond the bare interpreter, in milliseconds: python bench/startup.py [RUNS]."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMANDS = (
     ("variants", PROJECT),
     ("gen", "--check", PROJECT),
 )
-# Isolated as an installed driver is: no user site, no PYTHONPATH, no current directory.
+# Isolated like an installed driver: no user site, no PYTHONPATH, no current directory.
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from py_driver.__main__ import main; sys.exit(main())"
 
 
@@ -42,7 +42,7 @@ def cpu_seconds(arguments: list[str]) -> float:
 
 
 def best(arguments: list[str], runs: int) -> float:
-    """The least CPU time of some runs, in milliseconds."""
+    """The minimum CPU time of several runs, in milliseconds."""
     return 1000 * min(cpu_seconds(arguments) for _ in range(runs))
 
 

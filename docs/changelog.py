@@ -30,13 +30,13 @@ def fragments(root: Path) -> list[Path]:
 
 
 def released(root: Path, version: str, date: str) -> str:
-    """The text of CHANGELOG.md with all news under a version; as it is if it has that version, or there is no news.
+    """The text of CHANGELOG.md with all news under a version; unchanged if it has that version, or without news.
 
     Paragraphs between `## Unreleased` and the first area introduce the version.
 
     Args:
         root: the checkout.
-        version: the version that is released, e.g. `0.2.0`.
+        version: the released version, e.g. `0.2.0`.
         date: its date, e.g. `2027-01-31`.
     """
     text = (root / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -55,7 +55,7 @@ def released(root: Path, version: str, date: str) -> str:
 
 
 def main() -> int:
-    """Write the changelog of the checkout, and remove the fragments; the exit code."""
+    """Write the changelog of the checkout, and remove the fragments; returns the exit code."""
     root = Path(__file__).resolve().parent.parent
     sys.path.insert(0, str(root))
     from py_driver import __version__  # noqa: PLC0415  (the checkout is no installed package)

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  (a part of a program of its own)
-"""docs/json.md: what each command prints with `--json`, as tables."""
+"""docs/json.md: the output of each command with `--json`, as tables."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def keys(declared: Table) -> str:
 
 
 def python_packages() -> str:
-    """The packages that `python-depends` admits."""
+    """The packages that `python-depends` allows."""
     lines = [heading("table", "packages")]
     for backend, names in PYTHON_PACKAGES.items():
         title = f"[general.{backend}]" if backend else "[general]"
@@ -64,7 +64,7 @@ def python_packages() -> str:
 
 
 def archs() -> str:
-    """What CUDA 13.0 compiles for a few requests."""
+    """The architectures that CUDA 13.0 compiles for a few requests."""
     toolkit = releases().matrix.toolkit("cu130")
     if toolkit is None:
         message = "the matrix has no cu130, which the table of architectures is about"

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  (a program of its own)
-"""Writes all that is generated in the pages: `make pages`. With --check it writes nothing and names what is stale.
+"""Writes the generated pages and blocks: `make pages`. With --check it writes nothing and names stale files.
 
 A page is generated as a whole (docs/errors.md, docs/rules.md, the JSON schema), or has blocks between
 `<!-- generated: NAME -->` and `<!-- end -->`. The Python that runs this has the driver's dependencies.
@@ -72,7 +72,7 @@ def schema() -> str:
 
 
 def figures() -> str:
-    """CPU seconds of the benchmark's light_torch, which is what most people write, and the machine."""
+    """CPU seconds of the benchmark's light_torch, which is like most kernels, and the machine."""
     benchmark = importlib.import_module("page")
     results = json.loads(benchmark.RESULTS.read_text(encoding="utf-8"))
     columns, machine = results["light_torch"], results["machines"]["light_torch"]
@@ -94,10 +94,10 @@ def templates() -> str:
 
 
 def written() -> dict[Path, str]:
-    """Every generated file, and the text that it should have.
+    """Every generated file, with its text.
 
     Raises:
-        ValueError: a page lacks a block, or has one that nothing writes.
+        ValueError: a page lacks a block, or has an unknown block.
     """
     benchmark, simulation = (importlib.import_module(name) for name in ("page", "simulation"))
     blocks: dict[str, dict[str, Callable[[], str]]] = {
@@ -135,14 +135,14 @@ def _filled(texts: dict[str, Callable[[], str]], block: re.Match[str]) -> str:
 
 
 def stale() -> dict[Path, str]:
-    """The files that have another text than they should, and that text."""
+    """The stale files, with their new texts."""
     return {
         path: text for path, text in written().items() if not path.exists() or path.read_text(encoding="utf-8") != text
     }
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write or check the generated files; the exit code."""
+    """Write or check the generated files; returns the exit code."""
     parser = argparse.ArgumentParser(description="Writes all that is generated in the pages.")
     parser.add_argument("--check", action="store_true", help="write nothing; name stale files and exit with 1")
     check = parser.parse_args(arguments).check

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 _LOCK = ROOT / "toolchains" / "lock"
 _NVCC = {"nvidia-cuda-nvcc": "wheels", "nvidia-cuda-toolkit": "Debian", "cuda_nvcc": "NVIDIA's archive"}
-"""Where nvcc comes from, by the name of the archive."""
+"""The source of nvcc, by the name of the archive."""
 _HIP = {"libamdhip64-dev": "Debian", "hip-dev": "AMD"}
-"""Where HIP's headers come from, by the name of the archive."""
+"""The source of HIP's headers, by the name of the archive."""
 
 
 def variants() -> str:
-    """Which torch release is built with which backend."""
+    """The torch releases with their backends."""
     matrix = releases().matrix
     tested = {toolkit.backend: toolkit.tested for toolkit in matrix.toolkits}
     backends = ["cpu", *tested]
@@ -84,7 +84,7 @@ def openmp() -> str:
 
 
 def cells() -> str:
-    """What was built, loaded and run of each torch release and backend."""
+    """The last step of each torch release and backend."""
     matrix, program = releases().matrix, importlib.import_module("cells")
     records = program.read()
     ours = {"cpu": "CPU", **{toolkit.backend: toolkit.backend for toolkit in matrix.toolkits}}

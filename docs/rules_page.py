@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  (a part of a program of its own)
-"""docs/rules.md: the rules with their attributes, out of the .bzl files."""
+"""docs/rules.md: the rules with their attributes, from the .bzl files."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _rule(name: str, module: ast.Module) -> str:
 
 
 def rules() -> str:
-    """docs/rules.md: what the rules say of themselves."""
+    """docs/rules.md: the documentation of the rules."""
     found = list(_public_rules())
     introduction = _RULES.format(names=", ".join(f'"{name}"' for name, _ in found))
     return "\n".join([introduction, *(_rule(name, module) for name, module in found)])

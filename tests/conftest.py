@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session", autouse=True)
 def _results_fit_their_schemas() -> Iterator[None]:
-    """Validate what command lines with `--json` print; `pytest.fail` raises what `main` does not catch."""
+    """Validate the output of command lines with `--json`; `main` does not catch the exception of `pytest.fail`."""
     run = __main__._run  # noqa: SLF001
 
     def validated(arguments: Sequence[str], output: Output) -> int:

@@ -18,7 +18,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
-# With this prefix the driver passes it on to what it starts.
+# With this prefix the driver passes it on to its child processes.
 _VARIABLE = "RULES_TORCH_KERNELS_TESTS"
 _SECONDS = 600
 _LONG_SECONDS = 3600
@@ -30,7 +30,7 @@ _POLL_SECONDS = 0.05
 
 
 def pytest_configure() -> None:
-    """React to Ctrl-C, and let children, even in the background of a shell that ignores it; mark what is started."""
+    """Handle Ctrl-C here and in children, even in the background of a shell that ignores it; mark started processes."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
@@ -39,7 +39,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Limit the time of all tests that do not say theirs; tests of a kernel alone may run without the plugin for it."""
+    """Limit the time of all tests without a limit of their own; tests of a kernel may run without the plugin for it."""
     if config.pluginmanager.has_plugin("timeout"):
         for item in items:
             if item.get_closest_marker("timeout") is None:
@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_timeout_set_timer() -> Generator[None, Any, Any]:
-    """End what a test waits for, too: before it fails it leaves the blocks that wait for processes."""
+    """Also end the processes that a test waits for: before it fails, it leaves the blocks that wait for processes."""
     done = yield
     fail = signal.getsignal(signal.SIGALRM)
 
@@ -64,7 +64,7 @@ def pytest_timeout_set_timer() -> Generator[None, Any, Any]:
 
 @pytest.fixture(autouse=True)
 def _nothing_left_behind(request: pytest.FixtureRequest) -> Generator[None]:
-    """Fail a test that leaves a process; Bazel's servers stay until the end of the run."""
+    """Fail a test that leaves a process; Bazel's servers may stay until the end of the run."""
     before = _left().keys()
     yield
     if not any(request.node.get_closest_marker(name) for name in _LONG):
@@ -89,22 +89,22 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def _mark() -> str:
-    """What is in the environment of everything that this run starts, as long as nobody clears it."""
+    """The mark in the environment of all processes that this run starts, unless they clear it."""
     return f"/{os.getpid()}/"
 
 
 def _left() -> dict[int, str]:
-    """The processes that tests have started and that run: ids and command lines."""
+    """The running processes that tests have started: ids and command lines."""
     mark, found = _mark().encode(), {}
-    for place in Path("/proc").glob("[0-9]*"):
+    for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is another user's
-            if mark in (place / "environ").read_bytes() and int(place.name) != os.getpid():
-                found[int(place.name)] = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if mark in (path / "environ").read_bytes() and int(path.name) != os.getpid():
+                found[int(path.name)] = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     return found
 
 
 def _after_a_while(known: Iterable[int], patience: float = _PATIENCE) -> dict[int, str]:
-    """Processes besides some that are known, once they have had the time to end."""
+    """Processes other than the known ones, after a time to end."""
     deadline = time.monotonic() + patience
     while True:
         left = {process: command for process, command in _left().items() if process not in known}

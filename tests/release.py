@@ -1,4 +1,4 @@
-"""Makes what a release consists of, the same bytes each time: `make release`.
+"""Makes the files of a release, reproducibly: `make release`.
 
 The directory gets the wheel and the source archive for pip, the Bazel module as an archive, a registry that has it (for
 `--registry`; for Bazel's own, give the address with --url), an SBOM and SHA256SUMS. All comes out of the last commit.
@@ -45,14 +45,14 @@ EPOCH = 1577836800
 """The time of all files, 2020-01-01: what hatchling takes, too, and later than the oldest that a wheel can hold."""
 
 _MODULE = ("MODULE.bazel", "LICENSE", "README.md", "rules", "toolchains", "py_driver")
-"""What the module's archive has: what a build with Bazel alone reads, and the license."""
+"""The files of the module's archive: those for a build with plain Bazel, and the license."""
 
 _TREE = (*_MODULE, ".bcr", ".bazelrc", ".bazelversion", "CHANGELOG.md", "docs/news", "pyproject.toml")
-"""What the packages for pip and the registry's entry are made of."""
+"""The further files for the packages for pip and the registry's entry."""
 
 
 def main() -> int:
-    """Make a release; the exit code."""
+    """Make a release; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path, help="the directory to write; it is made, and must be empty")
     parser.add_argument("--url", help="where the archives will be (default: the directory itself)")
@@ -100,7 +100,7 @@ def release(out: Path, url: str, output: Output) -> None:
         write_registry(tree, archive, out / "registry", f"{url}/{archive.name}")
         (out / f"{NAME}-{__version__}.cdx.json").write_text(_text(_bill(commit)), encoding="utf-8")
         files = sorted(path for path in out.rglob("*") if path.is_file())
-        sums = [f"{hashlib.sha256(one.read_bytes()).hexdigest()}  {one.relative_to(out)}\n" for one in files]
+        sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(out)}\n" for path in files]
         (out / "SHA256SUMS").write_text("".join(sums), encoding="utf-8")
         task.done(f"{len(files)} files")
 
@@ -123,7 +123,7 @@ def _check_out(tree: Path) -> None:
 
 
 def _compile_programs(tree: Path, output: Output) -> None:
-    """The rules' own programs for this machine's CPU, as Bazel makes them: the first build does without that."""
+    """The rules' own programs for this machine's CPU, compiled by Bazel, so that no first build compiles them."""
     place = tree / "rules" / "private" / "tools" / facts("programs")["PREBUILT"] / machine_cpu()
     place.mkdir(parents=True)
     workspace = common_workspace()
@@ -167,7 +167,7 @@ def _module(tree: Path) -> bytes:
 
 
 def write_registry(tree: Path, archive: Path, registry: Path, url: str) -> None:
-    """Write a registry of Bazel modules with this one alone.
+    """Write a registry of Bazel modules with only this module.
 
     Args:
         tree: the files of the commit.
@@ -199,7 +199,7 @@ def write_registry(tree: Path, archive: Path, registry: Path, url: str) -> None:
 
 
 def _bill(commit: str) -> dict[str, Any]:
-    """The SBOM: the archives that the lock pins, of which the release has the digests and not the bytes."""
+    """The SBOM: the archives in the lock, of which the release contains only the digests."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     subject = {
         "type": "application",
@@ -210,7 +210,7 @@ def _bill(commit: str) -> dict[str, Any]:
         "purl": f"pkg:pypi/{project['name']}@{__version__}",
         "properties": [
             {"name": "commit", "value": commit},
-            *({"name": "requires", "value": one} for one in project["dependencies"]),
+            *({"name": "requires", "value": dependency} for dependency in project["dependencies"]),
         ],
     }
     return bill_of(subject, sorted(Releases().lock.entries, key=lambda one: (one.name, one.version, one.key)))

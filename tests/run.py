@@ -48,7 +48,7 @@ _DRIVER, _ONE_TEST, _ALL = ("driver", ()), ("unit", ("unit",)), ("dev", ("unit",
 
 
 def buildifier(output: Output) -> str:
-    """The formatter and linter of Starlark, installed with npm if it is not there."""
+    """The formatter and linter of Starlark, installed with npm if missing."""
     root = cache_root() / "tools" / _BUILDIFIER.rpartition("@")[2]
     program = root / "node_modules" / ".bin" / "buildifier"
     if not program.exists():
@@ -80,7 +80,7 @@ def zig(python: str) -> list[list[str]]:
 
 
 def lint(python: str, output: Output) -> list[list[str]]:
-    """The commands that look at the code without running it."""
+    """The commands that check the code without running it."""
     files = subprocess.run(["git", "ls-files", *_STARLARK], cwd=ROOT, check=True, capture_output=True, text=True)
     starlark = [
         name for name in files.stdout.split() if name != _PRIVATE_LOADS and not name.startswith("tests/invalid/")
@@ -146,12 +146,12 @@ def commands_of(tier: str, arguments: list[str], output: Output) -> tuple[list[l
 
 
 def ends_well(command: list[str], output: Output, *, captured: bool = False) -> bool:
-    """Run a command; whether it ends well.
+    """Run a command; returns whether it succeeds.
 
     Args:
-        command: to run in the checkout.
-        output: where it is said.
-        captured: whether what it prints is shown at its end, since others run beside it.
+        command: the command, run in the checkout.
+        output: for messages.
+        captured: whether its output is shown at its end, because others run in parallel.
     """
     title, start = f"== {_name(command)}", time.monotonic()
     if not captured:
@@ -165,12 +165,12 @@ def ends_well(command: list[str], output: Output, *, captured: bool = False) -> 
 
 
 def _name(command: list[str]) -> str:
-    """What a command is called."""
+    """The name of a command."""
     return " ".join([Path(command[0]).name, *command[1:4]])
 
 
 def main() -> int:
-    """Run what the command line asks for; the exit code."""
+    """Run the requested tier or command; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tier", nargs="?", choices=[*_E2E, "lint", "unit", "e2e", "pages", "release"], default="test")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="see above")

@@ -1,8 +1,8 @@
 # ruff: noqa: INP001  (a program of its own)
 """Builds the site of the pages into docs/_build/html, which git ignores: python3 docs/site/build.py [--out DIR].
 
-The pages are those that a forge shows. Where they link to a file of the checkout that is no page, the site has a page
-with its text; where to a directory, one with the texts of its files.
+The pages are the same as on a forge. For a link to a file of the checkout that is not a page, the site has a page with
+its text; for a link to a directory, a page with the texts of its files.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _toctrees(index: str) -> str:
 
 
 def main() -> int:
-    """Build the site; the exit code."""
+    """Build the site; returns the exit code."""
     parser = argparse.ArgumentParser(description="Builds the site of the pages; a warning is an error.")
     parser.add_argument("--out", type=Path, default=_OUT, help="where to; html/ in it is the site")
     out = parser.parse_args().out.resolve()

@@ -62,7 +62,7 @@ GROUPS: Final = {
         "device": "show the GPU, its capabilities, and the installed tools",
     },
     "Ship": {
-        "verify": "rebuild variants without any cache and compare them with those in build/",
+        "verify": "rebuild variants without any cache and compare them with build/",
         "abi-check": "check whether built libraries load on every supported system, also beside other kernels",
         "card": "print the card of a kernel's repository, or write its page",
         "wheel": "pack built variants into a Python wheel",

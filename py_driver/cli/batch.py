@@ -78,7 +78,7 @@ def _add_archs(parser: Parser) -> None:
         metavar="LIST",
         type=archs_of,
         help="build device code for these GPU architectures, e.g. 9.0 (default: TORCH_CUDA_ARCH_LIST, else the "
-        "architectures of this machine's GPUs, else all default ones of the toolkit)",
+        "architectures of this machine's GPUs, else all default architectures of the toolkit)",
     )
 
 

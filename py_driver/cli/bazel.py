@@ -25,8 +25,8 @@ def add(subparsers: Subparsers) -> None:
         "bazel",
         "-- version",
         "-- build //examples/relu:all_variants",
-        more="Bazel of the expected version is installed first if there is none. Without arguments, print the path and "
-        "version of that Bazel.",
+        more="If Bazel of the expected version is missing, it is installed first. Without arguments, print its path "
+        "and version.",
     )
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGS", help="arguments for Bazel")
 

@@ -26,7 +26,8 @@ EVERY: Final = "every locked Python that the torch release has wheels for"
 """The choice of `all_pythons`, for the help."""
 
 OWN: Final = (
-    "the Python that runs the driver if it is locked and the torch release has wheels for it, else the first such one"
+    "the Python that runs the driver if it is locked and the torch release has wheels for it, "
+    "else the first such Python"
 )
 """The choice of `own_python`, for the help."""
 

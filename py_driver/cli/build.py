@@ -118,8 +118,9 @@ def add_how(parser: Parser) -> None:
     compilation.add_argument(
         "--compress",
         choices=[choice.value for choice in Compress],
-        help="compression of CUDA device code: size; balance: larger, but faster to build; speed: larger still, but "
-        f"each driver reads it; none; {COMPRESS}: what each driver for the CUDA release reads (default: {COMPRESS})",
+        help="compression of CUDA device code: size: smallest; balance: larger, faster to build; speed: larger still, "
+        f"but every GPU driver reads it; none; {COMPRESS}: balance, or speed if a GPU driver of the release needs it "
+        f"(default: {COMPRESS})",
     )
     schedule.add_argument(
         "--jobs",

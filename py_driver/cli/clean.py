@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
-    more = "Caches stay: `driver cache clean` removes those that all projects share."
+    more = "Caches stay: `driver cache clean` removes the caches that all projects share."
     parser = add_command(subparsers, "clean", "relu", "relu --dry-run", more=more)
     # Other commands look for projects below a directory; this one removes only from named directories.
     parser.add_argument(

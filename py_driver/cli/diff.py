@@ -54,7 +54,7 @@ def add(subparsers: Subparsers) -> None:
     )
     report = parser.group("report")
     report.add_argument(
-        "--rows", metavar="N", type=positive, default=ROWS, help=f"the most rows to show (default: {ROWS})"
+        "--rows", metavar="N", type=positive, default=ROWS, help=f"show at most N rows (default: {ROWS})"
     )
     report.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -85,7 +85,7 @@ def show(  # noqa: PLR0913  (the releases, the output, and the form)
         new: the later release.
         output: where to print.
         breaking: whether to show only changes that break callers, and to return another exit code for them.
-        count: the most rows to show.
+        count: the maximum number of rows.
         as_json: whether to print JSON.
     """
     from py_driver.inspecting.disassembler import demangled

@@ -31,7 +31,7 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--name",
         metavar="OWNER/NAME",
-        help="the project's repository on the Hugging Face Hub, or its name alone (default: the name of DIR)",
+        help="the project's repository on the Hugging Face Hub, or only its name (default: the name of DIR)",
     )
     parser.add_argument("--template", metavar="T", help="a template of `driver init --list` (default: elementwise)")
     parser.add_argument(
@@ -47,7 +47,7 @@ def add(subparsers: Subparsers) -> None:
         "--skill",
         metavar="DIR",
         type=Path,
-        help="write no project, but the skill for coding assistants into their directory of skills, e.g. "
+        help="write the skill for coding assistants instead of a project: DIR is their directory of skills, e.g. "
         ".agents/skills or ~/.claude/skills",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from py_driver.output import Output
 
 
-FURTHER: Final = "build it too, and let the command find it; none then comes from the Hub"
+FURTHER: Final = "build it too, for the command to import; no kernel then comes from the Hub"
 """The use of `--with` for commands that run something."""
 
 

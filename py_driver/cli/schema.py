@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     parser = add_command(subparsers, "schema", "--edition 6", "check")
-    text = "command whose result is described (default: none, build.toml is described)"
+    text = "describe the result of this command (default: describe build.toml)"
     parser.add_argument("command_name", metavar="COMMAND", nargs="?", help=text)
     text = "the edition of build.toml: 5 or 6 (default: 5)"
     parser.add_argument("--edition", type=int, choices=(5, 6), help=text, metavar="N")

@@ -65,7 +65,7 @@ def add(subparsers: Subparsers) -> None:
         "saving: possible savings",
     )
     show.add_argument(
-        "--rows", metavar="N", type=positive, default=_ROWS, help=f"the largest rows of a table (default: {_ROWS})"
+        "--rows", metavar="N", type=positive, default=_ROWS, help=f"show the N largest rows (default: {_ROWS})"
     )
     parser.group("compare").add_argument(
         "--compare",

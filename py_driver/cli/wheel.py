@@ -59,17 +59,17 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--merge",
         action="store_true",
-        help="with a setup.py: write one wheel of all variants, which loads the one for the installed torch "
-        "(default: a wheel for each; with a build.toml always one)",
+        help="with a setup.py: write a single wheel of all variants, which loads the variant for the installed torch "
+        "(default: a wheel for each variant; with a build.toml always a single wheel)",
     )
     parser.add_argument(
         "--variants",
         action="store_true",
-        help="write wheel variants instead, among which an installer chooses by the GPU; with --slice also one for "
-        "each slice (experimental: PEP 825, CUDA and CPU; --slice for a build.toml)",
+        help="write wheel variants instead, among which an installer chooses by the GPU; with --slice also a variant "
+        "for each slice (experimental: PEP 825, CUDA and CPU; --slice for a build.toml)",
     )
     parser.add_argument(
-        "--index", action="store_true", help="then write a package index of the wheels, as `driver index` does"
+        "--index", action="store_true", help="also write a package index of the wheels, like `driver index`"
     )
 
 

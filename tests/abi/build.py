@@ -154,7 +154,7 @@ class Builder:
 
     def library(self, name: str, how: Library, directory: Path = HERE / "libraries") -> Path:
         """Write a library into a directory."""
-        sources = [HERE / "src" / f"{one}.s" for one in ([*(["module"] if how.module else []), *how.sources])]
+        sources = [HERE / "src" / f"{name}.s" for name in ([*(["module"] if how.module else []), *how.sources])]
         stubs = []
         calls = self.work / f"{name}.calls.s"
         lines = [".data", '.section .note.GNU-stack,"",@progbits', ".data"]
@@ -163,7 +163,7 @@ class Builder:
             lines.append(f".quad {symbol}")
             stubs += [self.stub(symbol, soname, version, how.target)] if soname else []
         calls.write_text("\n".join(lines) + "\n")
-        objects = [self.assemble(one, how.target) for one in [*sources, *([calls] if how.calls else [])]]
+        objects = [self.assemble(source, how.target) for source in [*sources, *([calls] if how.calls else [])]]
         script = ["--version-script", EXPORTS] if how.hidden else []
         flags = [
             "-m",

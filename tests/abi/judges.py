@@ -21,8 +21,11 @@ _PYTHON = "3.9"
 def kernel_abi_check(path: Path) -> dict[str, list[str]]:
     """Versions of symbols that are too new, and symbols of Python that are too new or not stable."""
     library = importlib.import_module("kernel_abi_check").ObjectFile(path)
-    versions = {f"{one.dep}_{one.version}" for one in library.check_manylinux(_MANYLINUX)}
-    return {"versions": sorted(versions), "python": sorted(one.name for one in library.check_python_abi(_PYTHON))}
+    versions = {f"{finding.dep}_{finding.version}" for finding in library.check_manylinux(_MANYLINUX)}
+    return {
+        "versions": sorted(versions),
+        "python": sorted(finding.name for finding in library.check_python_abi(_PYTHON)),
+    }
 
 
 def auditwheel(path: Path) -> bool:
@@ -52,10 +55,10 @@ def abi3audit(paths: list[Path]) -> dict[str, list[str]]:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     results = [spec["object"] for spec in json.loads(done.stdout)["specs"].values()]
     return {
-        one["name"].removesuffix(".abi3.so"): sorted(
-            [*one["result"]["non_abi3_symbols"], *one["result"]["future_abi3_objects"]]
+        result["name"].removesuffix(".abi3.so"): sorted(
+            [*result["result"]["non_abi3_symbols"], *result["result"]["future_abi3_objects"]]
         )
-        for one in results
+        for result in results
     }
 
 

@@ -51,7 +51,7 @@ class Library:
             self.defined = [s.name for s in symbols if s["st_shndx"] != "SHN_UNDEF"]
             self.undefined = [s.name for s in symbols if s["st_shndx"] == "SHN_UNDEF"]
             self.bindings = {s["st_info"]["bind"] for s in symbols}
-            self.versions = [(a.name, v.name) for a, each in versions.iter_versions() for v in each]
+            self.versions = [(a.name, v.name) for a, group in versions.iter_versions() for v in group]
             self.segments = {s["p_type"]: s["p_flags"] for s in elf.iter_segments()}
             self.sections = [s.name for s in elf.iter_sections()]
 
@@ -123,7 +123,9 @@ def _device_code(data: bytes) -> Iterator[tuple[int, int]]:
 def test_has_device_code_for_exactly_the_declared_capabilities(library: Library) -> None:
     backend = json.loads((library.path.parent / "metadata.json").read_text())["backend"]
     if backend["type"] == "rocm":
-        assert [one.named for one in code_objects(library.data)] == sorted(backend["archs"], key=arch_order)
+        assert [code_object.named for code_object in code_objects(library.data)] == sorted(
+            backend["archs"], key=arch_order
+        )
         return
     declared = set()
     for capability in backend.get("archs", []):

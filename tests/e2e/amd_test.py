@@ -53,12 +53,14 @@ def test_code_objects_are_those_of_the_declared_architectures(relu: Built) -> No
     metadata = json.loads((relu.build / ROCM / "metadata.json").read_text())
     assert metadata["backend"] == {"type": "rocm", "archs": sorted(_ARCHS)}
     found = list(code_objects(_library(relu.build / ROCM)))
-    assert sorted(one.named for one in found) == sorted(_ARCHS)
-    assert all(one.machine == one.named for one in found)
+    assert sorted(image.named for image in found) == sorted(_ARCHS)
+    assert all(image.machine == image.named for image in found)
 
 
 def test_warps_have_the_size_of_the_architecture(row_sum: Built) -> None:
-    found = {one.named: set(one.wavefronts) for one in code_objects(_library(row_sum.build / ROCM))}
+    found = {
+        code_object.named: set(code_object.wavefronts) for code_object in code_objects(_library(row_sum.build / ROCM))
+    }
     assert found == {arch: {size} for arch, size in _ARCHS.items()}
 
 
@@ -74,13 +76,13 @@ def test_features_are_in_the_code_and_not_in_the_metadata(row_sum: Built, base: 
     driver.build(project, ROCM)
     metadata = json.loads((project / "build" / ROCM / "metadata.json").read_text())
     assert metadata["backend"] == {"type": "rocm", "archs": ["gfx1100", "gfx942"]}
-    named = {one.named for one in code_objects(_library(project / "build" / ROCM))}
+    named = {code_object.named for code_object in code_objects(_library(project / "build" / ROCM))}
     assert named == {"gfx1100", "gfx942:sramecc+:xnack-"}
     [checked] = json.loads(driver.run("abi-check", project / "build", "--json").stdout)["libraries"]
     assert (checked["compliant"], set(checked["gpu-code"])) == (True, named)
     driver.run("abi-check", project / "build", "--archs=gfx1100,gfx942:sramecc+:xnack-")
     wrong = driver.run("abi-check", project / "build", "--archs=gfx1100,gfx942:xnack-", code=5)
-    assert "gfx942:sramecc+:xnack-: in the file, and not declared" in wrong.stdout
+    assert "gfx942:sramecc+:xnack-: in the file, but not declared" in wrong.stdout
 
 
 @pytest.mark.slow
@@ -100,7 +102,7 @@ def test_a_further_architecture_compiles_for_that_one_alone(row_sum: Built, base
     # Four phases for gfx1030; the bundle; the text of the binding, with the new id.
     assert action_counts(result) == (4 + 1 + 1, 0, BINDING + hip_actions(5) - 6)
     assert planned(result) == action_counts(result)
-    names = [one.named for one in code_objects(_library(project / "build" / ROCM))]
+    names = [code_object.named for code_object in code_objects(_library(project / "build" / ROCM))]
     assert names == ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"]
 
 
@@ -118,16 +120,16 @@ def test_phases_make_the_code_that_one_call_of_clang_makes(row_sum: Built, tmp_p
     row_sum.driver.bazel("build", label)
     query = f'mnemonic("Hip(Preprocess|DeviceCompile)", deps({label}))'
     found = json.loads(row_sum.driver.bazel("aquery", "--output=jsonproto", "--noinclude_artifacts", query))["actions"]
-    calls = [one["arguments"] for one in found if "--offload-arch=gfx942" in one["arguments"]]
+    calls = [call["arguments"] for call in found if "--offload-arch=gfx942" in call["arguments"]]
     [preprocess] = [call[call.index("--") + 1 :] for call in calls if "-E" in call]
     [compile_] = [call for call in calls if "-S" in call]
     root = row_sum.driver.root.joinpath(row_sum.driver.bazel("info", "execution_root").strip())
     [split] = root.glob("bazel-out/*/bin/examples/row_sum/row_sum_rocm.objects/csrc/row_sum.cu.phases/gfx942/device.s")
     configuration = split.relative_to(root).parts[1]
     whole = tmp_path / "whole.s"
-    libraries = [one for one in compile_ if one.startswith("--rocm-device-lib-path=")]
+    libraries = [argument for argument in compile_ if argument.startswith("--rocm-device-lib-path=")]
     assert len(libraries) == 1
-    call = [one.replace("bazel-out/cfg/", f"bazel-out/{configuration}/") for one in preprocess]
+    call = [argument.replace("bazel-out/cfg/", f"bazel-out/{configuration}/") for argument in preprocess]
     call[call.index("-E")] = "-S"
     call[call.index("-o") + 1] = str(whole)
     call.remove("-nogpulib")

@@ -163,14 +163,14 @@ def test_what_a_word_means(clone: Driver, relu: Built, tmp_path: Path) -> None:
     listed = json.loads(clone.run("check", relu.project, "--json").stdout)["variants"]
     assert RELU in listed
     ours = clone.build(relu.project, "torch210-cxx11-cpu-*")
-    assert [one["variant"] for one in ours["variants"]] == [RELU.replace("aarch64", "x86_64")]
+    assert [variant["variant"] for variant in ours["variants"]] == [RELU.replace("aarch64", "x86_64")]
     words = ["--torch=2.10", "--backend=cpu", "--cpu=x86_64", "--cpu=aarch64", "--json"]
     both = json.loads(clone.run("build", relu.project, *words).stdout)
     assert action_counts(both) == (0, 0, sum(action_counts(relu.result)) + sum(action_counts(ours)))
     (tmp_path / "my.toml").write_text('[platform]\ncpus = ["x86_64", "aarch64"]\n', encoding="utf-8")
     words = [f"--matrix={tmp_path}/my.toml", "--torch=2.10", "--backend=cpu", "--json"]
     meant = json.loads(clone.run("build", relu.project, *words).stdout)
-    assert [one["variant"] for one in meant["variants"]] == [one["variant"] for one in both["variants"]]
+    assert [variant["variant"] for variant in meant["variants"]] == [variant["variant"] for variant in both["variants"]]
     assert action_counts(meant) == action_counts(both)
 
 
@@ -186,7 +186,7 @@ def test_gcc_compiles_for_both(clone: Driver, openmp: Built) -> None:
     assert "libgomp.so.1" in built[RELU]
     assert action_counts(openmp.result) == (8, 0, 0)
     chosen = clone.run("build", openmp.project, f"--variant={RELU}", "--cxx=gcc", "--json").stdout
-    assert [one["variant"] for one in json.loads(chosen)["variants"]] == [RELU]
+    assert [variant["variant"] for variant in json.loads(chosen)["variants"]] == [RELU]
 
 
 @pytest.mark.slow
@@ -243,14 +243,16 @@ def test_publishing_says_what_they_are_made_from(clone: Driver, relu: Built, cud
         assert {path.split("/")[1] for path in files if path.startswith("build/")} == {RELU, CUDA}
         for variant, torch in ((RELU, "2.10"), (CUDA, "2.13")):
             statement = json.loads(files[f"provenance/{variant}.intoto.json"])
-            subjects = {one["name"] for one in statement["subject"]}
+            subjects = {subject["name"] for subject in statement["subject"]}
             assert subjects == {path for path in files if path.startswith(f"build/{variant}/")}
             parts = json.loads(files[f"sbom/{variant}.cdx.json"])["components"]
-            assert {one["purl"].partition("?arch=")[2] for one in parts if "/debian/" in one["purl"]} == {"arm64"}
-            [wheel] = [one["hashes"][0]["content"] for one in parts if one["name"] == "torch"]
+            assert {
+                component["purl"].partition("?arch=")[2] for component in parts if "/debian/" in component["purl"]
+            } == {"arm64"}
+            [wheel] = [component["hashes"][0]["content"] for component in parts if component["name"] == "torch"]
             assert wheel == lock.torch_wheel(torch, "aarch64") != lock.torch_wheel(torch, "x86_64")
-            digests = [one["digest"]["sha256"] for one in _archives(statement)]
-            assert digests == [one["hashes"][0]["content"] for one in parts]
+            digests = [archive["digest"]["sha256"] for archive in _archives(statement)]
+            assert digests == [component["hashes"][0]["content"] for component in parts]
         card = (hub.repositories["me/relu"].files("main") or {})["README.md"].decode()
         assert f"| `{CUDA}` | 2.13 | cxx11 | `cu130` |" in card
 
@@ -304,7 +306,7 @@ def test_torch_for_arm_runs_them(relu: Built, stable: Built, openmp: Built, simd
             *words,
             root / "usr/bin/python3.11",
             script,
-            *(one.build for one in (relu, stable, openmp, simd)),
+            *(project.build for project in (relu, stable, openmp, simd)),
         ],
         capture_output=True,
         text=True,
@@ -347,8 +349,8 @@ def test_compilers_that_run_on_arm_make_the_same_bytes(clone: Driver, relu: Buil
 def _packages(names: Sequence[str], architecture: str, to: Path) -> None:
     """Unpack Debian packages."""
     to.mkdir(exist_ok=True)
-    for one in fetch_all(resolve_debian(names, "bookworm", architecture=architecture), Output()):
-        subprocess.run(["dpkg", "-x", one.path, to], check=True)
+    for archive in fetch_all(resolve_debian(names, "bookworm", architecture=architecture), Output()):
+        subprocess.run(["dpkg", "-x", archive.path, to], check=True)
 
 
 def _wheels(names: Sequence[str], to: Path, *options: str) -> None:

@@ -39,12 +39,12 @@ def asm(clone: Driver, project: Path, *words: str, code: int = 0) -> Any:  # noq
 def test_what_kernels_use(clone: Driver, project: Path) -> None:
     found = asm(clone, project, "--archs=8.0,9.0")["functions"]
     seen: dict[str, dict[str, int]] = {}
-    for one in found:
-        kind = one["name"].partition("<")[2].partition(">")[0]
-        seen.setdefault(one["arch"], {})[kind] = one["registers"]
-        assert one["spills"] == one["stack"] == one["shared"] == 0
-        assert one["mix"]["memory"]["LDG.128"] >= 1
-        assert "code" not in one
+    for entry in found:
+        kind = entry["name"].partition("<")[2].partition(">")[0]
+        seen.setdefault(entry["arch"], {})[kind] = entry["registers"]
+        assert entry["spills"] == entry["stack"] == entry["shared"] == 0
+        assert entry["mix"]["memory"]["LDG.128"] >= 1
+        assert "code" not in entry
     assert seen == REGISTERS
     assert not (project / "build").exists()
     assert "relu_cuda::relu_kernel<float>" in clone.run("asm", project, VARIANT, "--archs=9.0").stdout
@@ -67,14 +67,14 @@ def test_what_an_edit_changes(clone: Driver, project: Path) -> None:
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run([*git, *words], check=True)
     same = asm(clone, project, "--archs=9.0", "--diff=HEAD")["functions"]
-    assert [one["change"] for one in same] == ["same"] * 3
+    assert [row["change"] for row in same] == ["same"] * 3
     source = project / "relu_cuda" / "relu.cu"
     text = source.read_text(encoding="utf-8")
     bounds = text.replace("__global__ void relu_kernel", "__global__ void __launch_bounds__(1024, 2) relu_kernel")
     source.write_text(bounds, encoding="utf-8")
     changed = asm(clone, project, "--archs=9.0", "--diff=HEAD", code=1)["functions"]
     source.write_text(text, encoding="utf-8")
-    assert any(one["change"] != "same" for one in changed)
+    assert any(row["change"] != "same" for row in changed)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ SHOWN = re.findall(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "options", "function", "variant", "arch", "shown"), SHOWN, ids=[one[0] for one in SHOWN]
+    ("name", "options", "function", "variant", "arch", "shown"), SHOWN, ids=[case[0] for case in SHOWN]
 )
 def test_the_page_of_kernels_shows_what_they_are(  # noqa: PLR0913  (what the page has)
     clone: Driver, base: Path, name: str, options: str, function: str, variant: str, arch: str, shown: str
@@ -115,7 +115,7 @@ def test_the_page_of_kernels_shows_what_they_are(  # noqa: PLR0913  (what the pa
         assert (found["registers"], found["spills"]) == (168, 0)
     rest = iter(re.findall(r"/\*[0-9a-f]{4,}\*/ +(?:@!?U?P\d+ )?([^;]+?) *;", found["code"]))
     for line in shown.splitlines():
-        assert any(one.startswith(line) for one in rest), f"{line} is not there, or not in this order"
+        assert any(text.startswith(line) for text in rest), f"{line} is not there, or not in this order"
 
 
 def test_the_page_of_kernels_has_all_of_them() -> None:

@@ -96,7 +96,7 @@ def edit(project: Path, old: str, new: str, file: str = "csrc/fast_silu.cpp") ->
 def test_a_new_project_passes_its_own_tests(clone: Driver, made: Path) -> None:
     done = clone.run("test", made, TORCH, "--", "-q")
     assert re.search(r"^59 passed, 1 skipped", done.stdout, re.MULTILINE)
-    assert [one.name for one in made.iterdir() if one.name in {"build", "__pycache__", ".pytest_cache"}] == []
+    assert [path.name for path in made.iterdir() if path.name in {"build", "__pycache__", ".pytest_cache"}] == []
     assert (made / ".dev" / ".gitignore").read_text(encoding="utf-8") == "*\n"
 
 
@@ -116,7 +116,7 @@ def test_a_wrong_kernel_fails(clone: Driver, project: Path) -> None:
     done = clone.run("test", project, TORCH, "--", "-q", "-x", code=1)
     assert "elements are wrong; the worst is" in done.stdout
     wrong = clone.run("bench", project, TORCH, "--json")
-    assert {one["verified"] for one in json.loads(wrong.stdout)["results"]} == {True}  # as upstream compares
+    assert {result["verified"] for result in json.loads(wrong.stdout)["results"]} == {True}  # as upstream compares
     edit(project, "1.000001f", "1.5f")
     failed = clone.run("bench", project, TORCH, code=6)
     assert "Float32.silu failed: the output differs from the reference by up to" in failed.stderr
@@ -179,11 +179,11 @@ def test_benchmarks_beside_another_revision(clone: Driver, project: Path, tmp_pa
     file = tmp_path / "now.json"
     clone.run("bench", project, TORCH, "--against=HEAD", f"--output={file}")
     results = json.loads(file.read_text(encoding="utf-8"))["results"]
-    assert [one["workload"] for one in results] == ["Float32.silu", "Float16.silu", "BFloat16.silu"]
-    for one in results:
-        assert one["times"]["interval_us"][0] > one["base"]["interval_us"][1]
-        assert one["bytes"] == 2 * (1 << 20) * (4 if "32" in one["workload"] else 2)
-        assert one["timingResults"]["iterations"] == one["times"]["runs"] >= 12
+    assert [result["workload"] for result in results] == ["Float32.silu", "Float16.silu", "BFloat16.silu"]
+    for result in results:
+        assert result["times"]["interval_us"][0] > result["base"]["interval_us"][1]
+        assert result["bytes"] == 2 * (1 << 20) * (4 if "32" in result["workload"] else 2)
+        assert result["timingResults"]["iterations"] == result["times"]["runs"] >= 12
     assert file.with_suffix(".svg").read_text(encoding="utf-8").startswith("<svg")
     edit(project, "for (volatile int wait = 0; wait < 40000000; ++wait) {}\n", "")
     table = clone.run("bench", project, TORCH, f"--against={file}").stdout.splitlines()
@@ -282,10 +282,10 @@ def test_benchmarks_that_end_the_process(clone: Driver, project: Path) -> None:
     other = text[: place[0]] + "    def flops_silu(self):\n        return float('nan')\n"
     (project / "benchmarks" / "benchmark_other.py").write_text(other, encoding="utf-8")
     done = clone.run("bench", project, TORCH, "--json", code=6)
-    results = {one["workload"]: one for one in json.loads(done.stdout)["results"]}
-    named = [f"benchmark.py:{one}.silu" for one in ("Float32",)] + [f"{one}.silu" for one in ends]
+    results = {result["workload"]: result for result in json.loads(done.stdout)["results"]}
+    named = [f"benchmark.py:{attribute}.silu" for attribute in ("Float32",)] + [f"{end}.silu" for end in ends]
     assert [*results] == [*named, "Float16.silu", "BFloat16.silu", "benchmark_other.py:Float32.silu"]
-    wrong = [one for one in results if "times" not in results[one]]
+    wrong = [result for result in results if "times" not in results[result]]
     assert wrong == [*named[1:], "benchmark_other.py:Float32.silu"]
     assert results[wrong[-1]]["problem"] == "ValueError: flops_silu returns nan, which is no number above 0"
     for one in wrong:
@@ -402,7 +402,7 @@ def test_other_templates_pass_their_own_tests(clone: Driver, base: Path, templat
     clone.run("init", project, f"--template={template}", f"--name=me/my-{template}")
     assert " passed" in clone.run("test", project, TORCH, "--", "-q").stdout
     result = json.loads(clone.run("bench", project, TORCH, "--json").stdout)
-    assert {one["verified"] for one in result["results"]} == {True}
+    assert {entry["verified"] for entry in result["results"]} == {True}
 
 
 def test_the_helper_catches_wrong_kernels(made: Path, python: str) -> None:

@@ -72,7 +72,7 @@ def reported(installed: Driver, base: Path) -> Reported:
 
 
 def _source(reported: Reported, name: str) -> Any:  # noqa: ANN401  (JSON)
-    [found] = [one for one in reported.facts["sources"] if one["source"] == name]
+    [found] = [source for source in reported.facts["sources"] if source["source"] == name]
     return found
 
 
@@ -156,18 +156,18 @@ def test_headers_are_named_with_what_they_bring(reported: Reported) -> None:
     assert sorted(variant for text in texts for variant in text["variants"]) == _NAMES
     for text in texts:
         share = text["share"]
-        brought = {one["name"]: one for one in share["headers"]}
+        brought = {header["name"]: header for header in share["headers"]}
         assert set(brought) == {"c10/util/BFloat16.h", "csrc/one.h"}
         assert brought["c10/util/BFloat16.h"]["lines"] > 1000
         parts = [*share["headers"], share["compiler"], share["source"]]
-        assert sum(one["lines"] for one in parts) == share["lines"]
+        assert sum(piece["lines"] for piece in parts) == share["lines"]
         assert share["source"]["lines"] < 10 < share["compiler"]["lines"]
     assert "c10/util/BFloat16.h brings " in _text(reported.page)
     [alone] = _source(reported, _ALONE)["texts"]
     assert alone["variants"] == _NAMES
     assert alone["share"]["headers"] == []
     for text in _source(reported, "torch-ext/binding.cpp")["texts"]:
-        assert [one["name"] for one in text["share"]["headers"]] == ["registration.h"]
+        assert [header["name"] for header in text["share"]["headers"]] == ["registration.h"]
 
 
 def test_equal_ptx_is_found(reported: Reported) -> None:

@@ -69,7 +69,7 @@ def test_a_function_that_nobody_defines(variant: str, calls: list[str], tmp_path
     made = project(tmp_path, *calls)
     with pytest.raises(DriverError) as failure:
         building.build(made, [variant], Releases(), Output())
-    assert [one.code for one in failure.value.diagnostics] == [Code.NOT_COMPLIANT, Code.BUILD_FAILED]
+    assert [diagnostic.code for diagnostic in failure.value.diagnostics] == [Code.NOT_COMPLIANT, Code.BUILD_FAILED]
     said = failure.value.diagnostics[0].text
     for call in calls:
         assert f"  undefined-symbol: {call}: no library defines it" in said
@@ -92,5 +92,9 @@ def test_what_is_called_is_needed(variant: str, calls: dict[str, str], tmp_path:
     made = project(tmp_path, *calls)
     building.build(made, [variant], Releases(), Output())
     runtime = {"libcudart.so.13", "libcudart.so.11.0", "libamdhip64.so.7"}
-    others = {one for one in needed(made / "build") - runtime if one.startswith(("libcu", "libhip", "libroc", "libnv"))}
+    others = {
+        library
+        for library in needed(made / "build") - runtime
+        if library.startswith(("libcu", "libhip", "libroc", "libnv"))
+    }
     assert others == set(calls.values())

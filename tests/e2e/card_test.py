@@ -44,7 +44,7 @@ def test_page_says_what_the_variants_say(relu: Built, tmp_path: Path) -> None:
     told = json.loads(relu.driver.run("card", relu.project, "--html", file, "--json").stdout)
     page = _Page(file.read_text(encoding="utf-8"))
     assert sorted(name for name, state in page.marks.items() if state == "built") == sorted(RELU)
-    variants = {one["variant"]: one for one in told["variants"]}
+    variants = {variant["variant"]: variant for variant in told["variants"]}
     assert sorted(variants) == sorted(page.marks)
     for name in RELU:
         place = relu.build / name
@@ -54,12 +54,12 @@ def test_page_says_what_the_variants_say(relu: Built, tmp_path: Path) -> None:
         assert metadata["id"] in page.text
         assert sorted(variant["archs"]) == sorted(metadata["backend"].get("archs", []))
         stated = {
-            one["path"].rpartition(f"{name}/")[2]: base64.b64encode(bytes.fromhex(one["sha256"])).decode()
-            for one in variant["files"]
+            path["path"].rpartition(f"{name}/")[2]: base64.b64encode(bytes.fromhex(path["sha256"])).decode()
+            for path in variant["files"]
         }
         assert stated.keys() == {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()}
         assert {path: stated[path] for path in metadata["digest"]["files"]} == metadata["digest"]["files"]
-        assert all(one["sha256"] in page.text for one in variant["files"])
+        assert all(path["sha256"] in page.text for path in variant["files"])
         assert variant["size"] == sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
         assert metadata["provenance"]["kernel-builder"]["version"] == told["builder"]
     assert told["builder"] in page.text

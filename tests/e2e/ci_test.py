@@ -98,10 +98,10 @@ def test_jobs_check_build_and_compare(runner: Runner) -> None:
         "actions/upload-artifact@v6",
         "actions/upload-artifact@v6",
     ]
-    restored, saved, *uploaded = (given for _, given in built.used[1:])
+    restored, saved, *uploaded = (inputs for _, inputs in built.used[1:])
     assert saved == {name: restored[name] for name in ("path", "key")}
     assert saved["path"] == str(runner.temp / "rules_torch_kernels")
-    assert [(one["name"], one["path"]) for one in uploaded] == [
+    assert [(inputs["name"], inputs["path"]) for inputs in uploaded] == [
         ("report-relu.1", f"{DIRECTORY}/report.*"),
         ("build-relu.1", f"{DIRECTORY}/build"),
     ]
@@ -175,7 +175,7 @@ def test_jobs_make_wheels_of_a_setup_py_and_their_index(runner: Runner) -> None:
     name, ran, _, verdict = WHEEL.findall(built.summary)[0]
     assert (name, verdict) == (wheel.name, "passed")
     assert int(ran) > 0
-    [uploaded] = [given for action, given in built.used if action.startswith("actions/upload-artifact@")]
+    [uploaded] = [inputs for action, inputs in built.used if action.startswith("actions/upload-artifact@")]
     assert uploaded == {
         "name": "wheels-1",
         "path": f"{directory}/dist/*.whl",
@@ -188,7 +188,7 @@ def test_jobs_make_wheels_of_a_setup_py_and_their_index(runner: Runner) -> None:
     listed, _ = on_its_own(own, "index", EXTENSION_JOBS)
     assert listed.failed is None
     assert wheel.name in (runner.workspace / "dist" / "simple" / "lone-op" / "index.html").read_text()
-    assert [given["path"] for action, given in listed.used if "pages-artifact" in action] == ["dist"]
+    assert [inputs["path"] for action, inputs in listed.used if "pages-artifact" in action] == ["dist"]
 
     wheel.write_bytes(wheel.read_bytes()[:1000])
     wrong = replace(built, used=[], said=[], summary="", contexts={**own.contexts, **contexts})

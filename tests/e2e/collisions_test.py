@@ -145,4 +145,4 @@ def test_one_text_is_compiled_in_two_groups(relu: Built, base: Path) -> None:
     [cuda] = (project / "build" / CU130).glob("*.so")
     [rocm] = (project / "build" / ROCM).glob("*.so")
     assert len(re.findall(rb"\x50\xed\x55\xba\x01\x00", cuda.read_bytes())) == 2
-    assert [one.named for one in code_objects(rocm.read_bytes())] == ["gfx942", "gfx942"]
+    assert [code_object.named for code_object in code_objects(rocm.read_bytes())] == ["gfx942", "gfx942"]

@@ -66,7 +66,7 @@ def _wanted(library: Path) -> set[str]:
     """Which strings a library wants of libstdc++."""
     with library.open("rb") as file:
         table: Any = ELFFile(file).get_section_by_name(".dynsym")
-        names = [one.name for one in table.iter_symbols()]
+        names = [symbol.name for symbol in table.iter_symbols()]
     return {string for string in (_NEW_STRING, _OLD_STRING) if any(name.startswith(string) for name in names)}
 
 
@@ -86,6 +86,7 @@ def test_a_source_of_the_other_abi_is_found(
     source.write_text(define + source.read_text())
     said = installed.run("build", wrong, f"--variant={variant}", code=5).stderr
     abi = variant.split("-")[1]
-    assert f"  cxx-abi: projects/info/describe.objects/csrc/info.cpp.o: not compiled for {abi}, by " in said
+    finding = f"not compiled for {abi}: symbols with the other ABI: "
+    assert f"  cxx-abi: projects/info/describe.objects/csrc/info.cpp.o: {finding}" in said
     assert "error[E402]" in said
     assert not (wrong / "build").exists()

@@ -94,7 +94,7 @@ KINDS = {
 }
 OF_PROJECTS = ("// scale/", "// square/")
 """So the files of the projects of two pages begin, which start_test.py and ops_test.py build."""
-CODE = [one for one in blocks() if one.language in {"cpp", "cuda"} and not one.wrong]
+CODE = [block for block in blocks() if block.language in {"cpp", "cuda"} and not block.wrong]
 COMPILED = [block for block in CODE if not block.text.startswith(OF_PROJECTS)]
 
 
@@ -103,15 +103,15 @@ def _kinds(block: Block) -> list[str]:
 
 
 def test_every_block_is_of_one_kind() -> None:
-    assert [(one.page, one.line, _kinds(one)) for one in COMPILED if len(_kinds(one)) != 1] == []
-    assert {one.page for one in CODE if one not in COMPILED} == {"docs/start.md", "docs/ops.md"}
-    assert {name for one in COMPILED for name in _kinds(one)} == KINDS.keys()
+    assert [(block.page, block.line, _kinds(block)) for block in COMPILED if len(_kinds(block)) != 1] == []
+    assert {block.page for block in CODE if block not in COMPILED} == {"docs/start.md", "docs/ops.md"}
+    assert {name for block in COMPILED for name in _kinds(block)} == KINDS.keys()
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_blocks_compile(name: str, clone: Driver, base: Path) -> None:
     kind = KINDS[name]
-    for block in (one for one in COMPILED if _kinds(one) == [name]):
+    for block in (candidate for candidate in COMPILED if _kinds(candidate) == [name]):
         module = f"docs_{name}_{block.line}"
         files = {
             "build.toml": _HEAD.format(name=module.replace("_", "-"), table=kind.table).replace("ext/", "torch-ext/"),
@@ -126,4 +126,4 @@ def test_the_blocks_compile(name: str, clone: Driver, base: Path) -> None:
             assert [path.name.split("-")[2] for path in (project / "dist").iterdir()] == ["cp311"], block
             continue
         result = clone.build(project, kind.variant)
-        assert [one["variant"] for one in result["variants"]] == [kind.variant], block
+        assert [variant["variant"] for variant in result["variants"]] == [kind.variant], block

@@ -80,9 +80,11 @@ class Client:
 @pytest.fixture(scope="module")
 def client(clone: Driver, base: Path) -> Client:
     places = [base / "engine" / name for name in ("there", "here")]
-    for place in places:
-        place.mkdir(parents=True)
-    there, here = ((another(clone, place), copy_project(PROJECTS / "tiny", place / "tiny")) for place in places)
+    for directory in places:
+        directory.mkdir(parents=True)
+    there, here = (
+        (another(clone, directory), copy_project(PROJECTS / "tiny", directory / "tiny")) for directory in places
+    )
     (places[0] / ".config" / "rules_torch_kernels").mkdir(parents=True)
     settings = '[remote.exec-properties]\nOSFamily = "linux"\nISA = "x86-64"\n'
     (places[0] / ".config" / "rules_torch_kernels" / "config.toml").write_text(settings)

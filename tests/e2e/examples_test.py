@@ -38,15 +38,17 @@ def projects(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def answers(text: str) -> dict[str, Any]:
-    return {Path(one["directory"]).name: one for one in json.loads(text)["projects"]}
+    return {Path(project["directory"]).name: project for project in json.loads(text)["projects"]}
 
 
 def test_every_example_is_taken_but_one(clone: Driver, projects: Path) -> None:
     found = answers(clone.run("check", projects, "--json", code=2).stdout)
     assert {*found} == {*EXAMPLES}
-    assert {name: one["errors"][0]["code"] for name, one in found.items() if one["errors"]} == {_REFUSED: "E011"}
+    assert {name: result["errors"][0]["code"] for name, result in found.items() if result["errors"]} == {
+        _REFUSED: "E011"
+    }
     strict = answers(clone.run("check", projects, "--strict", "--json", code=2).stdout)
-    codes = {name: {error["code"] for error in one["errors"]} for name, one in strict.items() if one["errors"]}
+    codes = {name: {error["code"] for error in result["errors"]} for name, result in strict.items() if result["errors"]}
     assert codes["silu-and-mul-bad-registration"] == {"E110"}
     assert codes["relu"] == {"E101"}  # files of sections for backends that are not built
 
@@ -57,7 +59,7 @@ def test_every_example_is_taken_but_one(clone: Driver, projects: Path) -> None:
 def test_on_the_cpu(clone: Driver, projects: Path, names: tuple[str, ...], count: int) -> None:
     directories = [projects / name for name in names]
     found = answers(clone.run("build", *directories, "--torch=2.13", "--backend=cpu", "--json").stdout)
-    built = {name: [one["variant"] for one in found[name]["variants"]] for name in names}
+    built = {name: [variant["variant"] for variant in found[name]["variants"]] for name in names}
     assert built == {
         **{name: [CPU] for name in names},
         "relu-torch-stable-abi": ["torch-stable-abi211-cpu-x86_64-linux"],
@@ -80,6 +82,8 @@ def test_for_cuda(clone: Driver, projects: Path) -> None:
     names = ("relu-compiler-flags", _ONE_ARCH, "relu-backprop-compile")
     quick = [projects / name for name in names if name != _ONE_ARCH]
     found = answers(clone.run("build", *quick, "--torch=2.13", "--backend=cu130", "--archs=9.0", "--json").stdout)
-    assert {name: one["variants"][0]["archs"] for name, one in found.items()} == {one.name: ["9.0"] for one in quick}
+    assert {name: result["variants"][0]["archs"] for name, result in found.items()} == {
+        example.name: ["9.0"] for example in quick
+    }
     [variant] = clone.build(projects / _ONE_ARCH, CU130)["variants"]
     assert variant["archs"] == ["7.5", "8.0", "9.0"]

@@ -44,7 +44,7 @@ _PAIRS = (
     "torch215-cxx11-cu135",
 )
 """Each torch release and each CUDA whose nvcc comes in a package; torch 2.8 has no such CUDA."""
-_FAILED = "it does not compile with fewer"
+_FAILED = "it does not compile with fewer headers"
 _EVERY = "RULES_TORCH_KERNELS_ALL_HEADERS"
 """If this is set, the slow test takes all sources for each pair, for which it needs hours."""
 
@@ -72,12 +72,12 @@ def _phase(driver: Driver, source: str, name: str) -> Path:
 
 def _told(report: Path) -> dict[str, Any]:
     """Which of torch's headers each source was compiled with, by a build report."""
-    return {one["source"]: one["torch"] for one in json.loads(report.read_text())["sources"]}
+    return {source["source"]: source["torch"] for source in json.loads(report.read_text())["sources"]}
 
 
 @pytest.fixture(scope="module")
 def needed(clone: Driver, base: Path) -> Built:
-    """Two sources for two architectures; one does not compile with the headers that its words ask for."""
+    """Two sources for two architectures; one of them does not compile with the headers that its words need."""
     project = copy_project(PROJECTS / "headers", base / "headers")
     (project / "csrc" / "types.cu").write_text(_INCOMPLETE)
     _with(project, ["dispatch", "types"], '"8.6", "8.7"')
@@ -135,12 +135,12 @@ def test_errors_are_those_of_all_headers(needed: Built, base: Path) -> None:
 @pytest.mark.parametrize("arch", ["80", "90a", "100"])
 def test_halves_of_cicc_make_what_it_makes(needed: Built, tmp_path: Path, arch: str, options: tuple[str, ...]) -> None:
     bitcode = []
-    for place in (tmp_path / "a", tmp_path / "another" / "directory"):
-        place.mkdir(parents=True)
-        whole, half = whole_and_halves(needed.driver, "13.0", place, arch, *options)
+    for directory in (tmp_path / "a", tmp_path / "another" / "directory"):
+        directory.mkdir(parents=True)
+        whole, half = whole_and_halves(needed.driver, "13.0", directory, arch, *options)
         assert b".target sm_" in whole
         assert half == whole
-        bitcode.append((place / "half.bc").read_bytes())
+        bitcode.append((directory / "half.bc").read_bytes())
     assert bitcode[0] == bitcode[1]
 
 
@@ -163,6 +163,6 @@ def test_every_source_is_the_same_with_fewer_headers(needed: Built, base: Path, 
         made.append(digests(project / "build"))
     assert made[0] == made[1]
     # A source that was compiled again with all headers proves nothing about fewer.
-    few = {source: {one["read"] for one in told} for source, told in _told(base / pair / "needed.json").items()}
+    few = {source: {entry["read"] for entry in told} for source, told in _told(base / pair / "needed.json").items()}
     sources = [*(f"csrc/{name}.cu" for name in names), "torch-ext/torch_binding.cpp"]
     assert few == {source: {"needed"} for source in sources}

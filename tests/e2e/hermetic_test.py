@@ -72,7 +72,7 @@ def test_no_action_names_a_file_of_the_machine(graph: dict[str, Any]) -> None:
 
 
 def test_every_input_is_a_file_of_the_workspace_or_of_a_pinned_archive(graph: dict[str, Any]) -> None:
-    fragments = {one["id"]: one for one in graph["pathFragments"]}
+    fragments = {fragment["id"]: fragment for fragment in graph["pathFragments"]}
     roots = set()
     for artifact in graph["artifacts"]:
         fragment = fragments[artifact["pathFragmentId"]]
@@ -117,10 +117,10 @@ def test_driver_below_tmp_and_a_bazel_below_a_name_with_a_blank_and_a_comma(
 ) -> None:
     assert relu.build.is_dir()
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
-        links = [f"bazel-{one}" for one in ("bin", "out", "testlogs", clone.root.name)]
+        links = [f"bazel-{name}" for name in ("bin", "out", "testlogs", clone.root.name)]
         root = shutil.copytree(clone.root, Path(name, "checkout"), ignore=shutil.ignore_patterns("build", *links))
         place = base / "odd" / "a blank, a comma"
-        cache = make_cache(place / "cache", {one: cache_root() / one for one in SHARED})
+        cache = make_cache(place / "cache", {name: cache_root() / name for name in SHARED})
         command = (str(root / "driver"),)
         driver = replace(clone, command=command, root=root, cache=cache, output=place / "output")
         project = copy_project(PROJECTS / "tiny", Path(name, "tiny"))
@@ -167,7 +167,7 @@ def test_header_of_a_toolchain_is_not_found_where_all_are_mounted(
     with (project / source).open("a") as file:
         file.write(line.format(name) + "\n")
     failed = tiny.driver.run("build", project, f"--variant={CU130 if source.endswith('.cu') else CPU}", code=5)
-    assert "cstdlib is read here and is no input of the action" in failed.stderr
+    assert "cstdlib is read, but is not an input of the action" in failed.stderr
 
 
 def test_a_header_that_was_changed_where_it_is_unpacked_is_not_read(tiny: Built, base: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_header_that_was_changed_where_it_is_unpacked_is_not_read(tiny: Built,
             header.unlink()  # it may be a link to that of another server
             header.write_text("#define EDITED 1\n" + text)
         failed = tiny.driver.run("build", project, f"--variant={CPU}", code=5)
-        assert "cstdlib is not what was unpacked: undo what was changed there" in failed.stderr
+        assert "cstdlib was changed after it was unpacked: undo the change" in failed.stderr
     finally:
         for header, text in texts.items():
             header.write_text(text)

@@ -55,7 +55,7 @@ def test_published_kernel_is_loaded_from_the_hub(relu: Built, base: Path, tmp_pa
             options = ["--repo-id=me/relu", "--allow-dirty", f"--variant={CPU}"]
             relu.driver.run("publish", project, *options, env=token)
         assert set(hub.repositories["me/relu"].branches) == {"main", "v1", "v2"}
-        assert {one.token for one in hub.requests if "commit/" in one.what} == {_CANARY}
+        assert {request.token for request in hub.requests if "commit/" in request.what} == {_CANARY}
         env = curated(extra={**environ, "PYTHONDONTWRITEBYTECODE": "1"})
         done = subprocess.run([python, "-c", _LOAD], env=env, cwd="/", capture_output=True, text=True, check=False)
         hub.trusted = False
@@ -71,9 +71,9 @@ def test_published_kernel_is_loaded_from_the_hub(relu: Built, base: Path, tmp_pa
     assert "is not from a trusted publisher" in refused.stderr
     assert (card.returncode, plain) == (0, code.replace(', trust_remote_code=["me/relu"]', "")), card.stderr
     places = ("*/*.log*", "*/server/*", "*/*.profile.gz")
-    logs = [[path for path in relu.driver.output.glob(place) if path.is_file()] for place in places]
+    logs = [[path for path in relu.driver.output.glob(pattern) if path.is_file()] for pattern in places]
     assert all(logs)
-    assert [path for some in logs for path in some if _CANARY.encode() in _read(path)] == []
+    assert [path for log in logs for path in log if _CANARY.encode() in _read(path)] == []
     first, other = done.stdout.split()
     assert first.startswith("_relu_cpu_")
     assert first != other

@@ -137,7 +137,7 @@ def test_sandbox_hides_the_machine(tiny: Built, base: Path, host: Path, name: st
     assert _filled(trick.hidden, host) in done.stderr
     assert _WEAK not in done.stderr
     if not trick.hidden:
-        [made], [plain] = ([*(place / "build" / CPU).glob("*.so")] for place in (project, tiny.project))
+        [made], [plain] = ([*(directory / "build" / CPU).glob("*.so")] for directory in (project, tiny.project))
         assert len(made.read_bytes()) == len(plain.read_bytes())
 
 
@@ -167,7 +167,7 @@ def test_without_a_sandbox_what_was_read_is_refused(
     done = tiny.driver.run("build", project, f"--variant={variant}", within=weak, code=5)
     path = f"{host}/file"[1:]  # the compiler says the way up as it looks from the source
     said = (f"{path} is read here", f"{path}': Permission denied", _filled(trick.hidden, host))
-    assert any(one in done.stderr for one in said)
+    assert any(text in done.stderr for text in said)
     assert done.stderr.count(_WEAK) == 1
 
 

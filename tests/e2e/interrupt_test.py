@@ -145,7 +145,7 @@ def test_interrupted_download(  # noqa: PLR0913  (a machine has many parts)
 
 @pytest.mark.parametrize(
     ("kill", "within"),
-    [*((one, ()) for one in _SIGNALS), (signal.SIGTERM, _BACKGROUND)],
+    [*((number, ()) for number in _SIGNALS), (signal.SIGTERM, _BACKGROUND)],
     ids=["int", "term", "kill", "term in the background"],
 )
 def test_interrupted_build(

@@ -29,7 +29,7 @@ x = torch.ones(3)
 ops.save(x)
 print(json.dumps([ops.parallel(x), x.tolist(), pathlib.Path("x.bin").exists(), ops.strings()]))
 """
-_MACRO = "a macro that it mentions is another one"
+_MACRO = "a macro that it uses differs"
 
 
 @pytest.fixture(scope="module")

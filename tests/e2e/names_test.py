@@ -48,7 +48,7 @@ def test_digests_are_those_of_the_client(names: Built) -> None:
 
 def test_what_was_built_may_be_published(names: Built) -> None:
     plan = plan_directory(names.project, Releases())
-    [built] = read_variants(names.project, plan, [one for one in plan.variants if one.name == CPU])
+    [built] = read_variants(names.project, plan, [variant for variant in plan.variants if variant.name == CPU])
     assert len(built.files) == 9
 
 
@@ -63,7 +63,7 @@ def test_a_project_of_the_repository_is_built_without_a_build_file(names: Built,
     assert "BUILD.bazel cannot list `torch-ext/names/" in clone.run("gen", project, code=2).stderr
     clone.build(project, CPU)
     made, other = (
-        {name: path.read_bytes() for name, path in files_of(one / "build" / CPU).items()}
-        for one in (project, names.project)
+        {name: path.read_bytes() for name, path in files_of(directory / "build" / CPU).items()}
+        for directory in (project, names.project)
     )
     assert made == other

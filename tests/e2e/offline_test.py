@@ -37,7 +37,7 @@ def test_build_without_network(installed: Driver, tiny: Built, base: Path, unplu
     mirror = here / "mirror"
     told = json.loads(installed.run("fetch", "--json", "--mirror", mirror, TWO).stdout)
     assert (told["variants"], told["mirror"]) == ([CPU, CU130], str(mirror))
-    assert sorted(path.name for path in mirror.iterdir()) == sorted(one["file"] for one in told["archives"])
+    assert sorted(path.name for path in mirror.iterdir()) == sorted(archive["file"] for archive in told["archives"])
     assert sum(path.stat().st_size for path in mirror.iterdir()) == told["bytes"]
     cache = make_cache(here / "cache", {name: cache_root() / name for name in ("bazel", "venvs")})
     environ = {"RULES_TORCH_KERNELS_MIRROR": str(mirror)}

@@ -74,7 +74,7 @@ def _needed(elf: ELFFile) -> set[str]:
 def _versions(elf: ELFFile) -> dict[str, set[str]]:
     """By library, the versions of its symbols that are asked for."""
     needs: Any = elf.get_section_by_name(".gnu.version_r")
-    return {library.name: {one.name for one in versions} for library, versions in needs.iter_versions()}
+    return {library.name: {version.name for version in versions} for library, versions in needs.iter_versions()}
 
 
 def _newest(names: Iterable[str], family: str) -> tuple[int, ...]:
@@ -174,8 +174,8 @@ def test_gcc_finds_inputs_and_nothing_else(tmp_path: Path) -> None:
         source.write('#if __has_include("/lib64/ld-linux-x86-64.so.2")\n#endif\n')
     with pytest.raises(DriverError) as caught:
         build(made, [CPU], Releases(), Output())
-    said = "".join(one.message + one.text for one in caught.value.diagnostics)
-    assert "/lib64/ld-linux-x86-64.so.2 is read here and is no input of the action" in said
+    said = "".join(diagnostic.message + diagnostic.text for diagnostic in caught.value.diagnostics)
+    assert "/lib64/ld-linux-x86-64.so.2 is read, but is not an input of the action" in said
 
 
 @pytest.mark.parametrize("version", ["2.4", "2.13"])
@@ -262,6 +262,6 @@ def test_a_part_of_openmp_that_is_missing_is_named(tmp_path: Path) -> None:
         source.write("void more(int* x) {\n#pragma omp taskloop\n  for (int i = 0; i < 9; ++i) x[i] += 1;\n}\n")
     with pytest.raises(DriverError) as caught:
         build(made, [CU130], Releases(), Output())
-    said = "".join(one.message + one.text for one in caught.value.diagnostics)
+    said = "".join(diagnostic.message + diagnostic.text for diagnostic in caught.value.diagnostics)
     assert "__kmpc_taskloop: no library defines it" in said
     assert "move it to a .cpp file" in said

@@ -92,9 +92,9 @@ def test_a_template(environment: Environment, base: Path) -> None:
     assert "1 passed, 59 deselected" in again.stdout
     assert again.stderr == ""
     # An installed version and a source tree have the same name.
-    for place in (environment.site, project):
-        (place / "plain_silu").mkdir()
-        (place / "plain_silu" / "__init__.py").write_text("raise ImportError('not the build')\n")
+    for directory in (environment.site, project):
+        (directory / "plain_silu").mkdir()
+        (directory / "plain_silu" / "__init__.py").write_text("raise ImportError('not the build')\n")
     (project / "conftest.py").touch()
     found = project / "tests" / "test_import.py"
     found.write_text(f"import plain_silu\ndef test_import():\n    assert '{project}/.dev/' in plain_silu.__file__\n")

@@ -46,7 +46,7 @@ def test_an_archive_of_that_shape_becomes_a_toolchain(relu: Built, base: Path) -
     here = base / "redistributable"
     here.mkdir()
     driver = relu.driver
-    [release] = [one for one in Releases().table["cuda"] if one["version"] == _CUDA]
+    [release] = [entry for entry in Releases().table["cuda"] if entry["version"] == _CUDA]
     wanted, *headers = release["archives"]
     name, _, version = wanted["redistributable"].partition("==")
     stem = f"{name}-linux-x86_64-{version}-archive"
@@ -69,5 +69,5 @@ def test_an_archive_of_that_shape_becomes_a_toolchain(relu: Built, base: Path) -
     said = another.run("build", project, f"--variant={_VARIANT}").stderr
     assert f"note: nvcc {_CUDA} compiles monolithically" in said
     assert action_counts(another.build(project, _VARIANT)) == (0, 0, 1 + BINDING)
-    [sdk] = [one for one in another.output.glob("*/external/*torch_kernels_cuda_12_6") if one.is_dir()]
+    [sdk] = [path for path in another.output.glob("*/external/*torch_kernels_cuda_12_6") if path.is_dir()]
     assert (sdk / "bin" / "nvcc").read_bytes() == (here / "unpacked" / "bin" / "nvcc").read_bytes()

@@ -90,9 +90,13 @@ def test_twice_the_same_bytes(clone: Driver, checkout: Path, released: Path) -> 
         _release(clone, other, other.parent / "again")
     finally:
         os.umask(old)
-    ours, theirs = ((place / "SHA256SUMS").read_text().splitlines() for place in (released, other.parent / "again"))
+    ours, theirs = (
+        (directory / "SHA256SUMS").read_text().splitlines() for directory in (released, other.parent / "again")
+    )
     # The address of the archive is that of the directory.
-    assert [one for one in ours if "source.json" not in one] == [one for one in theirs if "source.json" not in one]
+    assert [path for path in ours if "source.json" not in path] == [
+        path for path in theirs if "source.json" not in path
+    ]
 
 
 def test_what_is_refused(clone: Driver, checkout: Path, released: Path) -> None:
@@ -130,7 +134,7 @@ def test_what_it_consists_of(released: Path) -> None:
     with tarfile.open(released / f"rules_torch_kernels-{__version__}.tar.gz") as source:
         assert not [name for name in source.getnames() if _PROGRAMS in name]
     bill = json.loads((released / f"rules_torch_kernels-{__version__}.cdx.json").read_text())
-    archives = {one["hashes"][0]["content"] for one in bill["components"]}
+    archives = {component["hashes"][0]["content"] for component in bill["components"]}
     assert archives == {entry.sha256 for entry in Releases().lock.entries}
 
 

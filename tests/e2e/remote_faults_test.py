@@ -77,8 +77,8 @@ _LOST = 39
         pytest.param(Fault.BROKEN, 0, marks=pytest.mark.slow),
         (Fault.LOST, _LOST),
         *(
-            pytest.param(one, _LOST, marks=pytest.mark.slow)
-            for one in (Fault.TRUNCATED, Fault.STALLED, Fault.SWAPPED, Fault.CUT)
+            pytest.param(fault, _LOST, marks=pytest.mark.slow)
+            for fault in (Fault.TRUNCATED, Fault.STALLED, Fault.SWAPPED, Fault.CUT)
         ),
     ],
 )
@@ -180,21 +180,22 @@ def test_eight_clients_at_once(clone: Driver, serve: Callable[..., str], base: P
     address = serve()
     places = [base / f"client-{number}" for number in range(9)]
     drivers = []
-    for place in places:
-        place.mkdir()
-        copy_project(PROJECTS / "tiny", place / "tiny")
-        drivers.append(another(clone, place))
+    for directory in places:
+        directory.mkdir()
+        copy_project(PROJECTS / "tiny", directory / "tiny")
+        drivers.append(another(clone, directory))
     first = drivers[0].build(places[0] / "tiny", CU130, remote_cache=address)
     count = action_counts(first)[0]
     assert count == cuda_actions(1) + BINDING
     options = ["--json", f"--variant={CU130}", f"--remote-cache={address}"]
     start = time.monotonic()
     clients = [
-        driver.start("build", place / "tiny", *options) for driver, place in zip(drivers[1:], places[1:], strict=True)
+        driver.start("build", directory / "tiny", *options)
+        for driver, directory in zip(drivers[1:], places[1:], strict=True)
     ]
     answers = [client.communicate(timeout=900) for client in clients]
     print(f"eight clients: {time.monotonic() - start:.0f} s; the first: {first['seconds']:.0f} s")  # noqa: T201
     assert [client.returncode for client in clients] == [0] * 8, answers
     assert [action_counts(json.loads(out)) for out, _ in answers] == [(0, 0, count)] * 8
-    bytes_of = [digests(place / "tiny" / "build") for place in places]
+    bytes_of = [digests(directory / "tiny" / "build") for directory in places]
     assert bytes_of == [bytes_of[0]] * 9

@@ -69,7 +69,7 @@ def _changed(text: str, chance: random.Random) -> str:
 
 
 def test_what_torch_takes_is_taken() -> None:
-    own = [str(one) for one in _asked(_OWN, [])]
+    own = [str(schema) for schema in _asked(_OWN, [])]
     chance = random.Random(_SEED)  # noqa: S311
     texts = own + [_changed(chance.choice(own).partition("::")[2] or "f()", chance) for _ in range(_COUNT)]
     refused = [schema_problem(text) is not None for text in texts]

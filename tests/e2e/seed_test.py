@@ -23,7 +23,7 @@ def _of_torch(library: Path) -> list[str]:
     """The symbols that a library wants of torch."""
     with library.open("rb") as file:
         table: Any = ELFFile(file).get_section_by_name(".dynsym")
-        names = [one.name for one in table.iter_symbols() if one["st_shndx"] == "SHN_UNDEF"]
+        names = [symbol.name for symbol in table.iter_symbols() if symbol["st_shndx"] == "SHN_UNDEF"]
     return [name for name in names if name.startswith(("_ZN5torch", "_ZNK5torch", "_ZN3c10", "_ZNK3c10", "_ZN2at"))]
 
 

@@ -42,47 +42,49 @@ def test_one_of_several_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     (tmp_path / "group" / "broken").mkdir()
     (tmp_path / "group" / "broken" / "build.toml").write_text("[general\n")
     answer, said = driver(capsys, "build", tmp_path, "--torch=2.13", "--backend=cpu", code=5)
-    results = {one["directory"]: one for one in answer["projects"]}
-    assert [*results] == [str(one) for one in (fails, works, tmp_path / "group" / "broken", twin)]
+    results = {entry["directory"]: entry for entry in answer["projects"]}
+    assert [*results] == [str(directory) for directory in (fails, works, tmp_path / "group" / "broken", twin)]
     undeclared, summary = results[str(fails)]["errors"]
     assert (undeclared["file"], undeclared["line"]) == (f"{fails}/csrc/one.cpp", 4)
     assert undeclared["text"] in said
     assert summary["message"] == f"the build of {fails} failed: {CPU}"
     assert not (fails / "build").exists()
-    for one in (works, twin):
-        [variant] = results[str(one)]["variants"]
+    for directory in (works, twin):
+        [variant] = results[str(directory)]["variants"]
         assert variant["variant"] == CPU
-        assert (one / "build" / CPU / "metadata.json").is_file()
+        assert (directory / "build" / CPU / "metadata.json").is_file()
     assert results[str(twin)]["variants"][0]["actions"]["run"] == 0
     # What is right now is built, and nothing else.
     unseen = f'#include "one.h"\n\nint one() {{ return {time.time_ns() % 2**31}; }}\n'  # no cache has it
     (fails / "csrc" / "one.cpp").write_text(unseen)
     words = ("--torch=2.13", "--backend=cpu")
     again, _ = driver(capsys, "build", fails, works, *words, code=0)
-    assert [one["variants"][0]["actions"]["run"] > 0 for one in again["projects"]] == [True, False]
+    assert [entry["variants"][0]["actions"]["run"] > 0 for entry in again["projects"]] == [True, False]
 
 
 @pytest.mark.slow
 def test_verify_several_with_one_bazel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     same, odd, changed = (project(tmp_path / name, f"several_{name}") for name in ("same", "odd", "changed"))
     data = 'E=8,N=1,device="H 100"@größe.json'
-    for one in (odd, changed):
-        (one / "torch-ext" / f"several_{one.name}" / data).write_text("{}")
-        manifest = one / "build.toml"
+    for directory in (odd, changed):
+        (directory / "torch-ext" / f"several_{directory.name}" / data).write_text("{}")
+        manifest = directory / "build.toml"
         text = manifest.read_text(encoding="utf-8").replace("[torch]\n", '[torch]\npyext = ["py", "json"]\n')
         manifest.write_text(text)
     words = ("--torch=2.13", "--backend=cpu")
     answer, _ = driver(capsys, "build", same, odd, changed, *words, code=0)
-    assert [one["variants"][0]["variant"] for one in answer["projects"]] == [CPU] * 3
+    assert [entry["variants"][0]["variant"] for entry in answer["projects"]] == [CPU] * 3
     assert (odd / "build" / CPU / data).read_text() == "{}"
     (changed / "build" / CPU / data).write_text("[]")
     verified, said = driver(capsys, "verify", same, odd, changed, tmp_path / "none", code=1)
-    results = {one["directory"]: one for one in verified["projects"]}
+    results = {entry["directory"]: entry for entry in verified["projects"]}
     assert "building 3 projects without any cache" in said
-    assert [[one["differences"] for one in results[str(place)]["variants"]] for place in (same, odd)] == [[[]]] * 2
+    assert [
+        [variant["differences"] for variant in results[str(directory)]["variants"]] for directory in (same, odd)
+    ] == [[[]]] * 2
     assert results[str(changed)]["variants"][0]["differences"] == [f"{data} has other bytes"]
-    assert [one["code"] for one in results[str(changed)]["errors"]] == ["E403"]
-    assert [one["code"] for one in results[str(tmp_path / "none")]["errors"]] == ["E105"]
+    assert [error["code"] for error in results[str(changed)]["errors"]] == ["E403"]
+    assert [error["code"] for error in results[str(tmp_path / "none")]["errors"]] == ["E105"]
 
 
 def test_for_one_gpu_architecture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,11 +94,11 @@ def test_for_one_gpu_architecture(tmp_path: Path, capsys: pytest.CaptureFixture[
     manifest.write_text(text.replace('cuda-capabilities = ["9.0"]', 'cuda-capabilities = ["8.0", "9.0"]'))
     words = ("--torch=2.13", "--backend=cu130")
     quick, _ = driver(capsys, "build", made, *words, "--archs=9.0", code=0)
-    assert [(one["variant"], one["archs"]) for one in quick["variants"]] == [(CU130, ["9.0"])]
+    assert [(variant["variant"], variant["archs"]) for variant in quick["variants"]] == [(CU130, ["9.0"])]
     metadata = json.loads((made / "build" / CU130 / "metadata.json").read_text(encoding="utf-8"))
     assert (metadata["backend"], metadata["only-archs"]) == ({"type": "cuda", "archs": ["9.0"]}, ["9.0"])
     refused, _ = driver(capsys, "verify", made, code=2)
-    assert [one["code"] for one in refused["errors"]] == ["E404"]
+    assert [error["code"] for error in refused["errors"]] == ["E404"]
     assert "was built with `--archs 9.0`" in refused["errors"][0]["message"]
     whole, _ = driver(capsys, "build", made, *words, code=0)
     assert whole["variants"][0]["archs"] == ["8.0", "9.0"]

@@ -57,8 +57,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[str, Html]:
-    written = [one for one in site.rglob("*.html") if "_static" not in one.parts]  # a template of the theme is there
-    return {str(one.relative_to(site)): Html(one.read_text(encoding="utf-8")) for one in written}
+    written = [path for path in site.rglob("*.html") if "_static" not in path.parts]  # a template of the theme is there
+    return {str(path.relative_to(site)): Html(path.read_text(encoding="utf-8")) for path in written}
 
 
 def broken(site: Path, pages: dict[str, Html]) -> Iterator[str]:
@@ -87,11 +87,11 @@ def test_every_link_anchor_and_picture_resolves(site: Path, pages: dict[str, Htm
     assert list(broken(site, pages)) == []
     assert sum(len(page.links) for page in pages.values()) > 1000
     assert {"_images/shared.svg"} <= set(pages["index.html"].loaded)
-    assert len([one for one in pages["performance.html"].loaded if one.startswith("_images/")]) >= 5
+    assert len([address for address in pages["performance.html"].loaded if address.startswith("_images/")]) >= 5
 
 
 def test_a_page_loads_nothing_from_elsewhere(pages: dict[str, Html]) -> None:
-    assert [one for page in pages.values() for one in page.loaded if urlsplit(one).netloc] == []
+    assert [address for page in pages.values() for address in page.loaded if urlsplit(address).netloc] == []
 
 
 def test_the_search_finds_a_command_with_its_option(site: Path) -> None:
@@ -101,7 +101,7 @@ def test_the_search_finds_a_command_with_its_option(site: Path) -> None:
     for stem in ("driver", "check", "header"):  # what `driver check --headers` is to the search
         places = index["terms"][stem]
         found.append(set(places if isinstance(places, list) else [places]))
-    assert "cli" in {index["docnames"][place] for place in set.intersection(*found)}
+    assert "cli" in {index["docnames"][number] for number in set.intersection(*found)}
     [[place, anchor]] = index["alltitles"]["E101 file-missing"]
     assert (index["docnames"][place], anchor) == ("errors", "e101-file-missing")
 

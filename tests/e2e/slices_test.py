@@ -121,7 +121,7 @@ def test_a_slice_has_the_bytes_of_a_build_for_its_capability_alone(published: _P
     project = copy_project(published.project, base / "alone" / "relu")
     published.driver.run("build", project, f"--variant={CU130}", "--archs=9.0")
     places = (project / "build" / CU130, published.project / "build-slices" / "sm90" / CU130)
-    [alone], [part] = (list(place.glob("*.so")) for place in places)
+    [alone], [part] = (list(directory.glob("*.so")) for directory in places)
     assert part.read_bytes() == alone.read_bytes()
 
 

@@ -66,7 +66,7 @@ def _undefined(directory: Path) -> Iterator[str]:
 def test_torch_is_used_through_its_c_functions_alone(stable: Built, variant: str) -> None:
     names = set(_undefined(stable.build / variant))
     assert "aoti_torch_library_impl" in names
-    assert [one for one in names if not _OF_TORCH.fullmatch(one) and not _OF_OTHERS.fullmatch(one)] == []
+    assert [name for name in names if not _OF_TORCH.fullmatch(name) and not _OF_OTHERS.fullmatch(name)] == []
 
 
 def test_torch_computes_with_it(stable: Built) -> None:

@@ -26,7 +26,7 @@ _SCRATCH = "scratch/strings"
 def _as_utf8(value: Any) -> Any:  # noqa: ANN401  (JSON)
     """A value without what Bazel does to its output: it keeps the bytes of a string, and writes each as a character."""
     if isinstance(value, list):
-        return [_as_utf8(one) for one in value]
+        return [_as_utf8(item) for item in value]
     return value.encode("latin-1").decode("utf-8") if isinstance(value, str) else value
 
 
@@ -64,12 +64,12 @@ def plan(clone: Driver) -> Plan:
 def test_bazel_reads_what_the_plan_says(clone: Driver, plan: Plan) -> None:
     targets = _targets(clone.bazel("query", "--output=streamed_jsonproto", f"//{_SCRATCH}:all"))
     made = [
-        [one.name for one in plan.identities],
-        [one.name for one in plan.groups],
-        [one.name for one in plan.variants],
+        [identity.name for identity in plan.identities],
+        [group.name for group in plan.groups],
+        [variant.name for variant in plan.variants],
     ]
     assert set(targets) == {name for names in made for name in names} | {"all_variants"}
-    assert {one["class"] for one in targets.values()} <= {
+    assert {target["class"] for target in targets.values()} <= {
         "kernel_id", "kernel_objects", "kernel_variant", "kernel_bundle"
     }  # fmt: skip
     for group in plan.groups:

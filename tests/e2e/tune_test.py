@@ -136,8 +136,8 @@ def tune(clone: Driver, project: Path, *words: str) -> Any:  # noqa: ANN401  (JS
 
 def outcomes(found: Any) -> dict[tuple[int, int, int], str]:  # noqa: ANN401
     return {
-        (one["config"]["FOR"], one["config"]["FAULT"], one["case"]["elements"]): one["outcome"]
-        for one in found["records"]
+        (record["config"]["FOR"], record["config"]["FAULT"], record["case"]["elements"]): record["outcome"]
+        for record in found["records"]
     }
 
 
@@ -162,7 +162,7 @@ def test_tuning(clone: Driver, project: Path) -> None:
             "constraints",
             "runtime",
         ]
-    assert [one["config"] for one in found["cover"]] == [{"FOR": 0, "FAULT": 0}, {"FOR": 1, "FAULT": 0}]
+    assert [record["config"] for record in found["cover"]] == [{"FOR": 0, "FAULT": 0}, {"FOR": 1, "FAULT": 0}]
     assert json.loads((project / "tuning" / "silu.cpu.json").read_text(encoding="utf-8"))["records"] == found["records"]
 
     # Nothing is left to do, and a further value compiles itself alone.
@@ -224,9 +224,9 @@ def test_a_killed_run_goes_on(clone: Driver, project: Path) -> None:
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    before = {json.dumps(one) for one in json.loads(file.read_text(encoding="utf-8"))["records"]}
+    before = {json.dumps(record) for record in json.loads(file.read_text(encoding="utf-8"))["records"]}
     assert before
-    after = {json.dumps(one) for one in tune(clone, project)["records"]}
+    after = {json.dumps(record) for record in tune(clone, project)["records"]}
     assert before < after or before == after
 
 
@@ -321,7 +321,7 @@ def test_configurations_that_python_passes_on(clone: Driver, base: Path) -> None
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text(text, encoding="utf-8")
     found = tune(clone, project)
-    assert {(one["config"]["STEP"], one["outcome"]) for one in found["records"]} == {
+    assert {(record["config"]["STEP"], record["outcome"]) for record in found["records"]} == {
         (0, "correct"),
         (1, "correct"),
         (2, "correct"),

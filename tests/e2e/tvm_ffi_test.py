@@ -74,7 +74,7 @@ def _elf(directory: Path) -> tuple[str, set[str], set[str]]:
         elf: Any = ELFFile(file)
         needed = {tag.needed for tag in elf.get_section_by_name(".dynamic").iter_tags("DT_NEEDED")}
         table = elf.get_section_by_name(".dynsym").iter_symbols()
-        exported = {one.name for one in table if one.name and one["st_shndx"] != "SHN_UNDEF"}
+        exported = {symbol.name for symbol in table if symbol.name and symbol["st_shndx"] != "SHN_UNDEF"}
     return library.name, needed, exported
 
 

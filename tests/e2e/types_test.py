@@ -179,5 +179,5 @@ def test_no_own_type_becomes_a_type_of_elements(tmp_path: Path) -> None:
     project = copy_project(PROJECTS / "torchbind-two-versions" / "v1", tmp_path / "v1")
     with (project / "torch-ext" / "torch_binding.cpp").open("a") as file:
         file.write(_ELEMENT)
-    with pytest.raises(DriverError, match="CAFFE_KNOWN_TYPE is not for a type of a kernel's own"):
+    with pytest.raises(DriverError, match="CAFFE_KNOWN_TYPE is not allowed for a type of the project"):
         build(project, [CPU], Releases(), Output())

@@ -43,7 +43,7 @@ def _load(project: Path, function: str, *words: str) -> str:
 def test_a_project_as_upstream_takes_it(clone: Driver, base: Path) -> None:
     project = copy_project(PROJECTS / "spread", base / "spread")
     result = clone.build(project, CPU, CU130)
-    archs = {one["variant"]: one["archs"] for one in result["variants"]}
+    archs = {variant["variant"]: variant["archs"] for variant in result["variants"]}
     assert archs == {CPU: [], CU130: ["9.0"]}
     assert _load(project, "twice_and_one", "20") == "41"
     # What the other sections list, and the section does not reach, is no input of it.
@@ -58,11 +58,11 @@ def test_a_source_of_several_sections_is_compiled_once(clone: Driver, base: Path
     """Sections of names that no label carries; a source of two of them; CUDA in the binding; a macro of the rules."""
     project = copy_project(PROJECTS / "merged", base / "merged")
     result = clone.build(project, CPU, CU130)
-    made = {one["variant"]: one for one in result["variants"]}
+    made = {variant["variant"]: variant for variant in result["variants"]}
     assert made[CU130]["archs"] == ["8.0", "9.0"]
     # The binding, and host.cpp in one action; for CUDA the binding, and two sources for two architectures.
     cuda = BINDING + cuda_actions(2) + torch_actions(2)
-    assert [sum(one["actions"].values()) for one in (made[CPU], made[CU130])] == [BINDING + 1, cuda]
+    assert [sum(counts["actions"].values()) for counts in (made[CPU], made[CU130])] == [BINDING + 1, cuda]
     assert _load(project, "sum") == "42"
     checked = clone.run("abi-check", project / "build" / CU130, "--json")
     [library] = json.loads(checked.stdout)["libraries"]

@@ -95,7 +95,7 @@ def test_a_damaged_archive_of_the_store_is_not_used(clone: Driver, base: Path, t
     project = copy_project(PROJECTS / "tiny", here / "tiny")
     clone.build(project, CPU)
     cpu = Configuration(torch="2.13", abi="cxx11", backend="cpu", cpu="x86_64", os="linux")
-    entry = next(one for one in Releases().lock.entries_for([cpu]) if one.name == "ziglang")
+    entry = next(entry for entry in Releases().lock.entries_for([cpu]) if entry.name == "ziglang")
     store = Store(cache_root())
     wrong = _damaged_store(here / "store", store, entry)
     links = {name: cache_root() / name for name in ("bazel", "venvs")}

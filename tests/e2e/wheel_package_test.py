@@ -87,7 +87,7 @@ def noarch(clone: Driver, base: Path) -> Path:
     init = (package / "__init__.py").read_text()
     (package / "__init__.py").write_text(init.removeprefix('"""A package with all that packages may have."""\n'))
     clone.build(project)
-    assert {one.name for one in (project / "build").iterdir()} == {"torch-cpu", "torch-cuda"}
+    assert {path.name for path in (project / "build").iterdir()} == {"torch-cpu", "torch-cuda"}
     return project
 
 

@@ -29,13 +29,13 @@ _FILES = ("GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STEP_SUMMARY")
 
 
 def load(path: Path) -> Any:  # noqa: ANN401  (YAML)
-    """A workflow or an action; the key `on` is no truth value."""
+    """A workflow or an action; the key `on` is not read as a truth value."""
     loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
     return {"on" if key is True else key: value for key, value in loaded.items()}
 
 
 def evaluate(expression: str, contexts: Mapping[str, Any]) -> Any:  # noqa: ANN401  (as in GitHub's)
-    """The value of an expression without its braces; of what is not there it is empty."""
+    """The value of an expression without its braces; empty for a missing value."""
 
     def get(path: str) -> Any:  # noqa: ANN401
         value: Any = contexts
@@ -78,15 +78,15 @@ class Runner:
     """A machine that runs a job.
 
     Attributes:
-        root: the checkout that the action is in.
-        workspace: where the kernel's repository is checked out.
+        root: the checkout with the action.
+        workspace: the checkout of the kernel's repository.
         temp: RUNNER_TEMP.
-        contexts: what expressions know: `github`, `inputs`, `needs`, `matrix`, `secrets`.
-        environ: of all steps.
-        used: the actions of GitHub's that were called, and with what.
-        said: what the steps wrote to stdout.
-        failed: what the step that failed wrote to stderr, and its exit code.
-        summary: what the page of the run shows.
+        contexts: the contexts of expressions: `github`, `inputs`, `needs`, `matrix`, `secrets`.
+        environ: the environment of all steps.
+        used: the called actions of GitHub, with their inputs.
+        said: the output of the steps on stdout.
+        failed: the failed step's output on stderr, and its exit code.
+        summary: the summary on the page of the run.
     """
 
     root: Path
@@ -100,7 +100,7 @@ class Runner:
     summary: str = ""
 
     def run(self, job: Mapping[str, Any], *names: str) -> dict[str, str]:
-        """Run the steps of a job in their order, or those of some names; its outputs."""
+        """Run the steps of a job in order, or only the named steps; returns its outputs."""
         self.temp.mkdir(exist_ok=True)
         chosen = [step for step in job["steps"] if not names or step.get("name") in names]
         contexts = self._steps(chosen, {**self.contexts}, {})
@@ -109,7 +109,7 @@ class Runner:
     def _steps(
         self, steps: list[dict[str, Any]], contexts: dict[str, Any], environ: Mapping[str, str]
     ) -> dict[str, Any]:
-        """Run steps until one fails; the contexts after them."""
+        """Run steps until a step fails; returns the contexts after them."""
         contexts["steps"] = {}
         for step in steps:
             if self.failed or not evaluate(step.get("if", "true"), contexts):
@@ -117,7 +117,7 @@ class Runner:
             given = {name: filled(value, contexts) for name, value in step.get("with", {}).items()}
             if step.get("uses") == OWN:
                 action = load(self.root / "docs" / "ci" / "action.yml")
-                inputs = {name: given.get(name, one.get("default", "")) for name, one in action["inputs"].items()}
+                inputs = {name: given.get(name, value.get("default", "")) for name, value in action["inputs"].items()}
                 assert set(given) <= set(inputs)
                 path = {"GITHUB_ACTION_PATH": str(self.root / "docs" / "ci")}
                 self._steps(action["runs"]["steps"], {"github": contexts["github"], "inputs": inputs}, path)
@@ -131,7 +131,7 @@ class Runner:
     def _shell(
         self, step: Mapping[str, Any], contexts: Mapping[str, Any], environ: Mapping[str, str]
     ) -> dict[str, str]:
-        """Run the script of a step; its outputs."""
+        """Run the script of a step; returns its outputs."""
         files = {name: self.temp / f"file-{name}" for name in _FILES}
         for file in files.values():
             file.write_text("")
@@ -141,7 +141,7 @@ class Runner:
         done = subprocess.run(
             ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", str(self.temp / "script.sh")],
             cwd=self.workspace / filled(step.get("working-directory", "."), contexts),
-            env={**self.environ, **{name: str(one) for name, one in places.items()}, **environ, **own},
+            env={**self.environ, **{name: str(directory) for name, directory in places.items()}, **environ, **own},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -19,12 +19,12 @@ _WAVEFRONT = b"\xaf.wavefront_size"
 
 
 class CodeObject(NamedTuple):
-    """What runs on one architecture.
+    """The code object for an architecture.
 
     Attributes:
-        named: the architecture that the bundle says it is for.
-        machine: the architecture that its own header says it is for.
-        wavefronts: how many threads run in lockstep, of each kernel.
+        named: the architecture in the bundle.
+        machine: the architecture in its own header.
+        wavefronts: the wavefront size of each kernel.
     """
 
     named: str

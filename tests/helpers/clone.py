@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 PROJECTS = Path(__file__).parents[1] / "e2e" / "projects"
 SECONDS = 900
 SHARED = ("bazel", "store", "venvs")
-"""Of the cache, what tests take from this user's."""
+"""The parts of this user's cache that tests use."""
 _ALWAYS = ("PATH", "RULES_TORCH_KERNELS_TESTS")
 
 CPU = "torch213-cxx11-cpu-x86_64-linux"
@@ -49,12 +49,12 @@ class Driver:
     """A way to call the driver.
 
     Attributes:
-        command: what to run.
-        root: the Bazel module that it belongs to.
+        command: the command.
+        root: its Bazel module.
         cache: its cache directory.
         output: Bazel's output user root.
-        environ: variables to set besides.
-        bare: whether it sees nothing of this process's environment but PATH and the mark of the tests.
+        environ: further variables.
+        bare: whether it gets only PATH and the mark of the tests from this process's environment.
     """
 
     command: tuple[str, ...]
@@ -100,7 +100,7 @@ class Driver:
         code: int = 0,
         seconds: int = SECONDS,
     ) -> subprocess.CompletedProcess[str]:
-        """Run it and assert its exit code."""
+        """Run the driver and assert its exit code."""
         with self.start(*args, cwd=cwd, env=env, within=within) as process:
             try:
                 out, err = process.communicate(timeout=seconds)
@@ -120,7 +120,7 @@ class Driver:
         jobs: int | None = None,
         remote_cache: str = "",
     ) -> Any:  # noqa: ANN401  (JSON)
-        """Build; what `--json` printed."""
+        """Build; returns the output of `--json`."""
         options = [f"--variant={glob}" for glob in variants] + ([f"--jobs={jobs}"] if jobs else [])
         options += [f"--remote-cache={remote_cache}"] if remote_cache else []
         done = self.run("build", project, "--json", *options, env=env, within=within)
@@ -136,14 +136,14 @@ class Driver:
         return self.run("bazel", "--", *args, cwd=cwd).stdout
 
     def runners(self, events: Path, *args: str) -> dict[str, int]:
-        """Build with plain Bazel, which writes its events to a file; how many actions each runner took."""
+        """Build with plain Bazel, which writes its events to a file; returns the number of actions of each runner."""
         self.bazel("build", f"--build_event_json_file={events}", *args)
         lines = [json.loads(line) for line in events.read_text().splitlines()]
         [metrics] = [line["buildMetrics"] for line in lines if "buildMetrics" in line]
-        return {one["name"]: one["count"] for one in metrics["actionSummary"]["runnerCount"]}
+        return {runner["name"]: runner["count"] for runner in metrics["actionSummary"]["runnerCount"]}
 
     def place(self, label: str, *options: str) -> Path:
-        """Where plain Bazel put the one output of a target that it has built with some options."""
+        """The path of the single output of a target that plain Bazel has built with options."""
         [path] = self.bazel("cquery", *options, "--output=files", label).split()
         return self.root.joinpath(self.bazel("info", "execution_root").strip(), path)
 
@@ -153,9 +153,9 @@ class Built:
     """A project that a driver has built.
 
     Attributes:
-        driver: which.
+        driver: the driver.
         project: the project's directory.
-        result: what `--json` printed.
+        result: the output of `--json`.
     """
 
     driver: Driver
@@ -168,7 +168,7 @@ class Built:
 
 
 def another(driver: Driver, place: Path) -> Driver:
-    """A driver that has no result of any action, as on a machine of its own."""
+    """A driver without any result of an action, like on another machine."""
     links = {name: driver.cache / name for name in ("bazel", "store", "venvs", "tools")}
     cache = make_cache(place / "cache", links)
     environ = {"HOME": str(place)}
@@ -176,7 +176,7 @@ def another(driver: Driver, place: Path) -> Driver:
 
 
 def copy_checkout(to: Path) -> None:
-    """Copy what git knows or would take of the checkout."""
+    """Copy the files of the checkout that git tracks or would add."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for name in filter(None, listed.split("\0")):
@@ -186,7 +186,7 @@ def copy_checkout(to: Path) -> None:
 
 
 def make_lean(manifest: Path) -> None:
-    """Have the manifest of examples/relu ask for two GPU architectures of each maker."""
+    """Limit the manifest of examples/relu to two GPU architectures of each vendor."""
     text = manifest.read_text(encoding="utf-8")
     for key, archs in (("cuda-capabilities", '"8.0", "9.0+PTX"'), ("rocm-archs", '"gfx90a", "gfx1100"')):
         text, found = re.subn(rf"^{key} = .*", f"{key} = [{archs}]", text, flags=re.MULTILINE)
@@ -195,13 +195,13 @@ def make_lean(manifest: Path) -> None:
 
 
 def copy_project(source: Path, to: Path) -> Path:
-    """Copy a project, without what was built of it."""
+    """Copy a project, without its builds."""
     shutil.copytree(source, to, ignore=shutil.ignore_patterns("build", "build-slices", "__pycache__", ".pytest_cache"))
     return to
 
 
 def make_cache(to: Path, links: Mapping[str, Path]) -> Path:
-    """A cache directory, some parts of which are another one's."""
+    """A cache directory that shares parts with another one."""
     to.mkdir(parents=True)
     for name, target in links.items():
         target.mkdir(parents=True, exist_ok=True)
@@ -232,13 +232,13 @@ def digests(directory: Path, variants: Iterable[str] | None = None) -> dict[str,
 
 
 def action_counts(result: Any) -> tuple[int, int, int]:  # noqa: ANN401  (JSON)
-    """How many actions ran, were shared and were cached, in a build's JSON."""
+    """The numbers of actions that ran, were shared and were cached, in a build's JSON."""
     counts = [variant["actions"] for variant in result["variants"]]
     return (sum(c["run"] for c in counts), sum(c["shared"] for c in counts), sum(c["cached"] for c in counts))
 
 
 def planned(result: Any) -> tuple[int, int, int]:  # noqa: ANN401  (JSON)
-    """How many actions were expected to run, to be shared and to be cached, in a build's JSON."""
+    """The expected numbers of actions to run, to be shared and to be cached, in a build's JSON."""
     plan = result["plan"]
     return plan["run"], plan["shared"], plan["cached"]
 
@@ -249,7 +249,7 @@ def cuda_actions(archs: int) -> int:
 
 
 def torch_actions(archs: int) -> int:
-    """The actions of a CUDA source with torch's headers in sight: three for each architecture, and six more."""
+    """The actions of a CUDA source in a section with torch: three for each architecture, and six more."""
     return 3 * archs + 6
 
 
@@ -259,7 +259,7 @@ def hip_actions(archs: int) -> int:
 
 
 def wait_for_process(*words: str) -> int:
-    """Wait for a process whose command line has all of some words; its id."""
+    """Wait for a process whose command line has all words; returns its id."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -289,7 +289,7 @@ def _runs(command: Path) -> bool:
 
 
 def stop_servers(output_bases: Iterable[Path]) -> None:
-    """End the Bazel servers of output bases, as far as they run, and wait for them."""
+    """End the running Bazel servers of output bases, and wait for them."""
     commands = []
     for output_base in output_bases:
         file = output_base / "server" / "server.pid.txt"
@@ -304,7 +304,7 @@ def stop_servers(output_bases: Iterable[Path]) -> None:
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on."""
+    """A free port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""What compilers write between two of their actions, for tests that read it."""
+"""Text that compilers write between two of their actions, for tests that read it."""
 
 PTX = "// NVVM\n\n.version 9.0\n.target sm_{}, debug\n.address_size 64\n\t// .globl\tf\n.visible .entry f() {{ {} }}\n"
 TEXT = """\

@@ -1,4 +1,4 @@
-"""What a picture draws, and where: the boxes of its shapes and texts, as a browser with DejaVu Sans would have them."""
+"""The boxes of a picture's shapes and texts, as a browser with DejaVu Sans places them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Thousandths of the font's size, for the characters from the space to the tilde: the tables `hmtx` of DejaVuSans.ttf
-# and DejaVuSans-Bold.ttf 2.37. All characters of DejaVuSansMono.ttf are as wide.
+# Thousandths of the font size, for the characters from space to tilde: the `hmtx` tables of DejaVuSans.ttf and
+# DejaVuSans-Bold.ttf 2.37. All characters of DejaVuSansMono.ttf have the same width.
 _SANS = (
     "318 401 460 838 636 950 780 275 390 390 500 838 318 361 318 337 636 636 636 636 636 636 636 636 636 636 337 "
     "337 838 838 838 531 1000 684 686 698 770 632 575 775 752 295 295 656 557 863 748 787 603 787 695 635 611 732 "
@@ -27,7 +27,7 @@ _BOLD = (
 _WIDTHS = {bold: [int(width) for width in table.split()] for bold, table in ((False, _SANS), (True, _BOLD))}
 _MONOSPACE = 602
 _WIDEST = 1000
-"""Of a character that the tables lack."""
+"""The width of a character that is not in the tables."""
 
 _SVG = re.compile(r"<svg\b.*?</svg>", re.DOTALL)
 _RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
@@ -38,7 +38,7 @@ class Box(NamedTuple):
     """The box of a shape or a text, in the unit of the picture.
 
     Attributes:
-        name: what it is, for messages.
+        name: its description, for messages.
         left: smallest x.
         top: smallest y.
         right: largest x.
@@ -59,15 +59,15 @@ class _Font(NamedTuple):
 
 
 def pictures(page: str) -> list[ET.Element]:
-    """The pictures of an SVG or of an HTML page, each with the page's style in it.
+    """The pictures of an SVG or HTML page, each with the page's style.
 
     Args:
-        page: its text.
+        page: the text of the page.
     """
     styles = "".join(re.findall(r"<style>(.*?)</style>", page, re.DOTALL))
     found = []
     for text in _SVG.findall(page):
-        root = ET.fromstring(text)  # noqa: S314  (what was just drawn)
+        root = ET.fromstring(text)  # noqa: S314  (our own drawing)
         for element in root.iter():
             element.tag = element.tag.rpartition("}")[2]
         root.set("styles", styles)
@@ -76,11 +76,11 @@ def pictures(page: str) -> list[ET.Element]:
 
 
 def text_width(text: str, size: float, *, bold: bool = False, monospace: bool = False) -> float:
-    """How wide a text is in DejaVu Sans.
+    """The width of a text in DejaVu Sans.
 
     Args:
         text: a single line.
-        size: of the font.
+        size: the font size.
         bold: whether the font is bold.
         monospace: whether it is DejaVu Sans Mono.
     """
@@ -97,9 +97,9 @@ def boxes(root: ET.Element) -> Iterator[Box]:
         root: one of `pictures`.
 
     Raises:
-        ValueError: a shape is of a kind that this does not know.
+        ValueError: a shape is of an unknown kind.
     """
-    # Lighter or darker colours are no matter here.
+    # Lighter or darker colours make no difference here.
     styles = re.sub(r"@media[^{]*\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}", "", root.attrib["styles"])
     rules = [
         (selector.split()[-1], body)
@@ -107,13 +107,13 @@ def boxes(root: ET.Element) -> Iterator[Box]:
         for selector in selectors.split(",")
         if "font" in body and selector.strip()
     ]
-    # A selector with a class counts for more than one without.
+    # A selector with a class has precedence over one without.
     rules.sort(key=lambda rule: "." in rule[0])
     yield from _boxes(root, rules, _Font())
 
 
 def outside(root: ET.Element) -> list[Box]:
-    """The shapes and texts that are not within the picture's view box; by half a pixel they may be.
+    """The shapes and texts that exceed the picture's view box by more than half a pixel.
 
     Args:
         root: one of `pictures`.
@@ -142,7 +142,7 @@ def _boxes(element: ET.Element, rules: list[tuple[str, str]], font: _Font) -> It
 
 
 def _font(element: ET.Element, rules: list[tuple[str, str]], font: _Font) -> _Font:
-    """The font of an element, by its attributes and the rules for it."""
+    """The font of an element, from its attributes and the style rules."""
     names = element.attrib.get("class", "").split()
     own = {element.tag, *(f".{name}" for name in names), *(f"{element.tag}.{name}" for name in names)}
     texts = [
@@ -166,7 +166,7 @@ def _text(element: ET.Element, font: _Font) -> Box:
     width = text_width(words, font.size, bold=font.bold, monospace=font.monospace)
     x, y = float(element.attrib["x"]), float(element.attrib["y"])
     left = x - {"start": 0, "middle": 0.5, "end": 1}[element.attrib.get("text-anchor", "start")] * width
-    # What a line of letters takes above and below its base: DejaVu Sans's capitals with accents take more.
+    # The height of a line of letters above and below its base; DejaVu Sans's accented capitals need more.
     corners = [
         (across, down) for across in (left, left + width) for down in (y - 0.76 * font.size, y + 0.24 * font.size)
     ]

@@ -1,4 +1,4 @@
-"""What each nvcc says that it would run, compared with what it said when its phases were worked out."""
+"""Compares the commands of each nvcc's dry run with those recorded when its phases were defined."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 _COMPILE: Final = ("-c", "source.cu", "-o", "object.o")
 _EXPECTED: Final = Path(__file__).parents[1] / "e2e" / "dryrun"
 
-# nvcc that only links puts files elsewhere than beside its output, with its process id in their names.
+# When nvcc only links, its files are not beside its output, and their names contain its process id.
 _TEMPORARY: Final = re.compile(r"/\S*?tmpxft_[0-9a-f]+_[0-9a-f]+-\d+")
 _CALLS: Final = {
     "": ("-std=c++17", *_COMPILE),
     "_relocatable": ("-std=c++17", "-rdc=true", *_COMPILE),
     "_device_link": ("-dlink", "object.o", "-o", "link.o"),
 }
-"""By the end of the names of files, the options of calls."""
+"""The options of calls, by the suffix of their files."""
 
 
 def expect_known_commands(clone: Driver, version: str, directory: Path, name: str = "") -> None:
-    """nvcc runs what it ran when its phases were worked out; an nvcc that does not must not be split unseen.
+    """Check that nvcc runs the recorded commands: an nvcc with other commands must not be split without a review.
 
-    UPDATE_EXPECTED=1 writes it anew.
+    UPDATE_EXPECTED=1 rewrites the record.
     """
     cuda, host = sdks(clone, version)
     (directory / "source.cu").touch()
@@ -44,8 +44,8 @@ def expect_known_commands(clone: Driver, version: str, directory: Path, name: st
         text=True,
     )
     text = done.stderr
-    for word, place in {"CUDA": cuda, "HOST": host, "HERE": directory}.items():
-        text = text.replace(str(place), word)
+    for word, path in {"CUDA": cuda, "HOST": host, "HERE": directory}.items():
+        text = text.replace(str(path), word)
     text = _TEMPORARY.sub("TEMPORARY", text)
     shown = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
     expected = _EXPECTED / f"cuda_{version}{name}.txt"

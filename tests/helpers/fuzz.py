@@ -1,6 +1,6 @@
 """Inputs for the readers, each made from a seed, and one trial of `driver check`.
 
-As a program it tries many: PYTHONPATH=. python tests/helpers/fuzz.py 100000 [FIRST_SEED]
+As a program it tries many inputs: PYTHONPATH=. python tests/helpers/fuzz.py 100000 [FIRST_SEED]
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CORPUS = Path(__file__).parents[1] / "corpus"
 TEXTS = tuple(path.read_text(encoding="utf-8") for path in sorted(CORPUS.glob("*.toml")))
 
 SECONDS = 15.0
-"""What one input may take, in CPU time: 2 seconds are usual for the largest, the square of a megabyte takes minutes."""
+"""The CPU time limit of one input: the largest usually take 2 seconds; quadratic time on a megabyte takes minutes."""
 
 _FOLDERS = ("torch-ext", "ext-torch", "tvm-ffi-ext")
 _FILES = (
@@ -60,10 +60,10 @@ def make_project(directory: Path) -> Path:
 
 
 def check(directory: Path, content: bytes, *, as_json: bool) -> int:
-    """Run `driver check` on a build.toml; the exit code.
+    """Run `driver check` on a build.toml and return the exit code.
 
     Raises:
-        AssertionError: it does not end as it must: 0 or 2, in time, without a traceback, with JSON if wanted.
+        AssertionError: the end is wrong: it must be 0 or 2, in time, without a traceback, with JSON on request.
     """
     (directory / "build.toml").write_bytes(content)
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
@@ -84,19 +84,19 @@ def check(directory: Path, content: bytes, *, as_json: bool) -> int:
 
 
 def junk(source: random.Random) -> str:
-    """Any characters, most of them ASCII."""
+    """Random characters, most of them ASCII."""
     ranges = ((32, 126), (0, 0x2FF), (0x300, 0xD7FF), (0xE000, 0x10FFFF))
     weights = (80, 12, 6, 2)
     return "".join(chr(source.randint(*source.choices(ranges, weights)[0])) for _ in range(source.randint(0, 60)))
 
 
 def soup(source: random.Random) -> str:
-    """Tokens of TOML and of manifests, in no order."""
+    """Tokens of TOML and of manifests, in random order."""
     return source.choice(("", " ", "\n")).join(source.choices(_TOKENS, k=source.randint(0, 40)))
 
 
 def value(source: random.Random, key: Key | None, depth: int = 0) -> str:
-    """A value as TOML: often of the key's type, sometimes its example."""
+    """A TOML value, often of the key's type, sometimes the key's example."""
     if key and key.example and source.random() < 0.5:
         return key.example
     kind = source.random()
@@ -130,7 +130,7 @@ def structured(source: random.Random) -> str:
 
 
 def _change(source: random.Random, parts: list[str], other: list[str]) -> None:
-    """Change a list of lines or tokens in one place."""
+    """Make one change in a list of lines or tokens."""
     at, to = source.randrange(len(parts) + 1), source.randrange(len(parts) + 1)
     kind = source.randrange(5)
     if kind == 0:
@@ -146,11 +146,11 @@ def _change(source: random.Random, parts: list[str], other: list[str]) -> None:
 
 
 def mutated(source: random.Random) -> str:
-    """A manifest of the corpus, changed in a few places: lines, tokens, values."""
+    """A manifest of the corpus with a few changed lines, tokens or values."""
     text = source.choice(TEXTS)
     for _ in range(source.choice((1, 1, 1, 1, 1, 2, 4))):
         if source.random() < 0.3:
-            pairs = [one for one in text.split("\n") if " = " in one] or [""]
+            pairs = [line for line in text.split("\n") if " = " in line] or [""]
             line = source.choice(pairs)
             new = source.choice(source.choice(TEXTS).split("\n")).partition(" = ")[2] or value(source, None)
             text = text.replace(line, f"{line.partition(' = ')[0]} = {new}", 1) if line else text
@@ -166,7 +166,7 @@ def mutated(source: random.Random) -> str:
 
 
 def raw(source: random.Random) -> bytes:
-    """Bytes: any, or a manifest with some changed."""
+    """Random bytes, or a manifest with some changed bytes."""
     if source.random() < 0.5:
         return source.randbytes(source.randint(0, 100))
     content = bytearray(source.choice(TEXTS).encode())
@@ -183,14 +183,14 @@ _MAKERS: tuple[tuple[Callable[[random.Random], str | bytes], int], ...] = (
 def make(seed: int) -> bytes:
     """The input of a seed."""
     source = random.Random(seed)  # noqa: S311  (no secret)
-    [maker] = source.choices([one for one, _ in _MAKERS], [weight for _, weight in _MAKERS])
+    [maker] = source.choices([candidate for candidate, _ in _MAKERS], [weight for _, weight in _MAKERS])
     made = maker(source)
     return made if isinstance(made, bytes) else made.encode("utf-8", "surrogatepass")
 
 
 @dataclass(kw_only=True, slots=True)
 class Tally:
-    """What many trials came to."""
+    """The results of many trials."""
 
     codes: Counter[int] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)

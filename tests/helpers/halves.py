@@ -1,4 +1,4 @@
-"""cicc as a whole and in its two halves, run by our program that compiles."""
+"""cicc as a whole and in its two halves, run by our compile program."""
 
 from __future__ import annotations
 
@@ -25,26 +25,27 @@ template __attribute__((global)) void scale<double>(double*, double);
 
 
 def sdks(driver: Driver, version: str) -> tuple[Path, Path]:
-    """Where a driver that has built for a CUDA release has it, and the host compiler that belongs to it."""
+    """The directories of a CUDA release and of its host compiler, after a driver has built for that release."""
     host = Releases().lock.parts["cuda"][version]["host"]
     compiler = "cc" if host == Releases().lock.parts["cc"]["default"] else f"host_{host.replace('.', '_')}"
     found = []
     for kind in (f"cuda_{version.replace('.', '_')}", compiler):
         places = driver.output.glob(f"*/external/*torch_kernels_{kind}")
-        found.append(next(one for one in places if one.is_dir()))
+        found.append(next(directory for directory in places if directory.is_dir()))
     return found[0], found[1]
 
 
 def whole_and_halves(driver: Driver, version: str, directory: Path, arch: str, *options: str) -> tuple[bytes, bytes]:
-    """The PTX that cicc of a CUDA release makes, and that of its halves; bitcode stays in `half.bc`."""
+    """The PTX of a CUDA release's cicc and that of its two halves; the bitcode stays in `half.bc`."""
     bins = ("bin", "bin/external/*")
     programs = chain.from_iterable(
-        driver.output.glob(f"*/execroot/_main/bazel-out/*/{one}/rules/private/tools/compile_program") for one in bins
+        driver.output.glob(f"*/execroot/_main/bazel-out/*/{binary}/rules/private/tools/compile_program")
+        for binary in bins
     )
     program = max(programs, key=lambda path: path.stat().st_mtime)
     cuda, host = sdks(driver, version)
     (directory / "code.ii").write_text(_TEXT)
-    # A compiler may open what links in its directory lead to.
+    # A compiler may open the targets of links in its directory.
     for name, sdk in (("cuda", cuda), ("host", host)):
         (directory / name).symlink_to(sdk)
 

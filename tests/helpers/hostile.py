@@ -1,4 +1,4 @@
-"""A machine that is set up against a build: traps for tools, poison in variables, host headers covered."""
+"""A machine that is hostile to a build: traps as tools, poisoned variables, hidden host headers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ exec "$@"
 
 
 def set_traps(traps: Path) -> Path:
-    """Write tools that leave a note in `sprung/` and fail, and headers, modules and libraries that nobody can use."""
+    """Write tools that leave a note in `sprung/` and fail, and unusable headers, modules and libraries."""
     sprung = traps / "sprung"
     for name in ("bin", "include/torch", "python", "lib", "sprung"):
         (traps / name).mkdir(parents=True)
@@ -46,7 +46,7 @@ def set_traps(traps: Path) -> Path:
 
 
 def poison(traps: Path, here: Path, path: str) -> dict[str, str]:
-    """The variables, for a build that has the directory `here` to itself."""
+    """The poisoned variables for a build in its own directory `here`."""
     for name in ("home", "tmp"):
         (here / name).mkdir(parents=True)
     include, lib, flag = str(traps / "include"), str(traps / "lib"), "--no-such-flag"
@@ -73,7 +73,7 @@ def poison(traps: Path, here: Path, path: str) -> dict[str, str]:
 
 
 def mounts_of_our_own() -> list[str] | None:
-    """A command that runs a shell command with mounts of its own; None if that is not allowed here."""
+    """A command that runs a shell command with mounts of its own; None if this machine does not allow that."""
     command = ["unshare", "--mount", "--propagation", "private", "sh", "-c"]
     try:
         done = subprocess.run([*command, "mount -t tmpfs none /mnt"], capture_output=True, check=False)
@@ -83,7 +83,7 @@ def mounts_of_our_own() -> list[str] | None:
 
 
 def within() -> list[str]:
-    """A command that runs a command with a strict umask and, if that is allowed, without the machine's headers."""
+    """A command that runs a command with a strict umask and, if possible, without the machine's headers."""
     command = mounts_of_our_own()
     covered = COVERED if command else ()
     return [*(command or ["sh", "-c"]), _MOUNTS.format(covered=" ".join(covered)), "-"]

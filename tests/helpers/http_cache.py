@@ -1,4 +1,4 @@
-"""A remote cache over HTTP (docs: Bazel, remote caching), which can be told to misbehave."""
+"""A remote cache over HTTP (docs: Bazel, remote caching), which can misbehave on request."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-_LONG = 30  # seconds; more than a client waits
+_LONG = 30  # seconds; longer than a client waits
 
 
 class Fault(StrEnum):
-    """What the cache does wrong.
+    """A fault of the cache.
 
     Attributes:
         NONE: nothing.
-        DENIED: it wants credentials.
-        BROKEN: it answers 500.
-        STALLED: it sends half of a blob, and then nothing for long.
+        DENIED: it demands credentials.
+        BROKEN: it answers with status 500.
+        STALLED: it sends half of a blob, and then nothing for a long time.
         TRUNCATED: it leaves out the last byte of a blob.
-        SWAPPED: it sends other bytes of the same number.
-        LOST: it has results of actions, and not the blobs that they name.
+        SWAPPED: it sends different bytes of the same length.
+        LOST: it has action results, but not their blobs.
         CUT: it ends the connection in the middle of a blob.
     """
 
@@ -46,8 +46,8 @@ class Cache(ThreadingHTTPServer):
 
     Attributes:
         blobs: path, `/ac/KEY` or `/cas/SHA-256`, to content.
-        fault: what it does wrong now.
-        counts: how often it was asked: `GET /cas`, `PUT /ac`, ...
+        fault: its current fault.
+        counts: the number of requests by kind: `GET /cas`, `PUT /ac`, ...
     """
 
     daemon_threads = True
@@ -120,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving() -> Iterator[Cache]:
-    """A cache that serves on the loopback interface."""
+    """A cache on the loopback interface, until the end of the context."""
     with Cache() as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:

@@ -1,7 +1,7 @@
 """A Hugging Face Hub on the loopback interface: kernel repositories with branches and commits, Git-LFS, Xet, faults.
 
-It answers what huggingface_hub 2.4 asks to publish a kernel and what the `kernels` client 0.17 asks to load one, and
-404 for all else. Requests are written down; some can be made to fail.
+It answers the requests that huggingface_hub 2.4 makes to publish a kernel and the `kernels` client 0.17 to load one,
+and all others with 404. It records requests, and can be told to fail some.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NULL = "0" * 40
 
 
 def _name(files: Files) -> str:
-    """What a commit with some files is called."""
+    """The name of a commit with the given files."""
     listed = sorted((path, hashlib.sha256(content).hexdigest()) for path, content in files.items())
     return hashlib.sha1(json.dumps(listed).encode(), usedforsecurity=False).hexdigest()
 
@@ -40,12 +40,12 @@ def _blob(content: bytes) -> str:
 
 
 class Request(NamedTuple):
-    """What was asked for.
+    """A request.
 
     Attributes:
-        what: method and path, without the repository: `POST commit/v1`.
-        size: bytes of its body.
-        token: the token that it brought; empty for none.
+        what: the method and path, without the repository: `POST commit/v1`.
+        size: the number of bytes in its body.
+        token: its token; empty if it has none.
     """
 
     what: str
@@ -55,13 +55,13 @@ class Request(NamedTuple):
 
 @dataclass(slots=True)
 class Fault:
-    """What the Hub does wrong.
+    """A fault of the Hub.
 
     Attributes:
-        what: regular expression for the beginning of `Request.what`.
-        status: what it answers.
-        times: how often.
-        after: whether it does first what it was asked to: only the answer is lost.
+        what: a regular expression for the beginning of `Request.what`.
+        status: the HTTP status of the answer.
+        times: the number of requests that fail.
+        after: whether it executes the request first, so that only the answer is lost.
     """
 
     what: str
@@ -75,10 +75,10 @@ class Repository:
     """A repository.
 
     Attributes:
-        branches: the commit that each is at.
+        branches: the commit of each branch.
         commits: the files of each commit.
-        count: how many commits were made.
-        pulls: the commit of each pull request, by its number less one.
+        count: the number of commits so far.
+        pulls: the commit of each pull request, at its number minus one.
     """
 
     branches: dict[str, str] = field(default_factory=dict)
@@ -87,12 +87,12 @@ class Repository:
     pulls: list[str] = field(default_factory=list)
 
     def put(self, branch: str, files: Files) -> str:
-        """Have a branch be at a commit with some files."""
+        """Set a branch to a commit with the given files."""
         self.branches[branch] = self.keep(files)
         return self.branches[branch]
 
     def keep(self, files: Files) -> str:
-        """Have a commit with some files."""
+        """Add a commit with the given files."""
         name = _name(files)
         self.commits[name] = files
         return name
@@ -103,7 +103,7 @@ class Repository:
 
 
 class AtRequest(Protocol):
-    """What is called at each request."""
+    """The type of a function to call at each request."""
 
     def __call__(self, request: Request, /, *, after: bool) -> None: ...
 
@@ -117,15 +117,15 @@ class Hub(ThreadingHTTPServer):
 
     Attributes:
         repositories: by `owner/name`.
-        trusted: whether it has the owners of repositories as trusted publishers.
+        trusted: whether the owners of repositories are trusted publishers.
         stored: large files by their SHA-256.
-        xet: a directory for what comes through Xet, which hf_xet itself writes; None if this Hub has no Xet. A commit
-            takes the content of a file from `stored`, which who uses Xet has to fill.
-        requests: all that it was asked, in order.
-        faults: what it does wrong; a fault that is used up does nothing.
-        before_commit: called when a commit comes in, before it is looked at.
-        at_request: called when a request comes in and once more `after` it was done, before the answer; a
-            ConnectionError that it raises ends the connection.
+        xet: a directory for uploads through Xet, which hf_xet itself writes; None if this Hub has no Xet. A commit
+            takes the content of a file from `stored`, which a test with Xet must fill.
+        requests: all requests, in order.
+        faults: its faults; one that is used up does nothing.
+        before_commit: called when a commit arrives, before it is read.
+        at_request: called when a request arrives, and again with `after` once it is executed, before the answer; if it
+            raises ConnectionError, the connection ends.
     """
 
     daemon_threads = True
@@ -146,8 +146,8 @@ class Hub(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def asked(self, pattern: str) -> int:
-        """How many requests begin with a regular expression."""
-        return sum(re.match(pattern, one.what) is not None for one in self.requests)
+        """The number of requests whose beginning matches a regular expression."""
+        return sum(re.match(pattern, request.what) is not None for request in self.requests)
 
 
 class _Answer(NamedTuple):
@@ -157,7 +157,7 @@ class _Answer(NamedTuple):
 
 
 def _json(value: Any, status: int = 200, **headers: str) -> _Answer:  # noqa: ANN401  (JSON)
-    named = {name.replace("_", "-"): one for name, one in headers.items()}
+    named = {name.replace("_", "-"): header for name, header in headers.items()}
     return _Answer(status, json.dumps(value).encode(), {"Content-Type": "application/json", **named})
 
 
@@ -183,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
         request = Request(what, len(body), token)
         self.server.requests.append(request)
         self.server.at_request(request, after=False)
-        fault = next((one for one in self.server.faults if one.times > 0 and re.match(one.what, what)), None)
+        fault = next((fault for fault in self.server.faults if fault.times > 0 and re.match(fault.what, what)), None)
         if fault:
             fault.times -= 1
             if fault.after:
@@ -200,7 +200,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
 
     def handle(self) -> None:
-        with suppress(ConnectionError):  # who asked may be killed
+        with suppress(ConnectionError):  # the client may be killed
             super().handle()
 
     do_GET = do_HEAD = do_POST = do_PUT = _answer  # noqa: N815  (names of the base class)
@@ -240,7 +240,7 @@ class _Handler(BaseHTTPRequestHandler):
         return answers[verb]() if verb in answers else _missing("Entry")
 
     def _elsewhere(self, path: str, body: bytes) -> _Answer:
-        """What is about no repository."""
+        """Answer a request that concerns no repository."""
         if path == "api/repos/create":
             wanted = json.loads(body)
             name = f"{wanted.get('organization') or 'me'}/{wanted['name']}"
@@ -266,10 +266,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _batch(self, body: bytes) -> _Answer:
         objects = []
-        for one in json.loads(body)["objects"]:
+        for value in json.loads(body)["objects"]:
             place = f"{self.server.address}/_lfs"
-            actions = {"upload": {"href": f"{place}/{one['oid']}"}, "verify": {"href": f"{place}/verify"}}
-            objects.append({**one, **({} if one["oid"] in self.server.stored else {"actions": actions})})
+            actions = {"upload": {"href": f"{place}/{value['oid']}"}, "verify": {"href": f"{place}/verify"}}
+            objects.append({**value, **({} if value["oid"] in self.server.stored else {"actions": actions})})
         return _json({"transfer": "basic", "objects": objects})
 
     def _xet(self) -> _Answer:
@@ -280,7 +280,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _commit(self, owner: str, repository: Repository, branch: str, body: bytes, *, pull: bool) -> _Answer:
         self.server.before_commit()
         lines = [json.loads(line) for line in body.splitlines()]
-        parent = next((one["value"].get("parentCommit") for one in lines if one["key"] == "header"), None)
+        parent = next((line["value"].get("parentCommit") for line in lines if line["key"] == "header"), None)
         if parent and parent != repository.branches[branch]:
             return _json({"error": "A commit has happened since"}, 412)
         files = dict(repository.commits[repository.branches[branch]])
@@ -336,7 +336,7 @@ def _refs(repository: Repository) -> _Answer:
 
 
 def _commits(repository: Repository) -> _Answer:
-    """All commits, the latest first, whatever their branch."""
+    """All commits of all branches, newest first."""
     about = {"title": "", "message": "", "authors": [], "date": "2026-01-01T00:00:00.000Z"}
     return _json([{"id": name, **about} for name in reversed(repository.commits)])
 
@@ -349,8 +349,8 @@ def _branch(repository: Repository, name: str, body: bytes) -> _Answer:
 
 
 def _preupload(body: bytes) -> _Answer:
-    modes = [{"path": one["path"], "uploadMode": _mode(one["path"])} for one in json.loads(body)["files"]]
-    return _json({"files": [{**one, "shouldIgnore": False} for one in modes]})
+    modes = [{"path": path["path"], "uploadMode": _mode(path["path"])} for path in json.loads(body)["files"]]
+    return _json({"files": [{**mode, "shouldIgnore": False} for mode in modes]})
 
 
 def _about(owner: str, repository: Repository, revision: str) -> _Answer:
@@ -375,7 +375,7 @@ def _described(path: str, content: bytes) -> dict[str, Any]:
 
 @contextmanager
 def served() -> Iterator[Hub]:
-    """A Hub that runs as long as this lasts."""
+    """A Hub that runs until the end of the context."""
     with Hub() as hub:
         thread = threading.Thread(target=hub.serve_forever, daemon=True)
         thread.start()

@@ -1,4 +1,4 @@
-"""Keys of builders, and statements that they sign."""
+"""Keys of builders, and statements signed with them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PREDICATE = {"result": "same", "repository": "me/relu", "version": 1, "variant":
 
 
 def write_key(directory: Path, name: str, *, edwards: bool = False) -> Path:
-    """Write a new private key, `NAME.pem`, and its public key, `NAME.pub`; the private one."""
+    """Write a new private key, `NAME.pem`, and its public key, `NAME.pub`; return the path of the private key."""
     key = ed25519.Ed25519PrivateKey.generate() if edwards else ec.generate_private_key(ec.SECP256R1())
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -30,13 +30,13 @@ def write_key(directory: Path, name: str, *, edwards: bool = False) -> Path:
 
 
 def bundle(key: Path, files: Mapping[str, str], time: datetime = NOW, **changed: Any) -> bytes:  # noqa: ANN401  (JSON)
-    """A signed statement of a variant; `changed` has other values of its predicate."""
+    """A signed statement of a variant; `changed` replaces values of its predicate."""
     private = key.read_bytes()
     return sign(private, make_statement(files, {**PREDICATE, **changed}, signer(private), time))
 
 
 def write_policy(directory: Path, require: int, *names: str, more: str = "") -> Path:
-    """Write a policy with some builders, whose public keys are beside it."""
+    """Write a policy with the given builders, whose public keys are beside it."""
     lines = "".join(f'{name} = "{name}.pub"\n' for name in names)
     (directory / "policy.toml").write_text(f"schema = 1\nrequire = {require}\n{more}\n[builders]\n{lines}")
     return directory / "policy.toml"

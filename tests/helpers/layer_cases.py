@@ -1,4 +1,4 @@
-"""Texts of layers, right and wrong, for what `driver check` says of them and for what the `kernels` client does."""
+"""Valid and invalid texts of layers, to compare `driver check` with the `kernels` client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _REPR = "    def extra_repr(self):\n        return ''\n"
 
 
 class Case(NamedTuple):
-    """The text of a class `L`, whether `kernelize` refuses it, and a part of each note."""
+    """The text of a class `L`, whether `kernelize` rejects it, and a part of each note."""
 
     text: str
     refused: bool

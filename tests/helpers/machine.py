@@ -1,4 +1,4 @@
-"""A machine with another CPU, as Python sees it."""
+"""A machine that appears to Python to have another CPU."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ if TYPE_CHECKING:
 
 
 def pretend_cpu(cpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the kernel of this machine name another CPU."""
+    """Make this machine's kernel report another CPU."""
     here = os.uname()
     monkeypatch.setattr(os, "uname", lambda: os.uname_result((*here[:4], cpu)))

@@ -1,7 +1,7 @@
-"""Wrong kernels, for each type of elements: which of them `verify.py` of a new project catches. Needs torch and pytest.
+"""Faulty kernels for each element type: which does a new project's `verify.py` catch? Needs torch and pytest.
 
-It prints JSON: for each type the faults, each with what was said of it, and of right kernels. verify.py has to be on
-Python's path, and beside it gradients.py.
+It prints JSON: for each type the faults and the correct kernels, each with the message of `verify`. verify.py must be
+on Python's path, with gradients.py beside it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 FLOATS = [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2]
-SMALL = [one for one in FLOATS if one.itemsize < 4]
+SMALL = [dtype for dtype in FLOATS if dtype.itemsize < 4]
 INTEGERS = [torch.int8, torch.int32]
 ROWS, COLUMNS, DEPTH = 23, 17, 511
 
@@ -31,12 +31,12 @@ def wide(x: Tensor) -> Tensor:
 
 
 def function(x: Tensor) -> Tensor:
-    """What the right elementwise kernel computes."""
+    """The function of the correct elementwise kernel."""
     return x * torch.sigmoid(x) if x.is_floating_point() else 3 * x - 1
 
 
 def cut(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Rounded towards 0, as by a kernel that cuts bits off."""
+    """A value rounded towards 0, as by a kernel that truncates bits."""
     rounded = x.to(dtype)
     too_far = rounded.to(x.dtype).abs() > x.abs()
     bits = rounded.view(torch.uint8 if dtype.itemsize == 1 else torch.int16)
@@ -83,7 +83,7 @@ def elementwise() -> dict[str, Callable[[Tensor, Tensor], None]]:  # noqa: C901 
     def ignores_strides(out: Tensor, x: Tensor) -> None:
         right(out, x.as_strided(x.shape, torch.empty(x.shape).stride(), x.storage_offset()))
 
-    return {name: one for name, one in locals().items() if callable(one)}
+    return {name: local for name, local in locals().items() if callable(local)}
 
 
 def products() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
@@ -118,12 +118,12 @@ def products() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
     def sums_of_16_bits(a: Tensor, b: Tensor) -> Tensor:
         return rounded(sums(a, b).to(torch.int16), a)
 
-    found = {name: one for name, one in locals().items() if callable(one)}
-    return {name: one for name, one in found.items() if name not in {"sums", "rounded"}}
+    found = {name: local for name, local in locals().items() if callable(local)}
+    return {name: kernel for name, kernel in found.items() if name not in {"sums", "rounded"}}
 
 
 def said(work: Callable[[], None]) -> str:
-    """What `verify` says of a kernel; nothing if it takes it for right."""
+    """The message of `verify` about a kernel; empty if `verify` accepts it."""
     try:
         work()
     except AssertionError as wrong:
@@ -191,8 +191,8 @@ def of_int4() -> Iterator[tuple[str, str, list[str]]]:
     def dropped_k(a: Tensor, b: Tensor) -> Tensor:
         return (unpack_int4(a).long()[:, :-1] @ b.long()[:-1]).to(torch.int32)
 
-    for one in (right, halves_swapped, no_sign, dropped_k):
-        yield "int4 product", one.__name__, [said(partial(verify, one, reference, [packed, other]))]
+    for kernel in (right, halves_swapped, no_sign, dropped_k):
+        yield "int4 product", kernel.__name__, [said(partial(verify, kernel, reference, [packed, other]))]
 
 
 Gradients = tuple[Tensor | None, Tensor | None]
@@ -203,7 +203,7 @@ def gated(gate: Tensor, up: Tensor) -> Tensor:
 
 
 def gradients() -> dict[str, Callable[[Any, Tensor, Tensor, Tensor], Gradients]]:  # noqa: C901  (a list of faults)
-    """Faults of the backward of `gated`: what it returns for the gradient of the output, gate and up."""
+    """Faults of the backward of `gated`: functions of the gradient of the output, gate and up."""
 
     def right(_ctx: Any, grad: Tensor, gate: Tensor, up: Tensor) -> Gradients:  # noqa: ANN401  (torch has no type)
         sigmoid = torch.sigmoid(gate)
@@ -245,11 +245,11 @@ def gradients() -> dict[str, Callable[[Any, Tensor, Tensor, Tensor], Gradients]]
         assert of_up is not None
         return of_gate.to(grad.dtype), of_up.to(grad.dtype)
 
-    return {name: one for name, one in locals().items() if callable(one)}
+    return {name: local for name, local in locals().items() if callable(local)}
 
 
 def differentiated(backward: Callable[[Any, Tensor, Tensor, Tensor], Gradients]) -> Callable[[Tensor, Tensor], Tensor]:
-    """`gated` with a backward, whose values have a type in which little is lost, as in a kernel's registers."""
+    """`gated` with a backward, which computes in a wider type, as a kernel does in registers."""
 
     class Gated(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
@@ -261,7 +261,7 @@ def differentiated(backward: Callable[[Any, Tensor, Tensor, Tensor], Gradients])
         def backward(ctx: Any, grad: Tensor) -> Any:  # noqa: ANN401
             tensors = ctx.saved_tensors
             found = backward(ctx, wide(grad), *map(wide, tensors))
-            return tuple(None if one is None else one.to(grad.dtype) for one in found)
+            return tuple(None if gradient is None else gradient.to(grad.dtype) for gradient in found)
 
     return lambda gate, up: Gated.apply(gate, up)
 
@@ -273,7 +273,7 @@ def of_gradients() -> Iterator[tuple[str, str, list[str]]]:
         ops["cut"] = lambda gate, up: gated(wide(gate.detach()), wide(up.detach())).to(gate.dtype)
         ops["cut_for_one"] = lambda gate, up: gated(wide(gate), wide(up.detach())).to(gate.dtype)
         for name, op in ops.items():
-            # A gradient of a small type is dense where it is widened.
+            # Widening a gradient of a small type makes it dense.
             if dtype not in SMALL or name not in {"less_precision", "of_dense_gradients"}:
                 layouts = LAYOUTS if name == "right" else LAYOUTS[:1]
                 verdicts = [

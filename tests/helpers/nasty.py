@@ -1,4 +1,4 @@
-"""Strings that would mean something to Starlark, a shell, a template or a terminal; and projects that have them."""
+"""Strings with a special meaning in Starlark, a shell, a template or a terminal, and projects with such strings."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ PLACES = {
     "pyext": "json",
     "branch": "main",
 }
-"""Every place of a manifest that takes a string of the author's, with a plain one."""
+"""Every key of a manifest with a free-form string, and a harmless value for it."""
 
 
 def manifest(strings: Mapping[str, str]) -> str:
-    """A manifest with strings at places."""
+    """A manifest with the given strings in the given places."""
     at = {place: quoted(text) for place, text in (PLACES | dict(strings)).items()}
     return f"""\
 [general]
@@ -106,7 +106,7 @@ cuda-flags = [{at["cuda"]}]
 
 
 def write(directory: Path, strings: Mapping[str, str], modules: tuple[str, ...] = ()) -> None:
-    """Write a project with a manifest of strings, the files that it names as far as a disk can, and Python modules."""
+    """Write a project with a manifest of strings, those of its files that a disk can hold, and Python modules."""
     places = PLACES | dict(strings)
     package = "torch-ext/relu"
     for name in ("binding.cpp", "kernel.cu", "kernel.cpp", "headers/k.h", f"{package}/__init__.py", places["file"],

@@ -1,4 +1,4 @@
-"""A real OCI registry on the loopback interface, and clients of it: programs that a test may find on PATH."""
+"""A real OCI registry on the loopback interface, and its clients: programs that may be on PATH."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PROGRAMS = "RULES_TORCH_KERNELS_TEST_PROGRAMS"
-"""Variable with a directory of programs that tests use, besides those on PATH."""
+"""The variable with a directory of further programs for tests, besides those on PATH."""
 
 _SETTINGS = """\
 version: 0.1
@@ -28,11 +28,11 @@ log: {{level: error, accesslog: {{disabled: true}}}}
 """
 _PASSWORDS = 'auth: {{htpasswd: {{realm: here, path: "{file}"}}}}'
 PASSWORDS = "ann:$2y$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a\n"
-"""A file of passwords (bcrypt, by crypt(3)): that of ann is `secret`."""
+"""A password file (bcrypt, by crypt(3)): ann's password is `secret`."""
 
 
 def program(name: str) -> str:
-    """The path of a program; without it the test is skipped."""
+    """The path of a program; if it is missing, the test is skipped."""
     places = os.pathsep.join(filter(None, [os.environ.get(PROGRAMS), os.environ["PATH"]]))
     path = shutil.which(name, path=places)
     if path is None:
@@ -42,12 +42,12 @@ def program(name: str) -> str:
 
 @contextmanager
 def registry(place: Path, passwords: str = "", more: str = "") -> Iterator[str]:
-    """The `HOST:PORT` of a docker-registry that runs as long as this lasts.
+    """The `HOST:PORT` of a docker-registry that runs until the end of the context.
 
     Args:
         place: a directory for its data.
-        passwords: lines of an htpasswd file; none for a registry that everybody may write to.
-        more: further settings of it.
+        passwords: lines of an htpasswd file; none if everybody may write to the registry.
+        more: further settings of the registry.
     """
     path = program("docker-registry")
     with socket.socket() as free:

@@ -21,11 +21,11 @@ class Block(NamedTuple):
     """A block of code.
 
     Attributes:
-        page: its page.
-        line: in which it begins.
-        language: that it names.
-        text: of it.
-        wrong: whether it shows a mistake.
+        page: the page.
+        line: its first line.
+        language: its language tag.
+        text: its text.
+        wrong: whether it is an example of a mistake.
     """
 
     page: str
@@ -36,11 +36,11 @@ class Block(NamedTuple):
 
 
 _HEAD = re.compile(r"(?:#|//) (?P<path>\w+/\S+)")
-"""The first line of a block that is a file of a page's project."""
+"""The first line of a block with a file of the page's project."""
 
 
 def files(page: str) -> dict[str, str]:
-    """The files of the project that a page writes, by path; the first line of each names it."""
+    """The files of a page's project, by path; the first line of each block is its path."""
     found = {}
     for block in (block for block in blocks() if block.page == page):
         head, _, rest = block.text.partition("\n")
@@ -50,7 +50,7 @@ def files(page: str) -> dict[str, str]:
 
 
 def blocks() -> Iterator[Block]:
-    """All blocks of all pages, in their order."""
+    """All blocks of all pages, in order."""
     for page, text in PAGES.items():
         for found in FENCE.finditer(text):
             wrong = text[: found.start()].rstrip().endswith("\nWrong:")

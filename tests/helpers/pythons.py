@@ -1,4 +1,4 @@
-"""Pythons other than the one that runs the tests, and torch for them: what tests/e2e/pythons_test.py tries."""
+"""Other Pythons than that of the tests, and torch for them: for tests/e2e/pythons_test.py."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SYSTEM = ("base-", "debconf", "debianutils", "dpkg", "mawk", "media-types", "perl-base", "tar")
-"""Packages of an empty machine that no Python needs."""
+"""Packages of a minimal machine that Python does not need."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interpreter:
-    """A Python.
+    """A Python interpreter.
 
     Attributes:
-        command: what starts it.
-        uv: how uv knows it.
-        environ: variables that it needs.
+        command: the command that starts it.
+        uv: its name in uv.
+        environ: the environment variables that it needs.
     """
 
     command: tuple[str, ...]
@@ -36,7 +36,7 @@ class Interpreter:
     environ: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, *words: str, paths: tuple[Path, ...]) -> subprocess.CompletedProcess[str]:
-        """Run it with directories to import from."""
+        """Run it with the given directories on its import path."""
         environ = {
             **{name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
             **self.environ,
@@ -51,21 +51,21 @@ class _Sources(Apt):
     """Debian's source packages."""
 
     def fetch(self, package: str, into: Path) -> None:
-        """Fetch the files of a source package; `update` has chosen the archive."""
+        """Fetch the files of a source package from the archive that `update` chose."""
         self._sources.write_text(self._sources.read_text().replace("deb ", "deb-src ", 1))
         self._read(self._private("-q", "update"))
         subprocess.run(self._private("-q", "source", "--download-only", package), cwd=into, check=True)
 
 
 def debian_python(version: str, suite: str, to: Path) -> Interpreter:
-    """A Python of a Debian suite, beside the C++ library of this machine.
+    """A Python of a Debian suite, with the C++ library of this machine.
 
-    One of a newer suite than this machine's runs with its own C library, one of an older suite with the machine's.
+    A Python of a newer suite than this machine's uses its own C library, one of an older suite the machine's.
 
     Args:
         version: as `3.14`.
-        suite: that has it.
-        to: a directory for it.
+        suite: the Debian suite.
+        to: the directory to install it in.
     """
     apt, root, debs = Apt(to / f"apt-{suite}"), to / version, to / f"{version}-debs"
     apt.update(suite, ["main"])
@@ -87,14 +87,14 @@ def debian_python(version: str, suite: str, to: Path) -> Interpreter:
 
 
 def free_threaded_python(version: str, suite: str, to: Path) -> Interpreter:
-    """A free-threaded Python, compiled of the source package of a Debian suite with the machine's C compiler.
+    """A free-threaded Python, compiled with the machine's C compiler from a Debian suite's source package.
 
-    It stays in the cache: on two cores with nothing else to do the compile takes minutes.
+    It stays in the cache: on two idle cores the compile takes minutes.
 
     Args:
         version: as `3.13`.
-        suite: that has it.
-        to: a directory for what is temporary.
+        suite: the Debian suite.
+        to: a directory for temporary files.
     """
     prefix = cache_root() / "tools" / f"python-{version}t-{suite}"
     program = str(prefix / "bin" / f"python{version}t")
@@ -117,12 +117,12 @@ def free_threaded_python(version: str, suite: str, to: Path) -> Interpreter:
 
 
 def installed(python: Interpreter, to: Path, *requirements: str) -> subprocess.CompletedProcess[str]:
-    """Let uv install packages of the index, with all that they need, for a Python; only wheels.
+    """Install packages of the index and their requirements for a Python with uv, only from wheels.
 
     Args:
-        python: which.
-        to: a directory for them.
-        requirements: as pip understands them.
+        python: the interpreter.
+        to: the directory to install them in.
+        requirements: requirements as for pip.
     """
     uv = Path(sys.executable).with_name("uv")
     command = [

@@ -1,4 +1,4 @@
-"""Wheels that setuptools makes of a project whose libraries are empty, as the recorder leaves them."""
+"""Wheels of setuptools from a project with empty libraries, as the recorder leaves them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ setup(
 
 
 def project(root: Path, version: str = "1.0", modules: tuple[str, ...] = ("demo._C",), **more: object) -> Path:
-    """The wheel that setuptools makes of a project with empty libraries."""
+    """Write a project with empty libraries, and return the wheel that setuptools builds."""
     values = {"requires": ["torch", "einops>=0.7"], **more}
     files = {
         "setup.py": SETUP.format(version=version, modules=list(modules), **values),
@@ -63,7 +63,7 @@ def project(root: Path, version: str = "1.0", modules: tuple[str, ...] = ("demo.
 
 
 def wheel_of(directory: Path) -> Path:
-    """What the PEP 517 backend makes, as pip calls it."""
+    """The wheel that the PEP 517 backend makes when pip calls it."""
     out = directory.parent / "recorded"
     program = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
     out.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""A project with one CUDA source and its header, and what the driver says of it after a change."""
+"""A project with one CUDA source and its header, and the driver's results for it after a change."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def notes(project: Path, old: str = "", new: str = "") -> list[str]:
 
 
 def codes(project: Path, old: str = "", new: str = "") -> list[Code]:
-    """The codes of what is wrong after a change of build.toml."""
+    """The codes of the errors after a change of build.toml."""
     with pytest.raises(DriverError) as caught:
         plan(project, old, new)
-    return [one.code for one in caught.value.diagnostics]
+    return [diagnostic.code for diagnostic in caught.value.diagnostics]

@@ -1,4 +1,4 @@
-"""Whether what commands print as JSON fits the schemas that `driver schema` prints of them."""
+"""Validates the JSON of commands by the schemas of `driver schema`."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ def _validator(command: str) -> Draft7Validator:
 
 
 def faults(command: str, value: Any) -> list[str]:  # noqa: ANN401  (JSON)
-    """What a result has against the schema of its command."""
+    """The violations of a command's schema by a result."""
     if command not in declared()["commands"]:
         return [f"`driver {command}` has no schema in results.toml"]
     from jsonschema.exceptions import best_match  # noqa: PLC0415  (likewise)
 
     problem = best_match(_validator(command).iter_errors(value))
     while problem is not None and problem.context:
-        # Of alternatives, the one that fits furthest.
+        # The alternative whose first violation is deepest.
         problem = max(problem.context, key=lambda inner: len(inner.absolute_path))
     return [] if problem is None else [f"`driver {command}`: {problem.json_path}: {problem.message[:2000]}"]
 
 
 def validate(words: Sequence[object], text: str) -> None:
-    """Validate what a driver printed, if it was asked for JSON and printed any.
+    """Validate the JSON output of a driver, if there is any.
 
     Args:
         words: its command line.
-        text: what it wrote to stdout.
+        text: its output on stdout.
     """
     own = [str(word) for word in words]
     own = own[: own.index("--")] if "--" in own else own

@@ -1,4 +1,4 @@
-"""Runs the functions `test_*` of Python files, each file in a process of its own: for an interpreter without pytest."""
+"""Runs the functions `test_*` of Python files, each file in its own process: for an interpreter without pytest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 if len(sys.argv) > 2:
     failed = [name for name in sys.argv[1:] if subprocess.run([sys.executable, __file__, name], check=False).returncode]
     sys.exit(f"failed: {' '.join(failed)}" if failed else 0)
-found = {name: one for name, one in runpy.run_path(sys.argv[1]).items() if name.startswith("test_")}
-for one in found.values():
-    one()
+found = {name: member for name, member in runpy.run_path(sys.argv[1]).items() if name.startswith("test_")}
+for test in found.values():
+    test()
 sys.stdout.write(f"{os.path.relpath(sys.argv[1])}: {len(found)} passed\n")

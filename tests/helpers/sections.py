@@ -65,7 +65,7 @@ def names(plan: Plan) -> list[str]:
 
 
 def failure(directory: Path, text: str) -> DriverError:
-    """The error that a project ends in."""
+    """The error of planning a project."""
     with pytest.raises(DriverError) as caught:
         make(directory, text)
     return caught.value

@@ -1,4 +1,4 @@
-"""Projects with a setup.py, and what recording one gives."""
+"""Projects with a setup.py, and the results of recording them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SETUP = """
     )
 """
 BODY = textwrap.dedent(SETUP).lstrip("\n")
-"""The same without indentation, to stand behind other statements."""
+"""The same without indentation, for use after other statements."""
 
 SOABI = "cpython-311-x86_64-linux-gnu"
 
@@ -49,7 +49,7 @@ def write_project(directory: Path, setup: str = SETUP, files: dict[str, str] | N
 
 
 def project(directory: Path, setup: str, files: dict[str, str] | None = None) -> Path:
-    """The same in a directory `project` below one of a test."""
+    """The same in the subdirectory `project` of a test's directory."""
     return write_project(directory / "project", setup, files)
 
 
@@ -67,7 +67,7 @@ def record(directory: Path, identifier: str = CU130, limits: dict[str, int] | No
 
 
 def fault(directory: Path, identifier: str = CU130, limits: dict[str, int] | None = None) -> Diagnostic:
-    """The one error of recording a project."""
+    """The single error of recording a project."""
     try:
         recorded = record(directory, identifier, limits)
     except DriverError as failure:

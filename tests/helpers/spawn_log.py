@@ -1,10 +1,10 @@
-"""Bazel's execution log, encoded as protocol buffers are."""
+"""Bazel's execution log, in the encoding of protocol buffers."""
 
 from __future__ import annotations
 
 
 def number(value: int) -> bytes:
-    """A number as protocol buffers write it: seven bits a byte, the low ones first."""
+    """A number in the encoding of protocol buffers: seven bits per byte, the low ones first."""
     found = bytearray()
     while value > 0x7F:
         found.append(value & 0x7F | 0x80)
@@ -27,4 +27,4 @@ def file(path: str, digest: str) -> bytes:
 
 def log(*spawns: bytes) -> bytes:
     """A log of `SpawnExec`s."""
-    return b"".join(number(len(one)) + one for one in spawns)
+    return b"".join(number(len(spawn)) + spawn for spawn in spawns)

@@ -1,4 +1,4 @@
-"""A terminal: what a program writes to it, as a user sees that."""
+"""A terminal: the output of a program as a user sees it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _QUIET = 0.05
 
 
 class Terminal:
-    """A terminal of some size, with all screens that it showed."""
+    """A terminal with a size, and all screens that it has shown."""
 
     def __init__(self, columns: int = 80, lines: int = 24) -> None:
         self.screen = pyte.HistoryScreen(columns, lines, history=1000)
@@ -66,7 +66,7 @@ class Terminal:
         os.write(self.master, keys)
 
     def read(self, seconds: float = _QUIET) -> bool:
-        """Take what comes within some seconds; whether anything came."""
+        """Read output for some seconds; returns whether there was any."""
         if not select.select([self.master], [], [], seconds)[0]:
             return False
         content = os.read(self.master, 65536)
@@ -76,7 +76,7 @@ class Terminal:
         return True
 
     def read_until(self, ended: Callable[[], bool], seconds: float) -> None:
-        """Take what comes until something is so."""
+        """Read output until a condition holds."""
         deadline = time.monotonic() + seconds
         while not ended():
             self.read()
@@ -85,5 +85,5 @@ class Terminal:
             pass
 
     def shown(self) -> list[str]:
-        """The lines of the screen, without what is empty at its end."""
+        """The lines of the screen, without empty lines at its end."""
         return "\n".join(line.rstrip() for line in self.screen.display).rstrip().splitlines()

@@ -1,4 +1,4 @@
-"""A token server for a real docker-registry, by the registry's documented protocol, on the loopback interface."""
+"""A token server for a real docker-registry, with the registry's documented protocol, on the loopback interface."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _part(value: object) -> str:
 
 
 class TokenServer:
-    """What signs tokens; it gives `ann` what she asks for, and everybody what may be pulled."""
+    """A signer of tokens: `ann` gets all scopes that she requests, everybody else only pull scopes."""
 
     def __init__(self, place: Path) -> None:
         """Make a key and a certificate.
@@ -67,7 +67,7 @@ class TokenServer:
 
 @contextmanager
 def token_server(place: Path) -> Iterator[TokenServer]:
-    """A token server that runs as long as this lasts; `realm` is its address."""
+    """A token server that runs until the end of the context; `realm` is its address."""
     tokens = TokenServer(place)
 
     class Handler(BaseHTTPRequestHandler):

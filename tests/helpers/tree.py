@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def write_files(directory: Path, files: Mapping[str, str]) -> Path:
-    """Write files below a directory, by their paths there, and the directories that they need; the directory."""
+    """Write files below a directory, with their parent directories; keys are relative paths. Return the directory."""
     for name, text in files.items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)

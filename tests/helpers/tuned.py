@@ -1,4 +1,4 @@
-"""A small project of Python files, built for two backends, and what publishing it to a Hub takes."""
+"""A small project of Python files, built for two backends, and helpers to publish it to a Hub."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ pyext = ["py", "bin"]
 """
 DOCUMENTS = (("provenance", "intoto"), ("sbom", "cdx"))
 ODD = {name: f"{name}\n".encode() for name in ('E=8,N=1,device="H100 80GB".bin', "größe [1] @+%.bin", "'{表}'.bin")}
-"""Data files whose names mean something to CSV, URLs, globs, or git's output."""
+"""Data files whose names have special characters for CSV, URLs, globs, or git's output."""
 
 FILES = {"__init__.py": b"x = 1\n", "_ops.py": b"", "weights.bin": bytes(range(256)) * 8}
 
@@ -49,7 +49,7 @@ def copied(project: Path, name: str) -> Path:
 
 
 def rename(project: Path, name: str) -> None:
-    """Give a project that is built, and its repository, another name, and build it."""
+    """Rename a built project and its repository, and build it."""
     (project / "torch-ext" / "tuned").rename(project / "torch-ext" / name)
     (project / "build.toml").write_text(MANIFEST.replace("tuned", name))
     for variant in ("torch-cpu", "torch-cuda"):
@@ -57,7 +57,7 @@ def rename(project: Path, name: str) -> None:
 
 
 def build(project: Path, variant: str, files: dict[str, bytes]) -> None:
-    """Put a variant there as the rules write it and a build keeps it, of what the sources are now."""
+    """Write a variant of the current sources in the form of the rules, with the records of a build."""
     place = project / "build" / variant
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
@@ -65,8 +65,8 @@ def build(project: Path, variant: str, files: dict[str, bytes]) -> None:
     for name, content in files.items():
         (place / name).write_bytes(content)
     plan = plan_directory(project, Releases())
-    [configuration] = [one for one in plan.variants if one.name == variant]
-    [identity] = [one for one in plan.identities if one.name == configuration.identity]
+    [configuration] = [candidate for candidate in plan.variants if candidate.name == variant]
+    [identity] = [identity for identity in plan.identities if identity.name == configuration.identity]
     metadata = {
         **configuration.metadata,
         "id": identity.unique_id(plan.module, {name: (project / name).read_bytes() for name in identity.files}),
@@ -78,7 +78,7 @@ def build(project: Path, variant: str, files: dict[str, bytes]) -> None:
 
 
 def environment(hub: Hub | str, project: Path) -> dict[str, str]:
-    """The variables of a user who may write to a Hub; large files go through Xet if it has that."""
+    """The variables of a user with write access to a Hub; large files go through Xet if the Hub has it."""
     return {
         **os.environ,
         "HF_ENDPOINT": hub if isinstance(hub, str) else hub.address,
@@ -90,7 +90,7 @@ def environment(hub: Hub | str, project: Path) -> dict[str, str]:
 
 
 def publish(hub: Hub | str, project: Path, *options: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run the command as a user does; the token is in nothing that it says."""
+    """Run the command like a user, and assert that its output does not contain the token."""
     command = [sys.executable, "-m", "py_driver", "publish", str(project), *options]
     environ = environment(hub, project)
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def small_wheel(directory: Path, name: str, version: str, python: str = ">=3.9", more: str = "") -> Path:
-    """Write a wheel whose module says its version.
+    """Write a wheel whose module contains its version.
 
     Args:
-        directory: where to.
-        name: of the project, as a file name has it.
-        version: with its local part.
+        directory: the directory to write it to.
+        name: the project's name, in the form of a file name.
+        version: the version with its local part.
         python: `Requires-Python`.
         more: further lines of its metadata.
     """

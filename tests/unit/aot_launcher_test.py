@@ -322,7 +322,7 @@ def test_names_of_parameters_may_be_any(launcher: Launcher, driver: Driver) -> N
     for first in (100, 200):
         f[(1,)](**{name: first + place for place, name in enumerate(names)})
     values = [list(launch[5:-2]) for launch in driver.launches]
-    assert values == [[first + place for place in range(len(names))] for first in (100, 200)]
+    assert values == [[first + index for index in range(len(names))] for first in (100, 200)]
 
 
 def test_an_option_may_be_a_parameter_too(launcher: Launcher, driver: Driver) -> None:

@@ -125,8 +125,8 @@ def test_a_plot_is_xml_with_a_bar_for_each_column_and_row() -> None:
     root = ET.fromstring(page.plot("norm", _kernel()))  # noqa: S314  (what was just written)
     rectangles = root.findall("{*}rect")
     assert len(rectangles) == 3 + 3 * 5  # the legend; five rows have seconds
-    assert all(float(one.attrib["width"]) >= 0 for one in rectangles)
-    said = [one.text for one in root.findall("{*}text")]
+    assert all(float(rectangle.attrib["width"]) >= 0 for rectangle in rectangles)
+    said = [text.text for text in root.findall("{*}text")]
     assert said.count("failed") == 1
     assert said.count("missing") == 3
 
@@ -134,7 +134,10 @@ def test_a_plot_is_xml_with_a_bar_for_each_column_and_row() -> None:
 def test_the_summary_has_a_bar_on_the_side_of_who_took_less() -> None:
     light = {_OURS: {"cold matrix": _cost(20)}, _PEER: {"cold matrix": _cost(10)}}
     root = ET.fromstring(page.summary(_results(norm=_kernel(), light=light)))  # noqa: S314  (likewise)
-    bars = [(one.attrib["fill"], float(one.attrib["x"]), float(one.attrib["width"])) for one in root.findall("{*}rect")]
+    bars = [
+        (rectangle.attrib["fill"], float(rectangle.attrib["x"]), float(rectangle.attrib["width"]))
+        for rectangle in root.findall("{*}rect")
+    ]
     assert len(bars) == 2 * 4
     middle = bars[0][1]
     assert [bar[1] < middle - 1 for bar in bars] == [False] * 4 + [True] + [False] * 3
@@ -143,7 +146,7 @@ def test_the_summary_has_a_bar_on_the_side_of_who_took_less() -> None:
     assert bars[4][1] == pytest.approx(lines[0], abs=0.1)  # half of ours is where the scale has 0.5
     assert lines[1] == pytest.approx(middle, abs=0.1)
     assert bars[4][0] != bars[0][0]
-    said = [one.text for one in root.findall("{*}text")]
+    said = [text.text for text in root.findall("{*}text")]
     assert said.count("missing") == 5
     assert {"1.9 cmake", "30.0 cmake", "0.5 ninja"} <= set(said)
 

@@ -63,7 +63,7 @@ def read(line: str) -> tuple[str, dict[str, str], str]:
     """A workflow command as GitHub's runner reads it: its name, its properties and its data."""
     found = re.fullmatch(r"::([a-z]+)(?: ([^\r\n]*?))?::([^\r\n]*)", line)
     assert found, line
-    properties = dict(one.split("=", 1) for one in found[2].split(",")) if found[2] else {}
+    properties = dict(pair.split("=", 1) for pair in found[2].split(",")) if found[2] else {}
     for code, character in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%")):
         properties = {name: value.replace(code, character) for name, value in properties.items()}
     return found[1], properties, found[3].replace("%0D", "\r").replace("%0A", "\n").replace("%25", "%")

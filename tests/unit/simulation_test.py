@@ -20,10 +20,10 @@ def test_builds_that_were_measured() -> None:
 
 
 def test_more_workers_are_never_slower_and_never_faster_than_the_work() -> None:
-    for one in simulation.simulated().values():
-        assert list(one.seconds) == sorted(one.seconds, reverse=True)
-        for count, seconds in zip(simulation.WORKERS, one.seconds, strict=True):
-            assert seconds * count >= 0.99 * one.work
+    for simulated in simulation.simulated().values():
+        assert list(simulated.seconds) == sorted(simulated.seconds, reverse=True)
+        for count, seconds in zip(simulation.WORKERS, simulated.seconds, strict=True):
+            assert seconds * count >= 0.99 * simulated.work
 
 
 def test_a_report_becomes_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

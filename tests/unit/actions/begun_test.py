@@ -54,11 +54,11 @@ def _run(place: Log) -> None:
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Bazel's output base, where the rules have written what a variant is made of."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    objects = [f"{_OBJECTS}/{one}.o" for one in _SOURCES]
+    objects = [f"{_OBJECTS}/{source}.o" for source in _SOURCES]
     for configuration in ("ST-1", "ST-2"):
         path = tmp_path / "base" / "execroot" / "_main" / "bazel-out" / f"k8-{configuration}" / "bin" / "projects" / "p"
         path.mkdir(parents=True)
-        actions = [one.replace("ST-1", configuration) for one in objects]
+        actions = [value.replace("ST-1", configuration) for value in objects]
         record = {"variant": "v", "directory": f"{_BIN}/projects/p/v".replace("ST-1", configuration), "steps": actions}
         (path / "v.steps.json").write_text(json.dumps(record))
     return tmp_path / "base"

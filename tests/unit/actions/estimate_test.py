@@ -64,7 +64,10 @@ def test_each_waits_for_its_own_text() -> None:
         for place, seconds in {"g|g.cu|CudaPreprocess|sm_90|cu130": 9.0, "g|g.cu|CudaFrontend||cu130": 20.0}.items()
     }
     assert _ahead(CHAIN, known, 99).seconds == 1.0 + 20.0 + 0.5
-    assert _ahead([one for one in CHAIN if one.mnemonic != "CudaFrontend"], known, 99).seconds == 9.0 + 4.0 + 2.0 + 0.5
+    assert (
+        _ahead([action for action in CHAIN if action.mnemonic != "CudaFrontend"], known, 99).seconds
+        == 9.0 + 4.0 + 2.0 + 0.5
+    )
 
 
 def test_what_a_text_takes_says_nothing_of_all_of_them() -> None:
@@ -85,7 +88,7 @@ def test_memory_says_how_many_run_at_once() -> None:
 def test_seconds_of_what_never_ran() -> None:
     new = [_action("CudaDeviceCompile", source="new.cu", arch="sm_80"), _action("CudaFrontend", source="new.cu")]
     unknown = _ahead(new, {}, 1)
-    assert unknown.seconds == sum(phases()[one.mnemonic].seconds[0] for one in new)
+    assert unknown.seconds == sum(phases()[action.mnemonic].seconds[0] for action in new)
     assert not unknown.measured
     of_its_kind = _ahead(new, _learned(CHAIN), 1)
     assert (of_its_kind.seconds, of_its_kind.measured) == (4.0 + 3.0, False)
@@ -94,8 +97,8 @@ def test_seconds_of_what_never_ran() -> None:
 
 
 def test_many_actions_take_no_time() -> None:
-    actions = [one._replace(source=f"{i}.cu", reads=str(i)) for i in range(2000) for one in CHAIN]
-    moved = [one._replace(source=f"src/{one.source}") for one in actions]
+    actions = [action._replace(source=f"{i}.cu", reads=str(i)) for i in range(2000) for action in CHAIN]
+    moved = [action._replace(source=f"src/{action.source}") for action in actions]
     start = time.process_time()
     assert _ahead(moved, _learned(actions), 16).run == 2000 * len(CHAIN)
     assert time.process_time() - start < 10
@@ -169,7 +172,7 @@ def test_a_sentence() -> None:
 
 def test_kinds_of_actions_fit_together() -> None:
     known = phases().values()
-    assert all(len(each) == 3 and min(each) > 0 for phase in known for each in (phase.memory, phase.seconds))
+    assert all(len(values) == 3 and min(values) > 0 for phase in known for values in (phase.memory, phase.seconds))
     earlier = [(phase.ways, phases()[name]) for phase in known for name in phase.after]
     assert all(set(ways).intersection(before.ways) and before.makes for ways, before in earlier)
     files = [file for phase in known for file in phase.makes.values()]

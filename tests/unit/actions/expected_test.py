@@ -163,16 +163,18 @@ def test_compression_is_a_matter_of_what_compresses(tmp_path: Path) -> None:
 
 def test_gcc_is_no_matter_of_what_clang_compiles(tmp_path: Path) -> None:
     def read(settings: Settings, text: str = KERNEL) -> dict[str, str]:
-        return {one.place: one.reads for one in _actions(tmp_path, FILES, ("torch213-*-cu130-*",), settings, text)}
+        return {
+            action.place: action.reads for action in _actions(tmp_path, FILES, ("torch213-*-cu130-*",), settings, text)
+        }
 
     clang, gcc = read(SETTINGS), read(SETTINGS._replace(gcc=True))
-    moved = {place for place in clang if clang[place] != gcc.get(place)}
-    assert moved == {place for place in clang if "|KernelCxx" in place}
+    moved = {key for key in clang if clang[key] != gcc.get(key)}
+    assert moved == {key for key in clang if "|KernelCxx" in key}
     newer = SETTINGS._replace(toolchains=PINS | {"gcc": "6"})
     assert read(newer) == clang
     assert read(newer._replace(gcc=True)) != gcc
     openmp = TORCH + 'cxx-flags = ["-fopenmp"]\n'
-    actions = [_again(tmp_path, settings=one, text=GENERAL + openmp + KERNEL) for one in (SETTINGS, newer)]
+    actions = [_again(tmp_path, settings=settings, text=GENERAL + openmp + KERNEL) for settings in (SETTINGS, newer)]
     assert {old.mnemonic for old, new in zip(*actions, strict=True) if old.reads != new.reads} == {
         "KernelCxxCompile", "KernelCxxName", "KernelCxxPreprocess"
     }  # fmt: skip
@@ -224,7 +226,7 @@ def test_what_projects_share_counts_once(tmp_path: Path) -> None:
     (tmp_path / "g.cu").write_text("int i;\n")
     edited = _again(tmp_path)
     once = _ahead(edited, _done(actions))
-    same = together([Work(one, edited, _done(actions)) for one in "ab"], jobs=2, memory=100_000)
+    same = together([Work(name, edited, _done(actions)) for name in "ab"], jobs=2, memory=100_000)
     assert _counts(same) == (once.run, once.run + 2 * once.shared + once.cached, once.cached)
     assert same.seconds == once.seconds
     own = {action.place: f"b {action.place}" for action in actions}
@@ -299,7 +301,7 @@ def test_without_torch_an_architecture_more_is_preprocessed_alone(tmp_path: Path
     text = KERNEL.replace('["torch"]', "[]")
     history = _done(_actions(tmp_path, FILES, text=text))
     actions = _actions(tmp_path, FILES, text=text.replace('"8.0"', '"8.0", "8.6"'))
-    known = {r for one in history.values() for r in one.reads}
+    known = {r for record in history.values() for r in record.reads}
     runs = {(action.mnemonic, action.arch) for action in actions if action.section == "g" and action.reads not in known}
     alone = {(mnemonic, "sm_86") for mnemonic in ("CudaAssemble", "CudaDeviceCompile", "CudaPreprocess")}
     assert runs == {*alone, ("CudaFatbinary", None)}
@@ -326,7 +328,7 @@ def test_files_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     actions = _actions(tmp_path, FILES)
     left = learned(_done(actions), [], [], {("g", "g.cu")})
     assert left
-    assert {place.split("|")[0] for place in left} == {"g"}
+    assert {key.split("|")[0] for key in left} == {"g"}
 
 
 def test_sources_that_include_templates(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def events(*groups: tuple[int, ...]) -> list[tuple[int, str, int]]:
     """What a profiler sees: before each group a flush and the marker, and both once more at the end."""
     found = []
     for group in (*groups, ()):
-        found += [("Memset (Device)", 7000), (MARKER, 1), *(("kernel", one) for one in group)]
+        found += [("Memset (Device)", 7000), (MARKER, 1), *(("kernel", member) for member in group)]
     return [(place, name, duration) for place, (name, duration) in enumerate(found)]
 
 
@@ -127,16 +127,18 @@ def test_an_earlier_result_to_compare_with(tmp_path: Path) -> None:
     earlier = benchmarks(workload("A.x", times=timed(20, 19, 21)), workload("gone"))
     file.write_text(json.dumps(earlier.as_json()))
     both = compared(benchmarks(workload("A.x"), workload("new")), times_of(file))
-    assert [one.get("base", {}).get("median_us") for one in both.workloads] == [20, None]
+    assert [row.get("base", {}).get("median_us") for row in both.workloads] == [20, None]
 
 
-WRONG = [{"workload": "x", "times": {"median_us": 1, "interval_us": one}} for one in (None, [1], ["1", 2], [1, -1])]
+WRONG = [
+    {"workload": "x", "times": {"median_us": 1, "interval_us": interval}} for interval in (None, [1], ["1", 2], [1, -1])
+]
 
 
 @pytest.mark.parametrize(
     "content",
     ["", "{}", "[]", '{"results": [1]}', '{"results": []}', "[" * 100000, "\xff"]
-    + [json.dumps({"results": [one]}) for one in (*WRONG, {"workload": [], "times": {}})],
+    + [json.dumps({"results": [result]}) for result in (*WRONG, {"workload": [], "times": {}})],
 )
 def test_what_is_no_earlier_result(tmp_path: Path, content: str) -> None:
     file = tmp_path / "earlier.json"
@@ -171,15 +173,17 @@ def test_roofline() -> None:
     left_out = [workload("C", bytes=1000), workload("D", flops=1, bytes=1, dtype="float64"), {"workload": "E"}]
     assert roofline(benchmarks(*left_out), peaks) == roofline(benchmarks(product), {}) == ""
     drawn = ET.fromstring(roofline(benchmarks(product, other, *left_out), peaks))  # noqa: S314  (our own)
-    texts = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    texts = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
     assert {"float16: 800 TFLOP/s", "int8: 1600 TFLOP/s", "operations per byte; the slope is 4 TB/s"} <= {*texts}
     assert texts[-2:] == ["1  A.<x>: 200.00 TFLOP/s, 25% of the roof", "2  B.y: 2.00 TB/s, 50% of the roof"]
-    dots = [one.attrib for one in drawn.iter("{http://www.w3.org/2000/svg}rect") if "rx" in one.attrib]
+    dots = [
+        rectangle.attrib for rectangle in drawn.iter("{http://www.w3.org/2000/svg}rect") if "rx" in rectangle.attrib
+    ]
     [x, y], [other_x, other_y] = [(float(dot["x"]) + 4, float(dot["y"]) + 4) for dot in dots]
     # Both axes are logarithmic: 500 and 1 operations for each byte, 200 and 2 TFLOP/s.
-    lines = [[float(part) for part in one.attrib["points"].replace(",", " ").split()]
-             for one in drawn.iter("{http://www.w3.org/2000/svg}polyline")]  # fmt: skip
-    [bend] = {line[2] for line in lines if line[3] == min(one[3] for one in lines)}
+    lines = [[float(part) for part in polyline.attrib["points"].replace(",", " ").split()]
+             for polyline in drawn.iter("{http://www.w3.org/2000/svg}polyline")]  # fmt: skip
+    [bend] = {line[2] for line in lines if line[3] == min(line[3] for line in lines)}
     assert (bend - other_x) / (x - other_x) == pytest.approx(math.log(400) / math.log(500), rel=1e-2)
     roof = next(line[3] for line in lines if line[2] != bend)
     assert (other_y - y) / (y - roof) == pytest.approx(math.log(200 / 2) / math.log(800 / 200), rel=1e-2)
@@ -188,7 +192,7 @@ def test_roofline() -> None:
 def test_picture() -> None:
     fast, alone = workload("A.<x>", reference=timed(20, 19, 21)), workload("B.y")
     drawn = ET.fromstring(picture(benchmarks(fast, alone, {"workload": "C", "problem": "p"})))  # noqa: S314  (our own)
-    texts = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    texts = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
     numbers = ["0", "0.5", "1", "1.5", "2", "times as fast as the reference (linear scale)", "1 = reference"]
     bars = ["A.<x>", "2.00x, 10.0 us", "B.y", "10.0 us"]
     assert texts == ["G & H, torch 2.13: speed against the reference", *numbers, *bars]

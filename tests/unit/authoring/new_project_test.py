@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 
 def subsets() -> Iterator[tuple[str, tuple[str, ...]]]:
-    for one in templates().values():
-        for size in range(1, len(one.backends) + 1):
-            for chosen in itertools.combinations(one.backends, size):
-                yield one.name, chosen
+    for template in templates().values():
+        for size in range(1, len(template.backends) + 1):
+            for chosen in itertools.combinations(template.backends, size):
+                yield template.name, chosen
 
 
 @pytest.mark.parametrize(("template", "backends"), [*subsets()], ids=str)
@@ -57,7 +57,7 @@ def test_a_project_has_no_mistake(tmp_path: Path, template: str, backends: tuple
     create(tmp_path, files, Releases())
     project = load_project(tmp_path, Releases())
     assert project.notes == ()
-    assert {one.configuration.family for one in plan_directory(tmp_path, Releases()).variants} <= {
+    assert {variant.configuration.family for variant in plan_directory(tmp_path, Releases()).variants} <= {
         *backends,
         "universal",
     }
@@ -103,9 +103,9 @@ def test_nothing_is_written_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "project" / "csrc").symlink_to("../elsewhere")
     (tmp_path / "link").symlink_to("elsewhere")
-    for place in ("file", "file/below", "dangling", "project", "x" * 300):
+    for directory in ("file", "file/below", "dangling", "project", "x" * 300):
         with pytest.raises(DriverError) as caught:
-            create(tmp_path / place, files, Releases())
+            create(tmp_path / directory, files, Releases())
         assert caught.value.diagnostics[0].code in {Code.FOREIGN_FILE, Code.PERMISSION}
     assert [*(tmp_path / "project").iterdir()] == [tmp_path / "project" / "csrc"]
     assert [*(tmp_path / "elsewhere").iterdir()] == []
@@ -117,7 +117,9 @@ def test_a_name_that_no_kernel_can_have(tmp_path: Path) -> None:
     with pytest.raises(DriverError) as caught:
         create(tmp_path, rendered(template_of("elementwise"), "class", "", ()), Releases())
     codes = {Code.BAD_NAME, Code.OP_REGISTRATION}  # torch takes no op of this name either
-    assert {(one.code, one.span) for one in caught.value.diagnostics} == {(code, None) for code in codes}
+    assert {(diagnostic.code, diagnostic.span) for diagnostic in caught.value.diagnostics} == {
+        (code, None) for code in codes
+    }
     assert [*tmp_path.iterdir()] == []
 
 
@@ -271,8 +273,8 @@ def test_git_is_asked_for_the_author_and_the_repository(tmp_path: Path, monkeypa
     assert (found.author, found.in_repository, found.has_git) == ("Ada\\u202e L.", False, True)
     (tmp_path / "a").mkdir()
     ask(tmp_path / "a", "init", "-q")
-    for place, below_root in (("a/b/c", True), ("a", False)):
-        found = surroundings(tmp_path / place)
+    for directory, below_root in (("a/b/c", True), ("a", False)):
+        found = surroundings(tmp_path / directory)
         assert (found.in_repository, found.below_root) == (True, below_root)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert surroundings(tmp_path) == Surroundings(year=found.year)

@@ -32,7 +32,7 @@ def made(tmp_path: Path) -> DevBuild:
     path = tmp_path / "project" / ".dev" / "_re_lu_cpu_0" / NAME
     path.mkdir(parents=True)
     (path / "__init__.py").write_text("where = 'here'\n", encoding="utf-8")
-    [variant] = [one for one in plan.variants if one.name == NAME]
+    [variant] = [variant for variant in plan.variants if variant.name == NAME]
     return DevBuild(
         directory=tmp_path / "project",
         name="re_lu",

@@ -27,8 +27,8 @@ def _headers(text: str) -> list[list[tuple[str, tuple[str, ...]]]]:
 def test_headers_by_name_come_first() -> None:
     names = ("ATen/core/Tensor.h", "ATen/Dispatch.h", "ATen/ops/softmax.h")
     cuda = ("ATen/cuda/CUDAContext.h", ("c10/cuda/CUDAStream.h",))
-    every = [("torch/all.h", one) for one in (names, ("ATen/ATen.h",), ("torch/types.h",))]
-    assert _headers(_KERNEL) == [*([one, cuda] for one in every), [cuda], *([one] for one in every)]
+    every = [("torch/all.h", smaller) for smaller in (names, ("ATen/ATen.h",), ("torch/types.h",))]
+    assert _headers(_KERNEL) == [*([header, cuda] for header in every), [cuda], *([header] for header in every)]
     assert [edit.line for edit in proposals(_KERNEL)[0]] == [1, 2]
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def read(tmp_path: Path, *events: object) -> Events:
     path = tmp_path / "events.json"
-    path.write_text("".join(f"{json.dumps(one)}\n" for one in events), encoding="utf-8")
+    path.write_text("".join(f"{json.dumps(event)}\n" for event in events), encoding="utf-8")
     return read_events(path)
 
 
@@ -35,7 +35,7 @@ def test_what_actions_printed(tmp_path: Path) -> None:
         action("killed.o", exitCode=137),
     )
     events = read(tmp_path, silent, loud, failed, killed)
-    assert [(one.output, one.succeeded, one.exit_code, one.text) for one in events.told] == [
+    assert [(event.output, event.succeeded, event.exit_code, event.text) for event in events.told] == [
         ("loud.o", True, 0, "said\nwarning: \ufffd\n"),
         ("failed.o", False, 2, ""),
         ("killed.o", False, 137, ""),

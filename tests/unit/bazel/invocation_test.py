@@ -92,12 +92,14 @@ def test_what_an_executor_runs_has_no_limit_of_this_machine(tmp_path: Path) -> N
 
 def test_only_a_setting_that_is_chosen_is_told() -> None:
     told = Choices(cuda_compile=CudaCompile.MONOLITHIC, headers=Headers.FULL, cxx=Cxx.GCC).options(1)
-    assert told[1:] == tuple(f"{SETTINGS}:{one}" for one in ("cuda_compile=monolithic", "headers=full", "cxx=gcc"))
+    assert told[1:] == tuple(
+        f"{SETTINGS}:{setting}" for setting in ("cuda_compile=monolithic", "headers=full", "cxx=gcc")
+    )
     assert Choices(cuda_compile=CudaCompile.SPLIT).options(1)[1:] == (f"{SETTINGS}:cuda_compile=split",)
     assert Choices(compress=Compress.SIZE).options(1)[1:] == (f"{SETTINGS}:compress=size",)
     compressions = [Choices(compress=choice).compression for choice in (None, *Compress)]
     assert compressions == ["", "", "size", "balance", "speed", "none"]
-    assert [Choices(cuda_compile=one).split for one in (None, *CudaCompile)] == [True, True, False]
+    assert [Choices(cuda_compile=choice).split for choice in (None, *CudaCompile)] == [True, True, False]
 
 
 def test_settings_are_those_of_the_rules() -> None:

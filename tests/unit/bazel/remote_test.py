@@ -64,7 +64,7 @@ def test_headers_reach_bazel_and_nobody_else(config: Path) -> None:
     scratch.mkdir(mode=0o700)
     options = bazel_options(remote_of(None, None, config), scratch)
     assert CANARY not in " ".join(options)
-    [helper] = [Path(one.partition("=")[2]) for one in options if one.startswith("--credential_helper=")]
+    [helper] = [Path(option.partition("=")[2]) for option in options if option.startswith("--credential_helper=")]
     said = subprocess.run([helper, "get"], input='{"uri": "x"}', capture_output=True, text=True, check=True).stdout
     assert json.loads(said) == {"headers": {"Authorization": [f"Bearer {CANARY}"], "x-team": ["a", "b"]}}
     for path in scratch.iterdir():

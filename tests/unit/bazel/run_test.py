@@ -342,7 +342,9 @@ def test_whoever_built_explains_what_failed(bazel: Callable[[str], Bazel], tmp_p
 
     with pytest.raises(DriverError) as caught:
         run(bazel(script), ["build"], tmp_path, output, explain=explain)
-    assert [(one.code.number, one.message, one.help) for one in caught.value.diagnostics] == [
+    assert [
+        (diagnostic.code.number, diagnostic.message, diagnostic.help) for diagnostic in caught.value.diagnostics
+    ] == [
         ("E402", "bad", ""),
         ("E401", "the build failed: a", "look"),
         ("E307", "odd", ""),

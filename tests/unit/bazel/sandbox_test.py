@@ -27,7 +27,7 @@ def test_library_has_what_the_loader_wants_and_nothing_else(tmp_path: Path) -> N
         ]
         listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         used = [word for word in listed.split() if word.startswith("/")]
-        assert {Path(one).parent for one in used} <= {library, Path("/lib64")}, name
+        assert {Path(path).parent for path in used} <= {library, Path("/lib64")}, name
 
 
 def test_made_once(tmp_path: Path) -> None:

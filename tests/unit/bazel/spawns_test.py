@@ -69,7 +69,7 @@ def test_an_executor_lets_an_action_wait(tmp_path: Path) -> None:
     of_worker = [_field(number, _field(1, seconds)) for number, seconds in ((4, 1), (5, 25), (6, 1), (8, 2), (9, 1))]
     parts = [("remote", [*said, *of_worker]), ("linux-sandbox", [*said, *of_worker]), ("remote", said)]
     log.write_bytes(_log(*(_field(12, runner) + _field(20, b"".join(times)) for runner, times in parts)))
-    found = [(one.start, one.seconds) for one in read_spawns(log)]
+    found = [(spawn.start, spawn.seconds) for spawn in read_spawns(log)]
     assert found == [(1_700_000_025, 4), (1_700_000_000, 30), (1_700_000_000, 30)]
 
 
@@ -84,7 +84,7 @@ def test_calls_are_told_if_asked_for(tmp_path: Path) -> None:
             ("p/a.cu", "4"),
         ]
         parts = [_field(1, "cicc"), _field(1, "-O3"), _field(2, _field(1, "PATH") + _field(2, "/none"))]
-        log.write_bytes(_log(b"".join([*parts, *(_field(4, _file(*one)) for one in files)])))
+        log.write_bytes(_log(b"".join([*parts, *(_field(4, _file(*path)) for path in files)])))
         [spawn] = read_spawns(log, calls=True)
         return spawn.call
 

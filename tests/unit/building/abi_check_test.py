@@ -75,20 +75,20 @@ EXPECTED: list[tuple[str, Mapping[str, str], set[tuple[str, str]]]] = [
     ("torch_brings", GOOD, set()),
     ("torch_brings", {**GOOD, "--torch": "2.13", "--backend": "cu130"}, set()),
     ("gpu", GPU, set()),
-    ("gpu", {**GOOD, "--archs": "none"}, {("gpu-code", one) for one in ("sm_80", "sm_90a", "sm_100f", "sm_120")}
-     | {("gpu-code", one) for one in ("compute_90a", "compute_120")}),
+    ("gpu", {**GOOD, "--archs": "none"}, {("gpu-code", arch) for arch in ("sm_80", "sm_90a", "sm_100f", "sm_120")}
+     | {("gpu-code", arch) for arch in ("compute_90a", "compute_120")}),
     ("gpu", {**GPU, "--archs": "8.0,9.0+PTX,10.0f,12.0+PTX"},
-     {("gpu-code", one) for one in ("sm_90", "sm_90a", "compute_90", "compute_90a")}),
+     {("gpu-code", arch) for arch in ("sm_90", "sm_90a", "compute_90", "compute_90a")}),
     ("hip", {**GOOD, "--archs": "gfx90a,gfx942:sramecc+:xnack-"}, set()),
     ("hip", {**GOOD, "--archs": "gfx90a,gfx942"},
-     {("gpu-code", one) for one in ("gfx942", "gfx942:sramecc+:xnack-")}),
+     {("gpu-code", arch) for arch in ("gfx942", "gfx942:sramecc+:xnack-")}),
     ("hip", {**GOOD, "--metadata-archs": "gfx90a,gfx942"}, set()),
     ("hip", {**GOOD, "--metadata-archs": "gfx90a,gfx942", "--archs": "gfx90a,gfx942:sramecc+:xnack-"}, set()),
     ("hip", {**GOOD, "--metadata-archs": "gfx90a", "--archs": "gfx90a,gfx942:sramecc+:xnack-"},
      {("gpu-code", "gfx942")}),
     ("hip", {**GOOD, "--metadata-archs": "gfx942,gfx1100"}, {("gpu-code", "gfx90a"), ("gpu-code", "gfx1100")}),
     ("hip", {**GOOD, "--metadata-archs": "gfx90a,gfx942:sramecc+:xnack-"},
-     {("gpu-code", one) for one in ("gfx942", "gfx942:sramecc+:xnack-")}),
+     {("gpu-code", arch) for arch in ("gfx942", "gfx942:sramecc+:xnack-")}),
     ("gpu", {**GOOD, "--metadata-archs": GPU["--archs"]}, set()),
     ("gpu", {**GOOD, "--metadata-archs": "9.0a+PTX,10.0f,12.0+PTX"}, {("gpu-code", "sm_80")}),
     ("glibc_new", GOOD, {("symbol-version", "GLIBC_2.34")}),
@@ -168,7 +168,7 @@ def program() -> Path:
 def findings(program: Path, name: str, options: Mapping[str, str]) -> set[tuple[str, str]]:
     checked = abi_check.check(program, LIBRARIES / f"{name}.so", options, Releases())
     assert not checked.failure
-    return {(one["rule"], one["subject"]) for one in checked.findings}
+    return {(finding["rule"], finding["subject"]) for finding in checked.findings}
 
 
 @pytest.mark.e2e
@@ -196,13 +196,13 @@ def test_the_library_that_defines_a_symbol_is_named(
     program: Path, name: str, options: Mapping[str, str], symbol: str, said: str
 ) -> None:
     checked = abi_check.check(program, LIBRARIES / f"{name}.so", {**GOOD, "--torch": "2.13", **options}, Releases())
-    [message] = [one["message"] for one in checked.findings if one["subject"] == symbol]
+    [message] = [finding["message"] for finding in checked.findings if finding["subject"] == symbol]
     assert message.startswith(said)
 
 
 @pytest.mark.e2e
 def test_what_could_not_be_looked_up_is_noted(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    note = "cublasNonsense: taken for one of libcublas.so.10, of which no symbols are recorded"
+    note = "cublasNonsense: probably in libcublas.so.10, whose symbols are not recorded"
     path = LIBRARIES / "gpu_unrecorded.so"
     assert abi_check.check(program, path, {**GOOD, "--torch": "2.13"}, Releases()).notes == (note,)
     assert __main__.main(["abi-check", str(path), "--torch=2.13"]) == 0
@@ -219,14 +219,16 @@ def test_gpu_code_is_what_cuobjdump_lists(program: Path) -> None:
     path = LIBRARIES / "gpu.so"
     ours = abi_check.check(program, path, {}, Releases()).gpu_code
     assert ours == ("sm_80", "sm_90a", "sm_100f", "sm_120", "compute_90a", "compute_120")
-    machine = {f"{one.rstrip('af')}.cubin" for one in ours if one.startswith("sm_")}
-    assert machine | {f"{one.replace('compute', 'sm')}.ptx" for one in ours if one.startswith("compute_")} == CUOBJDUMP
+    machine = {f"{name.rstrip('af')}.cubin" for name in ours if name.startswith("sm_")}
+    assert (
+        machine | {f"{name.replace('compute', 'sm')}.ptx" for name in ours if name.startswith("compute_")} == CUOBJDUMP
+    )
     if shutil.which("cuobjdump"):
         said = [
             subprocess.run(["cuobjdump", option, path], check=True, capture_output=True, text=True).stdout
             for option in ("--list-elf", "--list-ptx")
         ]
-        assert {re.sub(r"[af](?=.cubin)", "", one) for one in re.findall(r"sm_\w+\.\w+", "".join(said))} == CUOBJDUMP
+        assert {re.sub(r"[af](?=.cubin)", "", name) for name in re.findall(r"sm_\w+\.\w+", "".join(said))} == CUOBJDUMP
 
 
 @pytest.fixture(scope="module")
@@ -286,7 +288,7 @@ def test_what_cannot_be_judged(program: Path, tmp_path: Path, content: bytes, sa
 @pytest.fixture(scope="module")
 def zig(program: Path) -> Path:
     """The compiler of the toolchain."""
-    [output_base] = [one.parent for one in program.parents if one.name == "execroot"]
+    [output_base] = [parent.parent for parent in program.parents if parent.name == "execroot"]
     return next(output_base.glob("external/*torch_kernels_cc/zig/zig"))
 
 
@@ -325,8 +327,8 @@ def test_an_object_of_the_other_abi_is_found(program: Path, zig: Path, tmp_path:
         checked = abi_check.check(
             program, LIBRARIES / "good_stripped.so", {"--cxx-abi": abi, "--object": made}, Releases()
         )
-        found = [(one["rule"], one["subject"], one["message"]) for one in checked.findings]
-        message = f"not compiled for {abi}, by 1 of its symbols: `{name}`"
+        found = [(finding["rule"], finding["subject"], finding["message"]) for finding in checked.findings]
+        message = f"not compiled for {abi}: symbols with the other ABI: 1, such as `{name}`"
         assert found == ([("cxx-abi", made, message)] if known not in {"", abi} else [])
 
 
@@ -381,9 +383,9 @@ def test_the_verb_takes_what_it_expects_from_the_variant(
     assert "passes the ABI check; device code: sm_80" in capsys.readouterr().out
     assert __main__.main(["abi-check", str(tmp_path), "--archs=8.0", "--json"]) == 5
     result = json.loads(capsys.readouterr().out)
-    assert [one["compliant"] for one in result["libraries"]] == [False]
-    assert {one["rule"] for one in result["libraries"][0]["findings"]} == {"gpu-code"}
-    assert [one["code"] for one in result["errors"]] == ["E402"]
+    assert [library["compliant"] for library in result["libraries"]] == [False]
+    assert {finding["rule"] for finding in result["libraries"][0]["findings"]} == {"gpu-code"}
+    assert [error["code"] for error in result["errors"]] == ["E402"]
 
 
 @pytest.mark.e2e
@@ -392,7 +394,7 @@ def test_the_verb_shows_the_findings(program: Path, capsys: pytest.CaptureFixtur
     paths = [str(LIBRARIES / "rpath.so"), str(LIBRARIES / "lazy.so")]
     assert __main__.main(["abi-check", *paths]) == 5
     captured = capsys.readouterr()
-    assert "  search-path: /opt/lib: the file names a place" in captured.out
+    assert "  search-path: /opt/lib: a search path for libraries" in captured.out
     assert "lazy.so fails the ABI check: 1 finding" in captured.err
 
 
@@ -489,6 +491,6 @@ def test_a_build_checks_what_it_linked(tmp_path: Path) -> None:
         binding.write('extern "C" int PyRun_SimpleString(const char*);\nint ran = PyRun_SimpleString("1");\n')
     with pytest.raises(DriverError) as failure:
         building.build(project, [CPU], Releases(), Output())
-    assert [one.code for one in failure.value.diagnostics] == [Code.NOT_COMPLIANT, Code.BUILD_FAILED]
+    assert [diagnostic.code for diagnostic in failure.value.diagnostics] == [Code.NOT_COMPLIANT, Code.BUILD_FAILED]
     assert "  python-abi: PyRun_SimpleString: not in Python's stable ABI" in failure.value.diagnostics[0].text
     assert not (project / "build").exists()

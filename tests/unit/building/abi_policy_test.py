@@ -118,7 +118,7 @@ def link(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Link:
     module: Any = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    [output_base] = [one.parent for one in program.parents if one.name == "execroot"]
+    [output_base] = [parent.parent for parent in program.parents if parent.name == "execroot"]
     zig = next(output_base.glob("external/*torch_kernels_cc/zig/zig"))
     builder = module.Builder(zig=str(zig), work=tmp_path_factory.mktemp("stubs"))
 
@@ -136,7 +136,9 @@ def _findings(program: Path, made: Path, call: Call) -> list[str]:
     assert not checked.failure
     # The libraries for another CPU, and those of tvm-ffi, have no entry point here; Python's function is in module.s.
     skipped = {"init-function", "exported-symbol"}
-    return [f"{one['rule']}: {one['subject']}" for one in checked.findings if one["rule"] not in skipped]
+    return [
+        f"{finding['rule']}: {finding['subject']}" for finding in checked.findings if finding["rule"] not in skipped
+    ]
 
 
 ENTRIES: Final = [line.split()[0] for line in _lines("libraries.txt")]

@@ -118,7 +118,7 @@ def project(tmp_path: Path) -> Callable[..., Prepared]:
         (place / "torch-ext" / name).mkdir(parents=True)
         (place / "torch-ext" / name / "__init__.py").touch()
         plan = make(place, general + TORCH + CPU)
-        chosen = tuple(one for one in plan.variants if one.name == CPU213)
+        chosen = tuple(variant for variant in plan.variants if variant.name == CPU213)
         return Prepared(directory=place, plan=plan, chosen=chosen)
 
     return prepared
@@ -126,7 +126,7 @@ def project(tmp_path: Path) -> Callable[..., Prepared]:
 
 def build(*projects: Prepared) -> list[Result]:
     results = build_all(projects, RELEASES, Output(), Options())
-    return [results[one.directory] for one in projects]
+    return [results[task.directory] for task in projects]
 
 
 def test_files_get_their_own_names_back(bazel: Said, project: Callable[..., Prepared], tmp_path: Path) -> None:
@@ -148,17 +148,17 @@ def test_files_get_their_own_names_back(bazel: Said, project: Callable[..., Prep
 
 def failures(result: Result) -> list[str]:
     assert isinstance(result, DriverError)
-    return [one.message for one in result.diagnostics]
+    return [diagnostic.message for diagnostic in result.diagnostics]
 
 
 def test_one_call_for_all(bazel: Said, project: Callable[..., Prepared], capsys: pytest.CaptureFixture[str]) -> None:
     projects = [project(name) for name in ("two", "one", "three")]
     results = build(*projects)
     assert bazel.calls == [[f"//projects/{name}:{CPU213}" for name in ("two", "one", "three")]]
-    for name, one, result in zip(("two", "one", "three"), projects, results, strict=True):
+    for name, built, result in zip(("two", "one", "three"), projects, results, strict=True):
         assert isinstance(result, Build)
         [variant] = result.variants
-        assert variant.path == one.directory / "build" / CPU213
+        assert variant.path == built.directory / "build" / CPU213
         assert json.loads((variant.path / "metadata.json").read_text()) == f"projects/{name}"
         assert (variant.actions.run, variant.actions.cached) == ((0, 1) if name == "two" else (1, 0))
     assert "plan: 3 variants, " in capsys.readouterr().err
@@ -218,7 +218,7 @@ def test_what_others_build_is_waited_for_last(
 ) -> None:
     projects = [project("one"), project("two"), project("three")]
     monkeypatch.setattr(batches, "is_busy", lambda directory, _: directory == projects[0].directory)
-    assert all(isinstance(one, Build) for one in build(*projects))
+    assert all(isinstance(result, Build) for result in build(*projects))
     names = [[label.rpartition(":")[0] for label in labels] for labels in bazel.calls]
     assert names == [["//projects/two", "//projects/three"], ["//projects/one"]]
 
@@ -226,22 +226,22 @@ def test_what_others_build_is_waited_for_last(
 def test_two_of_one_name(bazel: Said, project: Callable[..., Prepared]) -> None:
     results = build(project("one"), project("one", "other"), project("two"))
     assert [len(labels) for labels in bazel.calls] == [2, 1]
-    assert all(isinstance(one, Build) for one in results)
+    assert all(isinstance(result, Build) for result in results)
 
 
 def test_each_has_a_report(bazel: Said, project: Callable[..., Prepared], tmp_path: Path) -> None:
     bazel.failing = {f"//projects/two:{CPU213}"}
     page, taken = tmp_path / "pages" / "all.html", set[Path]()
     all_of = [project("one"), project("one", "other"), project("two"), project("three")]
-    pages = [own_page(page, one.plan.module, taken) for one in all_of]
-    assert [one.name for one in pages] == ["all-one.html", "all-one-2.html", "all-two.html", "all-three.html"]
-    projects = [replace(one, report=own) for one, own in zip(all_of, pages, strict=True)]
+    pages = [own_page(page, task.plan.module, taken) for task in all_of]
+    assert [page.name for page in pages] == ["all-one.html", "all-one-2.html", "all-two.html", "all-three.html"]
+    projects = [replace(task, report=own) for task, own in zip(all_of, pages, strict=True)]
     build(*projects)
-    assert {one.name for one in page.parent.iterdir()} == {
+    assert {path.name for path in page.parent.iterdir()} == {
         f"all-{name}.{kind}" for name in ("one", "one-2", "three") for kind in ("html", "json")
     }
-    facts = [json.loads(one.with_suffix(".json").read_text()) for one in (pages[0], pages[3])]
-    assert [one["name"] for one in facts] == ["one", "three"]
+    facts = [json.loads(path.with_suffix(".json").read_text()) for path in (pages[0], pages[3])]
+    assert [fact["name"] for fact in facts] == ["one", "three"]
 
 
 def test_one_that_has_no_workspace(

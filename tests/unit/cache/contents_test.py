@@ -64,7 +64,7 @@ def test_a_cache_that_is_not_there(cache: Path) -> None:
 
 def test_archives_that_nobody_pins_are_spare(cache: Path) -> None:
     members, whole = (
-        next(one for one in Releases().lock.entries if one.members_only is members_only)
+        next(entry for entry in Releases().lock.entries if entry.members_only is members_only)
         for members_only in (True, False)
     )
     put(cache / "store" / "slim" / f"{members.key}.zip")
@@ -147,8 +147,8 @@ def test_output_bases(cache: Path, tmp_path: Path) -> None:
 
 def test_other_bazels_and_environments(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now, old = place_of(cache), cache / "bazel" / "7.0.0-0123456789ab"
-    for place in (now, old):
-        put(place / "bazel")
+    for directory in (now, old):
+        put(directory / "bazel")
     put(cache / "bazel" / "lock", b"")
     venvs = cache / "venvs"
     new, half, this, unused = (venvs / f"{name}-0123456789ab" for name in ("new", "half", "this", "unused"))

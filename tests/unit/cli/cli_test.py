@@ -102,7 +102,7 @@ def test_annotations_change_nothing_but_stdout(
     assert len(lines) == count
     place = rf"file=k/{directory.name}/[^,:]+,line=\d+,col=\d+"
     assert [
-        one for one in lines if not re.match(rf"::(error|warning|notice) (?:{place})?,?(?:title=E\d+)?::.", one)
+        line for line in lines if not re.match(rf"::(error|warning|notice) (?:{place})?,?(?:title=E\d+)?::.", line)
     ] == []
 
 
@@ -126,7 +126,7 @@ def test_gen_writes_once_and_checks(project: Path, capsys: pytest.CaptureFixture
     assert __main__.main(["gen", "--check"]) == 0
     assert __main__.main(["gen"]) == 0
     assert path.stat().st_mtime_ns == stamp
-    assert sorted(one.name for one in project.iterdir()) == ["BUILD.bazel", "build.toml", "csrc", "torch-ext"]
+    assert sorted(path.name for path in project.iterdir()) == ["BUILD.bazel", "build.toml", "csrc", "torch-ext"]
     path.write_text(text.replace("8.0", "9.0"), encoding="utf-8")
     capsys.readouterr()
     assert __main__.main(["gen", "--check"]) == 1
@@ -159,13 +159,13 @@ def test_gen_cannot_write(project: Path, monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.setattr(Path, "replace", refuse)
     assert __main__.main(["gen"]) == 4
     assert "error[E309]: cannot write BUILD.bazel: Permission denied" in capsys.readouterr().err
-    assert sorted(one.name for one in project.iterdir()) == ["build.toml", "csrc", "torch-ext"]
+    assert sorted(path.name for path in project.iterdir()) == ["build.toml", "csrc", "torch-ext"]
 
 
 def test_variants_as_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["variants", "--json", str(project)]) == 0
     answer = json.loads(capsys.readouterr().out)
-    variants = {one["variant"]: one for one in answer["variants"]}
+    variants = {variant["variant"]: variant for variant in answer["variants"]}
     variant = variants["torch213-cxx11-cu130-x86_64-linux"]
     assert variant["archs"] == ["8.0"]
     (section,) = variant["sections"]

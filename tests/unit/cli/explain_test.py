@@ -47,8 +47,8 @@ def examples(code: Code) -> list[tuple[str, str, str]]:
 
 def as_toml(value: Any) -> str:  # noqa: ANN401
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(key)} = {as_toml(one)}" for key, one in value.items()) + "}"
-    return f"[{', '.join(as_toml(one) for one in value)}]" if isinstance(value, list) else json.dumps(value)
+        return "{" + ", ".join(f"{json.dumps(key)} = {as_toml(item)}" for key, item in value.items()) + "}"
+    return f"[{', '.join(as_toml(item) for item in value)}]" if isinstance(value, list) else json.dumps(value)
 
 
 def codes_of(example: str) -> set[Code]:
@@ -59,9 +59,9 @@ def codes_of(example: str) -> set[Code]:
     try:
         manifest, findings = read(content.encode("utf-8"), "build.toml")
     except DriverError as failure:
-        return {one.code for one in failure.diagnostics}
+        return {diagnostic.code for diagnostic in failure.diagnostics}
     check(manifest, RELEASES, PresentFiles(Path()), findings)
-    return {one.code for one in findings.diagnostics()}
+    return {diagnostic.code for diagnostic in findings.diagnostics()}
 
 
 @pytest.mark.parametrize("code", TEXTS)
@@ -70,7 +70,7 @@ def test_a_text_is_tidy(code: Code) -> None:
     assert title
     assert not title.endswith(".")
     assert "|" not in title
-    assert set(re.findall(r"E\d{3}", text)) <= {one.number for one in Code}
+    assert set(re.findall(r"E\d{3}", text)) <= {code.number for code in Code}
     assert all(len(line) <= 90 for line in text.splitlines())
     assert len(EXAMPLE.findall(text)) * 2 == text.count("```")
     kinds = [kind for kind, _, _ in examples(code)]
@@ -109,7 +109,7 @@ def test_the_keys_that_texts_name_exist() -> None:
         "rocm-archs",
     ):
         assert word in names
-        assert any(f"`{word}`" in one["text"] for one in TEXTS.values())
+        assert any(f"`{word}`" in text["text"] for text in TEXTS.values())
 
 
 @pytest.mark.parametrize("word", ["E003", "e003", "UNKNOWN_KEY", "unknown-key", "Unknown-Key", "unknown_key"])
@@ -150,7 +150,7 @@ def test_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["explain", "--json"]) == 0
     every = json.loads(capsys.readouterr().out)
-    assert [one["code"] for one in every] == [code.number for code in Code]
+    assert [entry["code"] for entry in every] == [code.number for code in Code]
     assert __main__.main(["explain", "--json", "stale-build-file"]) == 0
     one = json.loads(capsys.readouterr().out)
     assert one in every

@@ -114,7 +114,7 @@ def test_gcc_comes_if_it_is_asked_for(
     monkeypatch.setattr(Lock, "gcc_entries", lambda _lock, _cpus: [entry, pinned(BODY)])
     Path(os.environ["RULES_TORCH_KERNELS_MIRROR"], entry.mirror_name).write_bytes(body)
     assert __main__.main(["fetch", "--json", "--gcc", "*213-*-cpu-*"]) == 0
-    assert [one["name"] for one in json.loads(capsys.readouterr().out)["archives"]] == ["demo", "demo"]
+    assert [archive["name"] for archive in json.loads(capsys.readouterr().out)["archives"]] == ["demo", "demo"]
     assert len(asked) == 1
 
 

@@ -92,7 +92,7 @@ def test_check_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
 def test_check_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["check", "--json", "broken", "group"]) == 2
     broken, good = json.loads(capsys.readouterr().out)["projects"]
-    assert (broken["directory"], [one["code"] for one in broken["errors"]]) == ("broken", ["E001"])
+    assert (broken["directory"], [problem["code"] for problem in broken["errors"]]) == ("broken", ["E001"])
     assert (good["directory"], good["file"], good["errors"]) == ("group/b", "group/b/build.toml", [])
     assert CPU213 in good["variants"]
 
@@ -102,7 +102,7 @@ def test_one_directory_is_as_ever(capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["check", "--json", "a"]) == 0
     assert list(json.loads(capsys.readouterr().out)) == ["file", "edition", "variants", "notes", "errors"]
     assert __main__.main(["check", "--json", "docs"]) == 2
-    assert [one["code"] for one in json.loads(capsys.readouterr().out)["errors"]] == ["E105"]
+    assert [problem["code"] for problem in json.loads(capsys.readouterr().out)["errors"]] == ["E105"]
 
 
 @pytest.mark.usefixtures("repository")
@@ -118,12 +118,12 @@ def test_variants_of_several(capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["variants", "--json", "a", "metal"]) == 0
     first, second = json.loads(capsys.readouterr().out)["projects"]
     assert (first["directory"], first["name"]) == ("a", "re_lu")
-    assert [one["code"] for one in second["errors"]] == ["E202"]
+    assert [problem["code"] for problem in second["errors"]] == ["E202"]
 
 
 def changed(*words: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
     __main__.main(["check", "--json", "--changed-since", *words])
-    return [one["directory"] for one in json.loads(capsys.readouterr().out)["projects"]]
+    return [project["directory"] for project in json.loads(capsys.readouterr().out)["projects"]]
 
 
 def test_only_what_has_changed(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,8 +164,8 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     done: list[str] = []
 
     def instead(projects: list[building.Prepared], *_others: object) -> dict[Path, building.Result]:
-        done.extend(str(one.directory) for one in projects)
-        return {one.directory: result(one) for one in projects}
+        done.extend(str(project.directory) for project in projects)
+        return {project.directory: result(project) for project in projects}
 
     def result(one: building.Prepared) -> building.Result:
         if one.directory.name == "b":
@@ -207,8 +207,8 @@ def test_builds_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     answer, _ = build("a", "broken", "group/b", "--json", capsys=capsys, code=2)
     good, broken, failed = answer["projects"]
     assert (good["directory"], good["name"]) == ("a", "re_lu")
-    assert [one["variant"] for one in good["variants"]] == [CPU213]
-    assert [one["errors"][0]["code"] for one in (broken, failed)] == ["E001", "E401"]
+    assert [variant["variant"] for variant in good["variants"]] == [CPU213]
+    assert [directory["errors"][0]["code"] for directory in (broken, failed)] == ["E001", "E401"]
 
 
 @pytest.mark.usefixtures("repository")
@@ -224,8 +224,8 @@ def test_each_project_has_a_page_of_its_own(
     asked: dict[str, Path | None] = {}
 
     def instead(projects: list[building.Prepared], *_others: object) -> dict[Path, building.Result]:
-        asked.update({str(one.directory): one.report for one in projects})
-        return {one.directory: error(Code.BUILD_FAILED, "the build failed") for one in projects}
+        asked.update({str(project.directory): project.report for project in projects})
+        return {project.directory: error(Code.BUILD_FAILED, "the build failed") for project in projects}
 
     monkeypatch.setattr(building, "build_all", instead)
     (repository / "x-re_lu.html").mkdir()
@@ -244,7 +244,7 @@ def test_several_projects_always_keep_going(
         projects: list[building.Prepared], _releases: object, _output: object, options: building.Options
     ) -> dict[Path, building.Result]:
         asked.append(options.choices.keep_going)
-        return {one.directory: error(Code.BUILD_FAILED, "the build failed") for one in projects}
+        return {project.directory: error(Code.BUILD_FAILED, "the build failed") for project in projects}
 
     monkeypatch.setattr(building, "build_all", instead)
     build(*words, capsys=capsys, code=5)
@@ -278,7 +278,7 @@ def test_verify_of_several(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         same = verify.Verified(variant=CPU213, place="p", differences=())
         other = verify.Verified(variant=CPU213, place="q", differences=("x has other bytes", "y is missing"))
         found = {"a": [same], "b": [same, other], "third": error(Code.BUILD_FAILED, "the build failed")}
-        return {one.directory: found[one.directory.name] for one in tasks}  # type: ignore[misc]
+        return {job.directory: found[job.directory.name] for job in tasks}  # type: ignore[misc]
 
     def task(directory: Path, *_others: object) -> SimpleNamespace:
         if directory.name == "broken":
@@ -305,5 +305,5 @@ def test_verify_of_several(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert __main__.main(["verify", "a", "group", "--json"]) == 1
     first, second = json.loads(capsys.readouterr().out)["projects"]
     assert (first["directory"], len(first["variants"]), first["errors"]) == ("a", 1, [])
-    assert ([one["code"] for one in second["errors"]], len(second["variants"])) == (["E403"], 2)
+    assert ([problem["code"] for problem in second["errors"]], len(second["variants"])) == (["E403"], 2)
     assert __main__.main(["verify", "a", "group", "--published", "--repo-id=me/x"]) == 2

@@ -148,9 +148,9 @@ def test_no_other_version_of_a_project_is_found(runs: Runs, monkeypatch: pytest.
     """
     root = runs.project(test="import my_kernel\ndef test_it(): assert my_kernel.value == 3\n")
     site = runs.pytester.path / "site"
-    for place, version in ((site, "installed"), (root, "source")):
-        (place / "my_kernel").mkdir()
-        (place / "my_kernel" / "__init__.py").write_text(f"value = {version!r}\n")
+    for directory, version in ((site, "installed"), (root, "source")):
+        (directory / "my_kernel").mkdir()
+        (directory / "my_kernel" / "__init__.py").write_text(f"value = {version!r}\n")
     (root / "conftest.py").touch()  # pytest puts its directory, which has the sources, before all others
     (site / "editable.py").write_text("value = 'editable'\n")
     (site / "another.py").write_text(OTHERS)

@@ -130,8 +130,8 @@ def test_only_its_own_leftovers_go(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     place = _place(tmp_path)
     own = [place, place.with_name(f"{place.name}-abcd_123.partial")]
     others = [place.with_name(name) for name in ("mine.partial", f"{place.name}.partial", "7.7.1-0123456789ab")]
-    for one in (*own, *others):
-        (one / "tree").mkdir(parents=True)
+    for package in (*own, *others):
+        (package / "tree").mkdir(parents=True)
     monkeypatch.setattr(debian, "Apt", _MovedOn)
     with pytest.raises(DriverError, match="the driver expects"):
         debian.provide(tmp_path, _output()[0])

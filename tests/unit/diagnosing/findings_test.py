@@ -66,7 +66,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BuiltProject:
     write_files(tmp_path / "oops", FILES)
     monkeypatch.chdir(tmp_path)
     plan = plan_directory(Path("oops"), Releases())
-    chosen = [one for one in plan.variants if one.name.startswith("torch213-") and one.default]
+    chosen = [variant for variant in plan.variants if variant.name.startswith("torch213-") and variant.default]
     workspace = Workspace(root=Path("/cache/w"), package="projects/oops")
     return BuiltProject(directory=Path("oops"), plan=plan, chosen=chosen, workspace=workspace)
 
@@ -90,7 +90,7 @@ def action(  # noqa: PLR0913  (what it is, and what differs from a usual one)
 
 def found(project: BuiltProject, *actions: Action, **variants: list[str]) -> list[Finding]:
     """What the actions said; `variants` are those of a configuration."""
-    of = {one.output: variants.get(one.output.split("/")[1], []) for one in actions}
+    of = {entry.output: variants.get(entry.output.split("/")[1], []) for entry in actions}
     return findings(actions, AuthorPaths([project]), of)
 
 
@@ -129,7 +129,7 @@ def test_comments_that_became_blanks_keep_the_column(project: BuiltProject, line
 
 def test_headers_of_sdks_have_short_names(project: BuiltProject) -> None:
     first, second, third = found(project, action("KernelCxxCompile", "binding_cpu.objects/x.cpp.o", "clang_torch"))
-    assert [one.column for one in (first, second)] == [16, 35]
+    assert [finding.column for finding in (first, second)] == [16, 35]
     assert "<libc>/bits/mathcalls-narrow.h:24:14: note: 'fadd' declared here" in second.lines
     assert (
         "<torch 2.13>/include/torch/headeronly/core/DeviceType.h:64:22: note: 'at::kCPU' declared here" in third.lines
@@ -185,7 +185,7 @@ def test_all_that_fail_alike_are_one(project: BuiltProject) -> None:
 
 
 def test_many_variants_are_counted_unless_all_are_asked_for(project: BuiltProject) -> None:
-    names = [one.name for one in project.plan.variants][:5]
+    names = [variant.name for variant in project.plan.variants][:5]
     wide = BuiltProject(
         directory=project.directory, plan=project.plan, chosen=project.plan.variants, workspace=project.workspace
     )
@@ -383,7 +383,7 @@ def test_an_error_that_speaks_of_memory_is_none_of_memory(project: BuiltProject)
 def test_errors_of_compilers_that_gave_up(project: BuiltProject, last: str) -> None:
     text = f"k/a.cpp:1:2: warning: w\n    1 | int x\n      |  ^\n{last}\n"
     those = found(project, action("KernelCxxCompile", ONE, text))
-    assert sorted(one.severity.value for one in those) == ["error", "warning"]
+    assert sorted(finding.severity.value for finding in those) == ["error", "warning"]
 
 
 def test_a_failure_after_a_warning_shows_all(project: BuiltProject) -> None:
@@ -451,6 +451,6 @@ def test_every_kind_of_action_has_words() -> None:
 def test_no_line_is_lost_but_counts(name: str) -> None:
     text = (SAID / f"{name}.txt").read_text(encoding="utf-8")
     said, loose = parse(text)
-    kept = [line for one in said for line in (*one.before, one.head, *one.after)] + loose
+    kept = [line for message in said for line in (*message.before, message.head, *message.after)] + loose
     lost = [line for line in text.splitlines() if line.strip() and line not in kept]
     assert all("generated" in line or "detected in the compilation" in line or "Remark" in line for line in lost)

@@ -59,7 +59,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BuiltProject:
     (tmp_path / "exec").mkdir()
     write_files(tmp_path / "pk", FILES)
     plan = plan_directory(Path("pk"), Releases())
-    chosen = [one for one in plan.variants if one.default]
+    chosen = [variant for variant in plan.variants if variant.default]
     return BuiltProject(
         directory=Path("pk"), plan=plan, chosen=chosen, workspace=Workspace(root=tmp_path, package="projects/pk")
     )
@@ -81,9 +81,9 @@ def said(text: str, *, ok: bool = True) -> Action:
 def events(project: BuiltProject, *told: Action, ran: bool = True) -> Events:
     """A build in which that was said; all variants have the object."""
     records = []
-    for one in project.chosen:
-        path = project.workspace.root / f"{one.name}.json"
-        record = {"variant": one.name, "directory": f"{OUT}/{one.name}", "steps": [ONE]}
+    for variant in project.chosen:
+        path = project.workspace.root / f"{variant.name}.json"
+        record = {"variant": variant.name, "directory": f"{OUT}/{variant.name}", "steps": [ONE]}
         path.write_text(json.dumps(record), encoding="utf-8")
         records.append(path)
     return Events(
@@ -109,7 +109,7 @@ def test_warnings_are_counted(project: BuiltProject) -> None:
 
 
 def test_warnings_of_what_does_not_run_again_are_remembered(project: BuiltProject) -> None:
-    names = ", ".join(one.name for one in project.chosen)
+    names = ", ".join(variant.name for variant in project.chosen)
     shown = f"{SHOWN}  (in {len(project.chosen)} variants: {names})\n"
     assert warned(project, events(project, said(WARNING)), warnings=True) == shown
     up_to_date = events(project, ran=False)
@@ -163,7 +163,7 @@ def test_blocks_of_actions_are_replaced_and_others_stay(
 def test_text_that_the_events_do_not_have_is_that_of_the_block(project: BuiltProject) -> None:
     messages = Messages(projects=[project], choices=Choices(), output=Output())
     [error] = messages.explain(events(project, said("", ok=False), ran=False), [BLOCK]).errors
-    names = ", ".join(one.name for one in project.chosen)
+    names = ", ".join(variant.name for variant in project.chosen)
     assert error.text == f"pk/one.cpp:2:3: error: no\n  (first seen in {len(project.chosen)} variants: {names})"
 
 

@@ -32,7 +32,7 @@ _EXCERPTS = {"asm", "ptx", "text"}
 """What a program has printed, or a few instructions of it."""
 
 
-@pytest.mark.parametrize("block", [pytest.param(one, id=f"{one.page}:{one.line}") for one in blocks()])
+@pytest.mark.parametrize("block", [pytest.param(block, id=f"{block.page}:{block.line}") for block in blocks()])
 def test_a_block_is_code_of_its_language(block: Block) -> None:
     if not block.wrong and block.language not in _COMPILED | _EXCERPTS:
         _PARSERS[block.language](block.text)

@@ -54,13 +54,13 @@ def manifest_of(text: str) -> Manifest:
 
 def test_whole_files_are_read() -> None:
     whole = [manifest_of(text) for text in fences("toml") if text.startswith("[general]")]
-    assert [one.framework.table for one in whole] == ["torch", "torch-noarch"]
-    assert all(one.edition == CURRENT for one in whole)
+    assert [manifest.framework.table for manifest in whole] == ["torch", "torch-noarch"]
+    assert all(manifest.edition == CURRENT for manifest in whole)
 
 
 def test_parts_are_read_in_the_example() -> None:
     complete, *rest = fences("toml")
-    for part in (one for one in rest if not one.startswith("[general]")):
+    for part in (block for block in rest if not block.startswith("[general]")):
         _, findings = read(f"{complete}\n{part}".encode(), "build.toml")
         assert findings.diagnostics() == ()
 
@@ -68,11 +68,13 @@ def test_parts_are_read_in_the_example() -> None:
 def test_the_layout_is_that_of_the_example() -> None:
     manifest = manifest_of(fences("toml")[0])
     layout = section("Project layout")
-    listed = [text.value for src in (manifest.framework.src, *(one.src for one in manifest.kernels)) for text in src]
+    listed = [
+        text.value for texts in (manifest.framework.src, *(kernel.src for kernel in manifest.kernels)) for text in texts
+    ]
     for path in (*listed, f"{manifest.python_root}/__init__.py"):
         assert path in layout
-    assert " ".join(f"`{one}`" for one in SOURCES) in layout
-    assert " ".join(f"`{one}`" for one in HEADERS) in layout
+    assert " ".join(f"`{source}`" for source in SOURCES) in layout
+    assert " ".join(f"`{header}`" for header in HEADERS) in layout
 
 
 def test_the_errors_it_names_exist() -> None:
@@ -82,21 +84,21 @@ def test_the_errors_it_names_exist() -> None:
 def flags(title: str) -> list[str]:
     """The flags of a list of the page."""
     text = section("Compiler flags").partition(title)[2].strip().partition("\n\n")[0]
-    return [one for one in re.findall(r"`([^`]*)`", text) if re.match(r"[-@]", one) and one != "-f"]
+    return [code for code in re.findall(r"`([^`]*)`", text) if re.match(r"[-@]", code) and code != "-f"]
 
 
 def refused(flag: str, checker: Callable[[Findings, Texts], None]) -> bool:
     findings = Findings({}, span())
     checker(findings, (Located(value=flag, span=span()),))
-    return any(one.code is Code.BAD_FLAG for one in findings.diagnostics())
+    return any(diagnostic.code is Code.BAD_FLAG for diagnostic in findings.diagnostics())
 
 
 @pytest.mark.parametrize(
     ("title", "checkers", "expected"),
     [
-        ("Admitted in `cxx-flags`:", [read_cxx_flags], False),
-        ("Admitted in `cuda-flags`:", [read_cuda_flags], False),
-        ("Refused, among others, in both:", [read_cxx_flags, read_cuda_flags], True),
+        ("Allowed in `cxx-flags`:", [read_cxx_flags], False),
+        ("Allowed in `cuda-flags`:", [read_cuda_flags], False),
+        ("Errors in both, among others:", [read_cxx_flags, read_cuda_flags], True),
     ],
 )
 def test_flags_are_what_the_page_says(
@@ -130,9 +132,10 @@ def test_the_marks_of_editions(text: str, edition: int) -> None:
         "backends",
         "edition",
     }
-    line = next(one for one in section("Editions").splitlines() if one.startswith(f"| {edition} |"))
+    line = next(line for line in section("Editions").splitlines() if line.startswith(f"| {edition} |"))
     assert all(f"`{word}" in line for word in words if (word, edition) != ("backends", 4))
 
 
 def test_the_backends_that_are_built_are_named() -> None:
-    assert " and ".join(f"`{one}`" for one in BUILT) + " are built here" in section("What `backends` means")
+    *first, last = (f"`{backend}`" for backend in BUILT)
+    assert f"{', '.join(first)} and {last} are built here" in section("What `backends` means")

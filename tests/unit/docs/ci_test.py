@@ -136,7 +136,7 @@ def test_the_caller_gives_what_the_workflow_takes(workflow: Path, caller: Path) 
     # GitHub starts no workflow that calls one which asks for more than it may give.
     jobs = load(workflow)["jobs"]
     asked = [jobs[name].get("permissions", load(workflow)["permissions"]) for name in jobs]
-    assert {one: level for each in asked for one, level in each.items()} == job["permissions"]
+    assert {one: level for permissions in asked for one, level in permissions.items()} == job["permissions"]
     assert load(caller)["permissions"] == {}
 
 
@@ -233,7 +233,7 @@ def test_the_job_that_publishes_reads_no_cache() -> None:
 
 def test_only_github_s_own_actions_are_used() -> None:
     used = {step["uses"] for _, step in (*STEPS, *EXTENSION_STEPS) if "uses" in step}
-    assert all(one == OWN or one.startswith("actions/") for one in used), used
+    assert all(action == OWN or action.startswith("actions/") for action in used), used
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -253,7 +253,7 @@ def test_driver_understands_what_the_workflow_asks(command: str, tmp_path: Path)
 
 
 def test_the_workflow_asks_the_driver_for_all_of_it() -> None:
-    assert [one.split()[0] for one in COMMANDS] == ["check", "build", "verify", "variants", "publish"]
+    assert [command.split()[0] for command in COMMANDS] == ["check", "build", "verify", "variants", "publish"]
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_a_project_without_mistakes_is_planned(with_environment: Runner, variant
     outputs = with_environment.run(JOBS["check"])
     assert with_environment.failed is None
     assert with_environment.said == []
-    assert {one["name"]: one["select"] for one in json.loads(outputs["matrix"])} == matrix
+    assert {job["name"]: job["select"] for job in json.loads(outputs["matrix"])} == matrix
     assert outputs["kernel"] == "relu"
 
 

@@ -48,7 +48,11 @@ def lines_of(text: str) -> list[str]:
 
 
 def of_driver(commands: list[str]) -> set[str]:
-    return {one.removeprefix("./").removeprefix("driver ") for one in commands if re.match(r"(\./)?driver ", one)}
+    return {
+        command.removeprefix("./").removeprefix("driver ")
+        for command in commands
+        if re.match(r"(\./)?driver ", command)
+    }
 
 
 def table(*head: str) -> list[tuple[str, list[list[str]]]]:
@@ -69,8 +73,8 @@ def anchors(text: str, level: str = "#+") -> list[str]:
 
 COMMANDS = sorted(set().union(*(of_driver(lines_of(WRONG.sub("", text))) for text in PAGES.values())))
 MENTIONS = sorted(set().union(*(of_driver(SPAN.findall(prose(text))) for text in PAGES.values())))
-ALL = sorted({one for text in PAGES.values() for one in (*lines_of(text), *SPAN.findall(prose(text)))})
-MAKE = sorted({one for one in ALL if one.startswith("make ")})
+ALL = sorted({command for text in PAGES.values() for command in (*lines_of(text), *SPAN.findall(prose(text)))})
+MAKE = sorted({command for command in ALL if command.startswith("make ")})
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -90,12 +94,16 @@ def test_driver_has_what_is_mentioned(mention: str, capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit):
         __main__.main(["--help"] if command in {"--help", "--version", "COMMAND"} else [command, *action, "--help"])
     usage = capsys.readouterr().out
-    options = [one.partition("=")[0] for one in (command, *arguments) if one.startswith("--") and one != "--"]
+    options = [
+        argument.partition("=")[0]
+        for argument in (command, *arguments)
+        if argument.startswith("--") and argument != "--"
+    ]
     assert [option for option in options if option not in usage] == []
 
 
 def test_every_command_is_on_a_page() -> None:
-    assert {one.split()[0] for one in (*COMMANDS, *MENTIONS)} >= set(cli.COMMANDS)
+    assert {command.split()[0] for command in (*COMMANDS, *MENTIONS)} >= set(cli.COMMANDS)
 
 
 @pytest.mark.parametrize("command", MAKE)
@@ -144,8 +152,8 @@ def test_environment_variables() -> None:
 def test_paths_exist(page: str) -> None:
     text = PAGES[page]
     spans = [span for span in SPAN.findall(prose(text)) if PLACE.fullmatch(span)]
-    blocks = [place for body in fences(text, "sh") for place in PLACE.findall(body)]
-    missing = [place for place in (*spans, *blocks) if not (ROOT / place).exists() and not MADE.search(place)]
+    blocks = [path for body in fences(text, "sh") for path in PLACE.findall(body)]
+    missing = [path for path in (*spans, *blocks) if not (ROOT / path).exists() and not MADE.search(path)]
     assert missing == []
 
 
@@ -203,7 +211,9 @@ def test_the_first_screen_of_readme_sets_everything_up() -> None:
 
 
 def test_targets_that_pages_build_are_there() -> None:
-    bazel = [re.match(r"(?:\./driver bazel -- |bazel )build (?:--\S+ )*//(examples/\S+?):(\S+)$", one) for one in ALL]
+    bazel = [
+        re.match(r"(?:\./driver bazel -- |bazel )build (?:--\S+ )*//(examples/\S+?):(\S+)$", command) for command in ALL
+    ]
     targets = [match.groups() for match in bazel if match]
     assert ("examples/relu", "all_variants") in targets
     for package, name in targets:

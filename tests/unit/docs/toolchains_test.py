@@ -29,7 +29,7 @@ def test_the_size_of_gcc() -> None:
     lock = Releases().lock
     more = set(lock.gcc_entries(["x86_64"])) - set(lock.entries_for([]))
     assert len(more) == 9
-    assert f"nine\narchives of {sum(one.size for one in more) / 1e6:.0f} MB" in TEXT
+    assert f"nine archives of {sum(entry.size for entry in more) / 1e6:.0f} MB" in TEXT
 
 
 @pytest.mark.parametrize("pattern", [*SIZES, SEED])
@@ -40,9 +40,11 @@ def test_the_counts_of_archives_and_whole_sizes(pattern: str) -> None:
     entries = Releases().lock.entries_for(map(parse, names))
     whole = f"{sum(entry.size for entry in entries) / 1e6:.0f} MB"
     title = SIZES.get(pattern, "torch {2.4, 2.5} x {cxx11, cxx98} x {CUDA 11.8, 12.4}")
-    [line] = [one.strip("| ").split(" | ") for one in TEXT.splitlines() if one.startswith(f"| {title} |")]
+    [line] = [line.strip("| ").split(" | ") for line in TEXT.splitlines() if line.startswith(f"| {title} |")]
     assert [line[1], line[2], line[5]] == [str(len(names)), str(len(entries)), whole]
 
 
 def test_every_origin_is_explained() -> None:
-    assert re.findall(r"^\| `([\w-]+)` \| [^|]* \| [^|]* \|$", TEXT, re.MULTILINE) == [one.value for one in Origin]
+    assert re.findall(r"^\| `([\w-]+)` \| [^|]* \| [^|]* \|$", TEXT, re.MULTILINE) == [
+        origin.value for origin in Origin
+    ]

@@ -229,13 +229,13 @@ def test_a_store_that_cannot_be_written(server: Server, tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"")
     fetcher = Fetcher(Store(tmp_path / "file"), None, PipSettings(indexes=(f"{server.url}/simple",)))
-    for failure, place in (
+    for failure, path in (
         (failure_of(fetcher), tmp_path / "file/store/lock" / pinned(BODY).key),
         (failure_of(fetcher_for(server, tmp_path)), tmp_path / "cache/store/sha256" / pinned(BODY).sha256),
     ):
         [diagnostic] = failure.diagnostics
         assert diagnostic.code is Code.PERMISSION
-        assert diagnostic.message.startswith(f"cannot write {place}: ")
+        assert diagnostic.message.startswith(f"cannot write {path}: ")
         assert diagnostic.help == "make it writable, or set RULES_TORCH_KERNELS_CACHE to a directory that is"
 
 

@@ -56,9 +56,9 @@ def test_a_page_is_fetched_once_for_many_archives(server: Server, tmp_path: Path
     err = io.StringIO()
     entries = [pinned(body, name) for name, body in files.items()]
     fetched = fetch_all([*entries, entries[0]], Output(err=err), 4, fetcher_for(tmp_path, f"{server.url}/simple"))
-    assert [one.entry for one in fetched] == [*entries, entries[0]]
+    assert [archive.entry for archive in fetched] == [*entries, entries[0]]
     assert len(server.asked) == 9
-    assert sum(one.bytes_fetched for one in fetched[:8]) == server.sent
+    assert sum(archive.bytes_fetched for archive in fetched[:8]) == server.sent
     assert "fetching toolchains: 8 archives, 0.0 MB from the network" in err.getvalue()
 
 

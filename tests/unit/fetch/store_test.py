@@ -161,7 +161,7 @@ def test_bytes_of_another_size_are_fetched_again(fetcher: Fetcher, content: byte
 def _with(*more: Member, without: str = "") -> Callable[[], bytes]:
     right: list[Member] = [(name, MEMBERS[name], 0o644) for name in MEMBERS if name.startswith("demo/include/")]
     members = [*right, (RECORD, record_of(BODY), 0o644), *more]
-    kept = [one for at, one in enumerate(members) if one[0] != without or at >= len(right) + 1]
+    kept = [member for at, member in enumerate(members) if member[0] != without or at >= len(right) + 1]
     return lambda: bundle(*kept)
 
 
@@ -234,7 +234,9 @@ def test_a_fetch_that_is_asked_for_looks_at_all_and_says_what_it_replaced(fetche
     assert (whole.source, members.source) == ("network", "network")
     assert whole.path.read_bytes() == BODY
     assert f"warning: demo 1.0: {whole.path} has the SHA-256 " in said.getvalue()
-    assert [one.source for one in fetch_all([WHOLE, PARTIAL], Output(err=said), fetcher=fetcher, check=True)] == [
+    assert [
+        archive.source for archive in fetch_all([WHOLE, PARTIAL], Output(err=said), fetcher=fetcher, check=True)
+    ] == [
         "store",
         "store",
     ]
@@ -246,7 +248,7 @@ def test_two_programs_that_find_the_same_damage_fetch_once(server: Server, fetch
     server.pages[f"/files/{NAME}"].script = ["slow:0.2"]
     with ThreadPoolExecutor(2) as pool:
         done = list(pool.map(lambda n: get(server, fetcher, WHOLE, tmp_path / str(n)), range(2)))
-    assert sorted(json.loads(one.stdout)["from"] for one in done) == ["network", "store"]
+    assert sorted(json.loads(process.stdout)["from"] for process in done) == ["network", "store"]
     assert server.spans(f"/files/{NAME}") == [""]
 
 

@@ -50,7 +50,7 @@ _Z1bv:
 
 
 def told(**opcodes: list[str]) -> str:
-    steps = {name: [{"opcode": one, "operands": ""} for one in own] for name, own in opcodes.items()}
+    steps = {name: [{"opcode": opcode, "operands": ""} for opcode in own] for name, own in opcodes.items()}
     return json.dumps([{}, [{"function-name": name, "sass-instructions": own} for name, own in steps.items()]])
 
 
@@ -109,8 +109,8 @@ def test_plain_names(name: str, expected: str) -> None:
 def test_names_by_a_part(kernels: list[Kernel]) -> None:
     hidden = dataclasses.replace(kernels[0], name="void (anonymous namespace)::f<(anonymous namespace)::T<4, 2> >(int)")
     assert matching([hidden], "f<T<4") == [hidden]
-    assert [one.symbol for one in matching(kernels, "n::a<int>")] == ["_Z1av"]
-    assert [one.symbol for one in matching(kernels, "_Z1")] == ["_Z1av", "_Z1bv"]
+    assert [kernel.symbol for kernel in matching(kernels, "n::a<int>")] == ["_Z1av"]
+    assert [kernel.symbol for kernel in matching(kernels, "_Z1")] == ["_Z1av", "_Z1bv"]
     assert matching(kernels, "other") == []
 
 

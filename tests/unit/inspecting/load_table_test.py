@@ -147,8 +147,8 @@ def test_a_wheel_and_the_package_installed_from_it_have_the_same_table(
     with zipfile.ZipFile(path) as archive:
         archive.extractall(site)
     found = []
-    for place in (path, site / "thing"):
-        assert __main__.main(["abi-check", "--torch", "all", "--json", str(place)]) == 0
+    for directory in (path, site / "thing"):
+        assert __main__.main(["abi-check", "--torch", "all", "--json", str(directory)]) == 0
         [package] = json.loads(capsys.readouterr().out)["packages"]
         assert package["stated"]["torch"] == ">=2.9"
         found.append(package)

@@ -100,7 +100,7 @@ def test_sanitizer_looks_at_our_kernels() -> None:
 
 def test_debugger_stops_in_the_kernel_and_not_where_it_is_launched() -> None:
     lines = gdb_script(Path("/p"), KERNELS, batch=True).splitlines()
-    assert [one for one in lines if one.startswith("break")] == ["break soft"]
+    assert [line for line in lines if line.startswith("break")] == ["break soft"]
     assert "directory /p" in lines
     place = lines.index("run")
     assert lines[place : place + 4] == ["run", "delete", "set cuda break_on_launch application", "continue"]
@@ -117,7 +117,7 @@ def made(tmp_path: Path) -> DevBuild:
         version=1,
         module="x",
         repositories=(),
-        variant=next(one for one in variants if one.configuration.family == "cuda"),
+        variant=next(variant for variant in variants if variant.configuration.family == "cuda"),
         unique_id="_x",
         path=tmp_path,
         ran=0,

@@ -41,9 +41,9 @@ def test_the_releases_are_those_of_the_project(tmp_path: Path) -> None:
 def test_a_stable_variant_is_compiled_against_another_release_under_another_id(tmp_path: Path) -> None:
     plan = plan_directory(_with(tmp_path / "a", 'stable-abi = "2.10"'), Releases())
     changed = compiled_against(plan, "cpu", "2.10")
-    assert {each.needs.torch for each in plan.variants} == {"2.15"}
-    assert {each.needs.torch for each in changed.variants} == {"2.10"}
-    assert [each.config for each in plan.identities] != [each.config for each in changed.identities]
+    assert {variant.needs.torch for variant in plan.variants} == {"2.15"}
+    assert {variant.needs.torch for variant in changed.variants} == {"2.10"}
+    assert [identity.config for identity in plan.identities] != [identity.config for identity in changed.identities]
     plain = plan_directory(_PROJECTS / "portable", Releases())
     assert compiled_against(plain, "cpu", "2.10") == plain
 

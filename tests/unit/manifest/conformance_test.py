@@ -144,8 +144,8 @@ def ours(content: bytes) -> tuple[list[str], int]:
     try:
         manifest, findings = read(content, "build.toml")
     except DriverError as failure:
-        return [one.message for one in failure.diagnostics], -1
-    return [one.message for one in findings.diagnostics()], manifest.edition
+        return [diagnostic.message for diagnostic in failure.diagnostics], -1
+    return [diagnostic.message for diagnostic in findings.diagnostics()], manifest.edition
 
 
 def unexplained(directory: Path, text: str) -> str:
@@ -155,10 +155,12 @@ def unexplained(directory: Path, text: str) -> str:
     if bool(refusal) == bool(messages):
         return ""
     if messages:
-        strange = [one for one in messages if not any(re.search(known.said, one, re.DOTALL) for known in STRICTER)]
+        strange = [
+            message for message in messages if not any(re.search(known.said, message, re.DOTALL) for known in STRICTER)
+        ]
         return f"only we refuse: {strange}" if strange else ""
     lenient = LENIENT if 0 <= edition <= 3 else LENIENT[1:]
-    return "" if any(re.search(one.said, refusal) for one in lenient) else f"only upstream refuses: {refusal}"
+    return "" if any(re.search(rule.said, refusal) for rule in lenient) else f"only upstream refuses: {refusal}"
 
 
 VALUES = (
@@ -195,7 +197,7 @@ def _with(document: dict[str, Any], path: str, name: str, value: str) -> str:
         flat = {f"{title}.{key}": inner for key, inner in table.items() if isinstance(inner, dict)}
         tables[title] = {key: _toml(inner) for key, inner in table.items() if not isinstance(inner, dict)}
         tables |= {key: {one: _toml(inner) for one, inner in keys.items()} for key, keys in flat.items()}
-    titles = [one for one in tables if re.fullmatch(path.replace(".", r"\.").replace("*", r"\w+"), one)]
+    titles = [table for table in tables if re.fullmatch(path.replace(".", r"\.").replace("*", r"\w+"), table)]
     for title in titles or [path.replace("*", "added")]:
         keys = tables.setdefault(title, {})
         keys.pop(name, None)

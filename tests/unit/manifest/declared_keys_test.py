@@ -147,12 +147,12 @@ def test_every_declared_key_is_read(edition: int, framework: str) -> None:
     assert manifest
     assert manifest.edition == edition
     unread = [
-        f"`{key.name}` of [{'.'.join(map(str, place.path))}] is declared, and none of its values changes the manifest"
-        for place in places((), values)
-        for key in table(place.declared).keys
-        if key.is_in(edition) and (not key.backends or not place.backend or place.backend in key.backends)
-        if key.kind is not Kind.TABLE and (place.declared, key.name) not in READ_AND_DROPPED
-        if not is_read(values, place, key)
+        f"`{key.name}` of [{'.'.join(map(str, keys.path))}] is declared, and none of its values changes the manifest"
+        for keys in places((), values)
+        for key in table(keys.declared).keys
+        if key.is_in(edition) and (not key.backends or not keys.backend or keys.backend in key.backends)
+        if key.kind is not Kind.TABLE and (keys.declared, key.name) not in READ_AND_DROPPED
+        if not is_read(values, keys, key)
     ]
     assert not unread, "\n".join(unread)
 
@@ -160,9 +160,9 @@ def test_every_declared_key_is_read(edition: int, framework: str) -> None:
 def test_every_declared_table_stands_in_a_file() -> None:
     """So its keys are all asked for above."""
     found = {
-        place.declared
+        keys.declared
         for edition in range(NEWEST + 1)
         for framework in (TORCH, NOARCH, TVM_FFI)
-        for place in places((), document(edition, framework))
+        for keys in places((), document(edition, framework))
     }
     assert found == {declared.path for declared in TABLES}

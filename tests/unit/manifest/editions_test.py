@@ -159,25 +159,25 @@ def test_edition_0() -> None:
     assert (manifest.version, manifest.license, manifest.python_root) == (0, "unknown", "ext-torch/activation")
     (kernel,) = manifest.kernels
     assert manifest.built == ("cuda",)
-    assert [one.value for one in kernel.depends] == ["torch"]
+    assert [dependency.value for dependency in kernel.depends] == ["torch"]
     assert kernel.capabilities
-    assert [(one.value, one.span.line, one.span.column) for one in kernel.capabilities.value] == [
+    assert [(item.value, item.span.line, item.span.column) for item in kernel.capabilities.value] == [
         ("7.5", 10, 17), ("9.0a", 10, 24)
     ]  # fmt: skip
 
 
 def test_edition_1_hipify_is_two_sections() -> None:
     manifest = right(EDITION_1)
-    assert [one.value for one in manifest.backends] == ["cuda", "rocm"]
+    assert [backend.value for backend in manifest.backends] == ["cuda", "rocm"]
     assert manifest.built == ("cuda", "rocm")
     cuda, rocm = manifest.kernels
     assert (cuda.name.value, rocm.name.value) == ("activation", "activation_rocm")
     assert (cuda.src, cuda.include, cuda.depends) == (rocm.src, rocm.include, rocm.depends)
     assert (cuda.rocm_archs, rocm.capabilities) == (None, None)
     assert rocm.rocm_archs
-    assert [one.value for one in rocm.rocm_archs.value] == ["gfx942"]
+    assert [capability.value for capability in rocm.rocm_archs.value] == ["gfx942"]
     twice = EDITION_1 + "[kernel.activation_rocm]\ndepends = []\nsrc = ['a.cu']\n"
-    assert [one.code for one in reading(twice)[1]] == [Code.BAD_NAME]
+    assert [diagnostic.code for diagnostic in reading(twice)[1]] == [Code.BAD_NAME]
 
 
 @pytest.mark.parametrize(
@@ -186,20 +186,20 @@ def test_edition_1_hipify_is_two_sections() -> None:
 )
 def test_universal_projects(text: str) -> None:
     manifest = right(text)
-    assert [one.value for one in manifest.backends] == ["universal"]
+    assert [backend.value for backend in manifest.backends] == ["universal"]
     assert manifest.framework.noarch
-    assert [one.code for one in reading(text + "src = ['a.cpp']\n")[1]] == [Code.BAD_VALUE]
+    assert [diagnostic.code for diagnostic in reading(text + "src = ['a.cpp']\n")[1]] == [Code.BAD_VALUE]
 
 
 def test_edition_2() -> None:
     manifest = right(EDITION_2)
-    assert [one.value for one in manifest.backends] == ["cuda", "metal"]
+    assert [backend.value for backend in manifest.backends] == ["cuda", "metal"]
     assert manifest.cuda.minver
     assert manifest.cuda.maxver
     assert (manifest.cuda.minver.value, manifest.cuda.maxver.value) == ((12, 4), (13, 0))
     assert (manifest.depends[""].python, manifest.depends["cuda"].python) == (("einops",), ("nvidia-cutlass-dsl",))
     assert manifest.hub.repo_id == "kernels-community/activation"
-    assert [one.value for one in manifest.kernels[0].depends] == ["torch", "cutlass_3_8"]
+    assert [dependency.value for dependency in manifest.kernels[0].depends] == ["torch", "cutlass_3_8"]
 
 
 def test_edition_3_may_lack_what_4_must_have() -> None:
@@ -226,14 +226,16 @@ def test_noarch_reads_both_spellings(spelling: str) -> None:
     text = f"{EDITION_4.partition('[torch]')[0]}[torch-noarch]\n{spelling} = ['8.0', '8.0', '9.0']\n"
     capabilities = right(text).framework.capabilities
     assert capabilities
-    assert [one.value for one in capabilities.value] == ["8.0", "9.0"]
+    assert [capability.value for capability in capabilities.value] == ["8.0", "9.0"]
 
 
 def test_both_spellings_at_once() -> None:
     text = (
         f"{EDITION_4.partition('[torch]')[0]}[torch-noarch]\ncuda-capabilities = ['8.0']\ncuda_capabilities = ['8.0']\n"
     )
-    assert [(one.code, one.span.line) for one in reading(text)[1] if one.span] == [(Code.BAD_VALUE, 10)]
+    assert [(diagnostic.code, diagnostic.span.line) for diagnostic in reading(text)[1] if diagnostic.span] == [
+        (Code.BAD_VALUE, 10)
+    ]
 
 
 def test_tvm_ffi_is_read() -> None:
@@ -261,20 +263,22 @@ def test_a_key_of_a_later_edition_tells(text: str, old: str, new: str, edition: 
 def test_a_string_as_version_tells_nothing_where_a_later_key_does() -> None:
     manifest, found = reading(EDITION_4.replace("version = 3", 'version = "3"'))
     assert manifest.edition >= 3
-    assert [(one.code, one.span.line if one.span else 0) for one in found] == [(Code.WRONG_TYPE, 3)]
+    assert [(diagnostic.code, diagnostic.span.line if diagnostic.span else 0) for diagnostic in found] == [
+        (Code.WRONG_TYPE, 3)
+    ]
     manifest, found = reading(EDITION_2.replace("[general]\n", '[general]\nversion = "0.0.1"\n'))
-    assert (manifest.edition, [one.code for one in found]) == (2, [Code.UNKNOWN_KEY])
+    assert (manifest.edition, [diagnostic.code for diagnostic in found]) == (2, [Code.UNKNOWN_KEY])
 
 
 @pytest.mark.parametrize("pyroot", ["../out", "/out", "a b", "a;id", ""])
 def test_the_package_of_edition_0_is_a_path(pyroot: str) -> None:
     _, found = reading(EDITION_0.replace('"ext-torch"', f'"{pyroot}"'))
-    assert [one.span.text for one in found if one.span] == [f'pyroot = "{pyroot}"']
+    assert [diagnostic.span.text for diagnostic in found if diagnostic.span] == [f'pyroot = "{pyroot}"']
 
 
 def test_errors_say_why_an_edition_was_chosen() -> None:
     text = EDITION_1.replace("[kernel.activation]", '[kernel.activation]\nbackend = "cuda"')
-    found = {one.message: (one.label, one.help) for one in reading(text)[1]}
+    found = {diagnostic.message: (diagnostic.label, diagnostic.help) for diagnostic in reading(text)[1]}
     assert found["unknown key `language` in [kernel.activation]"] == (
         "is a key of edition 1 and edition 6",
         "this file is read as edition 2: see `backend` in line 8",
@@ -285,7 +289,9 @@ def test_errors_say_why_an_edition_was_chosen() -> None:
 def test_what_edition_cannot_be(edition: str, code: Code) -> None:
     with pytest.raises(DriverError) as caught:
         read(EDITION_5.replace("edition = 5", f"edition = {edition}").encode(), "build.toml")
-    assert [(one.code, one.span.line) for one in caught.value.diagnostics if one.span] == [(code, 4)]
+    assert [(diagnostic.code, diagnostic.span.line) for diagnostic in caught.value.diagnostics if diagnostic.span] == [
+        (code, 4)
+    ]
 
 
 @pytest.mark.parametrize("backend", KERNEL_BACKENDS)
@@ -299,7 +305,9 @@ def test_edition_6_has_no_backend_and_no_other_languages() -> None:
     added = EDITION_6.replace('language = "cpp-', 'backend = "cuda"\nlanguage = "cpp-')
     found = [(diagnostic.code, diagnostic.label) for diagnostic in reading(added)[1]]
     assert found == [(Code.UNKNOWN_KEY, "is a key of editions 2 to 5")]
-    found = [(one.code, one.label) for one in reading(EDITION_6.replace("cpp-cuda", "cpp-cuba"))[1]]
+    found = [
+        (diagnostic.code, diagnostic.label) for diagnostic in reading(EDITION_6.replace("cpp-cuda", "cpp-cuba"))[1]
+    ]
     assert found == [(Code.BAD_VALUE, "did you mean `cpp-cuda`?")]
 
 
@@ -335,7 +343,7 @@ def test_sections_in_rust_are_read() -> None:
 def test_edition_5_must_be_stated() -> None:
     with pytest.raises(DriverError) as caught:
         read(EDITION_5.replace("edition = 5\n", "").encode(), "build.toml")
-    assert [one.code for one in caught.value.diagnostics] == [Code.MISSING_KEY]
+    assert [diagnostic.code for diagnostic in caught.value.diagnostics] == [Code.MISSING_KEY]
 
 
 def test_every_declared_table_is_that_of_some_header() -> None:
@@ -344,5 +352,5 @@ def test_every_declared_table_is_that_of_some_header() -> None:
     for table in TABLES:
         for key in table.keys:
             assert key.doc.endswith("."), (table.path, key.name)
-            same = [one for one in table.keys if one.name == key.name]
-            assert all(sum(one.is_in(edition) for one in same) <= 1 for edition in range(NEWEST + 1))
+            same = [other for other in table.keys if other.name == key.name]
+            assert all(sum(key.is_in(edition) for key in same) <= 1 for edition in range(NEWEST + 1))

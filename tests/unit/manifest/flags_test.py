@@ -31,7 +31,7 @@ def test_flags_that_are_refused(flag: str) -> None:
     for check in (read_cxx_flags, read_cuda_flags):
         findings = Findings({}, SPAN)
         check(findings, (Located(value=flag, span=SPAN),))
-        assert [one.code for one in findings.diagnostics()] == [Code.BAD_FLAG]
+        assert [diagnostic.code for diagnostic in findings.diagnostics()] == [Code.BAD_FLAG]
 
 
 IGNORED = [
@@ -48,13 +48,13 @@ IGNORED = [
 def test_flags_without_a_meaning_here_are_ignored(flag: str, kind: str) -> None:
     read = {"cxx": read_cxx_flags, "cuda": read_cuda_flags, "hip": read_hip_flags}[kind]
     findings = Findings({}, SPAN)
-    kept = read(findings, tuple(Located(value=one, span=SPAN) for one in ("-O2", flag, "-DX=1")))
-    assert [one.value for one in kept] == ["-O2", "-DX=1"]
+    kept = read(findings, tuple(Located(value=value, span=SPAN) for value in ("-O2", flag, "-DX=1")))
+    assert [text.value for text in kept] == ["-O2", "-DX=1"]
     assert findings.diagnostics() == ()
     notes = findings.notes()
     parts = flag.partition("=")[2].split(",") if flag.startswith("-Xcompiler") else [flag]
-    assert [one.message.partition("`")[2].partition("`")[0] for one in notes] == parts
-    assert {one.code for one in notes} == {Code.BAD_FLAG}
+    assert [note.message.partition("`")[2].partition("`")[0] for note in notes] == parts
+    assert {note.code for note in notes} == {Code.BAD_FLAG}
 
 
 def test_ignored_values_go_with_their_flags_and_ignored_parts_alone() -> None:
@@ -76,12 +76,12 @@ def test_ignored_values_go_with_their_flags_and_ignored_parts_alone() -> None:
         "-g",
     ]
     findings = Findings({}, SPAN)
-    kept = read_cuda_flags(findings, tuple(Located(value=one, span=SPAN) for one in flags))
-    assert [one.value for one in kept] == ["-t", "4", "-Xcompiler=-O2", "-g"]
+    kept = read_cuda_flags(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
+    assert [text.value for text in kept] == ["-t", "4", "-Xcompiler=-O2", "-g"]
     assert findings.diagnostics() == ()
-    assert [one.message.partition(":")[0] for one in findings.notes()] == [
-        f"the flag `{one}` in cuda-flags is ignored"
-        for one in ("-l cublas", "-L /x", "-Xlinker -s", "-flto", "--keep-dir x", "-pipe")
+    assert [note.message.partition(":")[0] for note in findings.notes()] == [
+        f"the flag `{flag}` in cuda-flags is ignored"
+        for flag in ("-l cublas", "-L /x", "-Xlinker -s", "-flto", "--keep-dir x", "-pipe")
     ]
 
 
@@ -98,12 +98,12 @@ def test_ignored_values_go_with_their_flags_and_ignored_parts_alone() -> None:
 )
 def test_gencode_adds_architectures(flags: list[str], capabilities: list[str], left: list[str]) -> None:
     findings = Findings({}, SPAN)
-    found, others = take_gencode(findings, tuple(Located(value=one, span=SPAN) for one in flags))
-    assert ([one.value for one in found], [one.value for one in others]) == (capabilities, left)
+    found, others = take_gencode(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
+    assert ([capability.value for capability in found], [other.value for other in others]) == (capabilities, left)
     assert findings.diagnostics() == ()
-    assert {one.code for one in findings.notes()} == ({Code.BAD_FLAG} if capabilities else set())
+    assert {note.code for note in findings.notes()} == ({Code.BAD_FLAG} if capabilities else set())
     read_cuda_flags(findings, others)
-    assert bool(findings.diagnostics()) == any("gencode" in one for one in left)
+    assert bool(findings.diagnostics()) == any("gencode" in text for text in left)
 
 
 @pytest.mark.parametrize("flag", ["-fopenmp", "-fno-openmp"])
@@ -174,7 +174,7 @@ def test_names_of_the_rules_are_refused(kind: str, name: str) -> None:
 def test_cuda_flags_that_a_shell_would_read_are_refused(flag: str) -> None:
     findings = Findings({}, SPAN)
     read_cuda_flags(findings, (Located(value=flag, span=SPAN),))
-    assert [one.code for one in findings.diagnostics()] == [Code.BAD_FLAG]
+    assert [diagnostic.code for diagnostic in findings.diagnostics()] == [Code.BAD_FLAG]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,9 @@ def test_what_nvcc_passes_on_is_looked_at(flags: list[str], wrong: int) -> None:
     findings = Findings({}, SPAN)
     spans = [SPAN._replace(line=number) for number in range(len(flags))]
     read_cuda_flags(findings, tuple(map(Located, flags, spans)))
-    assert [(one.code, one.span) for one in findings.diagnostics()] == [(Code.BAD_FLAG, spans[wrong])]
+    assert [(diagnostic.code, diagnostic.span) for diagnostic in findings.diagnostics()] == [
+        (Code.BAD_FLAG, spans[wrong])
+    ]
 
 
 @pytest.mark.parametrize(

@@ -46,14 +46,18 @@ def _used(table: Table, key: Key, values: dict[str, Any]) -> bool:
     """Whether a parsed file has a key."""
     found: list[Any] = [values]
     if table.path == "kernel-depends":
-        places = [values["general"], *(one for one in values["general"].values() if isinstance(one, dict))]
-        found = [entry for place in places for entry in place.get("kernel-depends", [])]
+        places = [values["general"], *(value for value in values["general"].values() if isinstance(value, dict))]
+        found = [entry for table in places for entry in table.get("kernel-depends", [])]
     elif table.path:
         for part in table.path.split("."):
             found = (
-                [one[part] for one in found if part in one] if part != "*" else [*found[0].values()] if found else []
+                [table[part] for table in found if part in table]
+                if part != "*"
+                else [*found[0].values()]
+                if found
+                else []
             )
-    return any(key.name in one for one in found)
+    return any(key.name in table for table in found)
 
 
 def test_corpus_has_every_key_of_every_edition_and_is_right() -> None:
@@ -106,7 +110,7 @@ def _toml(value: object) -> str:
 
 def _values(key: Key) -> st.SearchStrategy[str]:
     """Values for a key: the example, a choice, or anything."""
-    good = [key.example] * bool(key.example) + [f'"{one}"' for one in key.choices] + ["[]", "{}"]
+    good = [key.example] * bool(key.example) + [f'"{choice}"' for choice in key.choices] + ["[]", "{}"]
     text = st.text(max_size=8).map(_toml)
     shaped = st.from_regex(key.pattern, fullmatch=True).map(_toml) if key.pattern else text
     listed = st.lists(shaped | st.sampled_from(good), max_size=3).map(lambda some: f"[{', '.join(some)}]")
@@ -143,8 +147,8 @@ def _fill(head: str, unit: str, tail: str = "", *, limit: int = SIZE_LIMIT) -> s
 
 def _parts(head: str, unit: str, tail: str = "") -> str:
     """A text of as many units as are read."""
-    symbols = sum(unit.count(one) for one in "[{=,.")
-    count = (PART_LIMIT - sum((head + tail).count(one) for one in "[{=,.")) // symbols
+    symbols = sum(unit.count(bracket) for bracket in "[{=,.")
+    count = (PART_LIMIT - sum((head + tail).count(bracket) for bracket in "[{=,.")) // symbols
     return head + "".join(unit.replace("@", str(i)) for i in range(count)) + tail
 
 

@@ -29,7 +29,7 @@ def leaves(value: object, at: KeyPath = ()) -> list[tuple[KeyPath, object]]:
     if isinstance(value, dict):
         return [leaf for key, inner in value.items() for leaf in leaves(inner, (*at, key))]
     if isinstance(value, list):
-        inner = [leaf for index, one in enumerate(value) for leaf in leaves(one, (*at, index))]
+        inner = [leaf for index, item in enumerate(value) for leaf in leaves(item, (*at, index))]
         return [(at, value), *inner]
     return [(at, value)]
 
@@ -158,7 +158,7 @@ _BREAK = st.sampled_from(["", " ", "\n", " # ]'\"\n", "\n\t# x\n"])
 
 @st.composite
 def _array(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
-    items = [f"{draw(_BREAK)}{one}{draw(_BREAK)}" for one in draw(st.lists(inner, max_size=4))]
+    items = [f"{draw(_BREAK)}{item}{draw(_BREAK)}" for item in draw(st.lists(inner, max_size=4))]
     end = draw(st.sampled_from(["", ","])) if items else ""
     return f"[{','.join(items)}{end}{draw(_BREAK)}]"
 
@@ -166,7 +166,7 @@ def _array(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
 @st.composite
 def _inline(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
     values = draw(st.lists(inner, max_size=3))
-    pairs = [f"{draw(_SPACE)}{draw(_dotted())}{draw(_SPACE)}={draw(_SPACE)}{one}" for one in values]
+    pairs = [f"{draw(_SPACE)}{draw(_dotted())}{draw(_SPACE)}={draw(_SPACE)}{value}" for value in values]
     return f"{{{', '.join(pairs)}{draw(_SPACE)}}}"
 
 
@@ -207,6 +207,6 @@ def test_any_document(text: str) -> None:
     check(text)
     _, found, source = parse(text.replace("\n", "\r\n").encode("utf-8"), "x")
     assert source.text == text
-    assert {path: (one.key, one.value) for path, one in found.items()} == {
-        path: (one.key, one.value) for path, one in locate(source).items()
+    assert {path: (node.key, node.value) for path, node in found.items()} == {
+        path: (node.key, node.value) for path, node in locate(source).items()
     }

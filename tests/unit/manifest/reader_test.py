@@ -86,7 +86,7 @@ def diagnostics(text: str | bytes) -> list[Diagnostic]:
 
 def codes(text: str | bytes) -> list[Code]:
     """The codes of what is wrong with a text."""
-    return [one.code for one in diagnostics(text)]
+    return [diagnostic.code for diagnostic in diagnostics(text)]
 
 
 def accepts(text: str) -> bool:
@@ -162,7 +162,7 @@ def test_one_mistake_gives_one_error(old: str, new: str, expected: list[Code]) -
 
 def test_all_errors_come_in_the_order_of_the_file() -> None:
     text = EDITION_5.replace('"-O2"', '"-o"').replace('"my-kernel"', '"X"').replace('src = ["c.cpp"]\n', "")
-    assert [one.span.line for one in diagnostics(text) if one.span] == [2, 21, 23]
+    assert [diagnostic.span.line for diagnostic in diagnostics(text) if diagnostic.span] == [2, 21, 23]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_brackets_in_strings_and_comments_do_not_nest() -> None:
 
 def test_windows_line_breaks_move_no_span() -> None:
     text = SEED.replace("depends", "depend").replace("\n", "\r\n")
-    spans = [one.span for one in diagnostics(text) if one.span]
+    spans = [diagnostic.span for diagnostic in diagnostics(text) if diagnostic.span]
     assert [(span.line, span.column, span.text) for span in spans] == [(11, 1, 'depend = ["torch"]')]
 
 

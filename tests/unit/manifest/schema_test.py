@@ -62,14 +62,16 @@ def is_read(content: bytes) -> bool:
         manifest, findings = read(content, "build.toml")
     except DriverError:
         return False
-    return manifest.edition == CURRENT and all(one.code is Code.BAD_FLAG for one in findings.diagnostics())
+    return manifest.edition == CURRENT and all(
+        diagnostic.code is Code.BAD_FLAG for diagnostic in findings.diagnostics()
+    )
 
 
 def subschemas(schema: object) -> Iterator[dict[str, Any]]:
     """A schema and all those in it."""
     if isinstance(schema, list):
-        for one in schema:
-            yield from subschemas(one)
+        for item in schema:
+            yield from subschemas(item)
     elif isinstance(schema, dict):
         yield schema
         for keyword, value in schema.items():
@@ -92,11 +94,11 @@ def test_it_is_a_schema(draft: type[jsonschema.Draft4Validator | jsonschema.Draf
 
 
 def test_it_uses_keywords_that_old_readers_know() -> None:
-    assert {keyword for one in subschemas(SCHEMA) for keyword in one} <= ASKED
+    assert {keyword for subschema in subschemas(SCHEMA) for keyword in subschema} <= ASKED
 
 
 def test_patterns_mean_the_same_in_javascript() -> None:
-    patterns = {one["pattern"] for one in subschemas(SCHEMA) if "pattern" in one}
+    patterns = {subschema["pattern"] for subschema in subschemas(SCHEMA) if "pattern" in subschema}
     assert len(patterns) >= 6
     for pattern in patterns - {r"\S"}:
         assert re.fullmatch(r"\^.*\$", pattern)
@@ -104,8 +106,8 @@ def test_patterns_mean_the_same_in_javascript() -> None:
 
 
 def test_every_key_is_described() -> None:
-    for one in subschemas(SCHEMA):
-        for name, value in one.get("properties", {}).items():
+    for subschema in subschemas(SCHEMA):
+        for name, value in subschema.get("properties", {}).items():
             assert "$ref" in value or value["description"], name
             assert "](#" not in value.get("description", "")
 
@@ -134,7 +136,7 @@ def test_there_are_files_that_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "directory", [one for one in INVALID if one.name.startswith(STRUCTURAL)], ids=lambda path: path.name
+    "directory", [project for project in INVALID if project.name.startswith(STRUCTURAL)], ids=lambda path: path.name
 )
 def test_structural_mistakes_are_seen(directory: Path) -> None:
     value = tomli.loads((directory / "build.toml").read_text(encoding="utf-8"))
@@ -142,7 +144,7 @@ def test_structural_mistakes_are_seen(directory: Path) -> None:
 
 
 def test_the_exceptions_exist() -> None:
-    assert set(ONLY_THE_READER) <= {one.name for one in INVALID}
+    assert set(ONLY_THE_READER) <= {project.name for project in INVALID}
 
 
 # Documents are made from the declarations, and then spoilt in one place.
@@ -177,7 +179,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
         general[one] = filled(draw, table(f"general.{one}"))
     if draw(st.booleans()):
         general["tpu"] = {"python-depends": []}
-    for declared in (general, *(one for one in general.values() if isinstance(one, dict))):
+    for declared in (general, *(value for value in general.values() if isinstance(value, dict))):
         if "kernel-depends" in declared and draw(st.booleans()):
             declared["kernel-depends"] = [{"repo-id": "owner/name", "revision": "main"}]
     # The one example of `python-depends` stands for all tables; each admits packages of its own.
@@ -221,7 +223,7 @@ def spoilt(draw: st.DrawFn) -> dict[str, Any]:
         case "drop":
             del parent[last]
         case "add" if isinstance(parent, dict):
-            known = [key.name for one in TABLES for key in one.keys if key.name not in UNWRITTEN]
+            known = [key.name for declared in TABLES for key in declared.keys if key.name not in UNWRITTEN]
             parent[draw(st.sampled_from([*known, "extra"]))] = draw(st.sampled_from(WRONG))
         case "move" if isinstance(parent, dict):
             parent["extra"] = parent.pop(last)
@@ -235,9 +237,9 @@ def spoilt(draw: st.DrawFn) -> dict[str, Any]:
 def as_toml(value: Any) -> str:  # noqa: ANN401
     """A value as TOML on one line."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(key)} = {as_toml(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{json.dumps(key)} = {as_toml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
-        return f"[{', '.join(as_toml(one) for one in value)}]"
+        return f"[{', '.join(as_toml(item) for item in value)}]"
     return json.dumps(value)
 
 

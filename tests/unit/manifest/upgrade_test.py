@@ -209,13 +209,13 @@ def _rendered(table: dict[str, Any], chance: random.Random) -> str:
         parts = [(f"kernel.{one}", inner) for one, inner in value.items()] if name == "kernel" else [(name, value)]
         for path, keys in parts:
             layout = chance.choice(["header", "header", "dotted", "inline"])
-            inner = {key: one for key, one in keys.items() if isinstance(one, dict)}
+            inner = {key: value for key, value in keys.items() if isinstance(value, dict)}
             if layout == "inline":
                 dotted.append(f"{path} = {_inline(keys)}")
             elif layout == "dotted" and keys:
-                dotted += [f"{path}.{key} = {_inline(one)} # {path}.{key}" for key, one in keys.items()]
+                dotted += [f"{path}.{key} = {_inline(value)} # {path}.{key}" for key, value in keys.items()]
             else:
-                lines = [f"{key} = {_inline(one)} # {path}.{key}" for key, one in keys.items() if key not in inner]
+                lines = [f"{key} = {_inline(value)} # {path}.{key}" for key, value in keys.items() if key not in inner]
                 sections.append("\n".join([f"[{path}] # {path}", *lines]))
                 for key, one in inner.items():
                     lines = [f"{deep} = {_inline(leaf)}" for deep, leaf in one.items()]
@@ -226,9 +226,9 @@ def _rendered(table: dict[str, Any], chance: random.Random) -> str:
 
 def _inline(value: object) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_inline(one)}" for key, one in value.items()) + " }" if value else "{}"
+        return "{ " + ", ".join(f"{key} = {_inline(item)}" for key, item in value.items()) + " }" if value else "{}"
     if isinstance(value, list):
-        return "[" + ", ".join(_inline(one) for one in value) + "]"
+        return "[" + ", ".join(_inline(item) for item in value) + "]"
     return json.dumps(value)
 
 
@@ -276,7 +276,7 @@ def test_the_verb(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert __main__.main(["upgrade", str(project)]) == 0
     assert "already has edition 5" in capsys.readouterr().err
     assert path.stat().st_mtime_ns == stamp
-    assert [one.name for one in project.iterdir()] == ["build.toml"]
+    assert [path.name for path in project.iterdir()] == ["build.toml"]
 
 
 def test_a_link_stays_a_link(project: Path) -> None:

@@ -109,7 +109,7 @@ src = ["far.sycl"]
 def test_a_file_is_literals_after_its_description(file: str) -> None:
     first, *others = ast.parse((ROOT / "rules" / "facts" / f"{file}.bzl").read_text(encoding="utf-8")).body
     assert isinstance(first, ast.Expr)
-    assert all(isinstance(one, ast.Assign) for one in others)
+    assert all(isinstance(other, ast.Assign) for other in others)
     assert len(facts(file)) == len(others)
 
 
@@ -170,7 +170,7 @@ def test_a_further_backend_is_planned(further: Path) -> None:
     [bundle] = [rule for rule in text.split("\n\n") if rule.startswith("kernel_bundle(")]
     assert f'":{name}"' in bundle
     planned = json.loads(_driver(further, "build", "--dry-run", "--json", "--variant", name, str(project)))
-    binding = len([one for one in phases().values() if "cxx" in one.ways])
+    binding = len([phase for phase in phases().values() if "cxx" in phase.ways])
     assert planned["plan"]["run"] == binding + 1
     assert planned["variants"][0]["archs"] == ["bmg", "pvc"]
 
@@ -186,5 +186,5 @@ def test_a_file_that_is_missing_or_damaged_is_an_error_of_the_installation(
         file.write_bytes(content)
     with pytest.raises(DriverError) as caught:
         facts("damaged")
-    assert [one.code for one in caught.value.diagnostics] == [Code.SET_UP]
+    assert [diagnostic.code for diagnostic in caught.value.diagnostics] == [Code.SET_UP]
     assert str(file) in caught.value.diagnostics[0].message

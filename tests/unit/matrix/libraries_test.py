@@ -71,7 +71,7 @@ def test_build_needs_gcc_for_openmp_or_if_it_is_chosen(tmp_path: Path, flags: st
     assert len(found) == len({entry.key for entry in found})
     plain = make(tmp_path, GENERAL + TORCH + CPU)
     assert set(archives(plain, plain.variants[:1], lock)) == set(found) - set(lock.gcc_entries(["x86_64"])) | {
-        parse_entry(one) for one in lock.parts["cc"]["gcc"]
+        parse_entry(entry) for entry in lock.parts["cc"]["gcc"]
     }
 
 

@@ -81,7 +81,11 @@ def definers(symbol: str) -> dict[str, set[str]]:
 
 def test_every_release_is_recorded_but_those_that_cannot_be_had() -> None:
     recorded = set(Releases().symbols_files())
-    assert recorded == {*(f"cu{one.replace('.', '')}" for one in Releases().lock.parts["cuda"]), "rocm72", "tvm_ffi"}
+    assert recorded == {
+        *(f"cu{version.replace('.', '')}" for version in Releases().lock.parts["cuda"]),
+        "rocm72",
+        "tvm_ffi",
+    }
     assert set(Releases().lock.parts["rocm"]) == {"7.1", "7.2"}
     for kind in ("cuda", "rocm", "tvm_ffi"):
         for version, one in Releases().lock.parts[kind].items():

@@ -22,7 +22,9 @@ def test_compiler_is_needed_without_any_variant() -> None:
 
 def test_lint_judges_our_programs_with_the_compiler_that_builds_them() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    [pinned] = [one for one in project["optional-dependencies"]["lint"] if one.startswith("ziglang")]
+    [pinned] = [
+        requirement for requirement in project["optional-dependencies"]["lint"] if requirement.startswith("ziglang")
+    ]
     assert pinned.replace("==", " ") in {f"{entry.name} {entry.version}" for entry in Releases().lock.entries_for([])}
 
 
@@ -50,8 +52,8 @@ def test_what_is_read_for_arm_is_for_arm() -> None:
     )
     lock = Releases().lock
     read, fetched = (set(lock.entries_for([arm], read=wanted)) for wanted in (True, False))
-    assert {one.basename.rpartition("_")[2] for one in read if one.basename.endswith(".deb")} == {"arm64.deb"}
-    assert {one.basename.rpartition("_")[2] for one in fetched - read} == {"amd64.deb"}
+    assert {entry.basename.rpartition("_")[2] for entry in read if entry.basename.endswith(".deb")} == {"arm64.deb"}
+    assert {entry.basename.rpartition("_")[2] for entry in fetched - read} == {"amd64.deb"}
     assert set(lock.entries_for([x86], read=True)) == set(lock.entries_for([x86]))
     assert set(lock.entries_for([arm, x86], read=True)) == set(lock.entries_for([arm, x86]))
     assert lock.entries_for([], read=True) == lock.entries_for([])
@@ -80,5 +82,5 @@ def test_release_that_is_not_locked() -> None:
 def test_what_libraries_define_is_no_matter_of_compile_actions() -> None:
     lock = Releases().lock
     parts = {kind: lock.parts[kind] for kind in PARTS}
-    changed = {**parts, "cuda": {version: {**one, "libraries": []} for version, one in parts["cuda"].items()}}
+    changed = {**parts, "cuda": {version: {**release, "libraries": []} for version, release in parts["cuda"].items()}}
     assert Lock(changed).toolchain_digests() == lock.toolchain_digests()

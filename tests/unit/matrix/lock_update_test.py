@@ -126,7 +126,7 @@ def test_what_is_asked_for_in_another_way_is_missing(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Releases, "table", table)
     _, missing = complete(wanted(Releases()), OLD, {})
     cuda = [need for need in missing if need.name != "torch"]
-    assert len(missing) - len(cuda) == sum(1 + len(one.get("cross", ())) for one in table["torch"])
+    assert len(missing) - len(cuda) == sum(1 + len(release.get("cross", ())) for release in table["torch"])
     assert [(need.name, need.version) for need in cuda] == [
         ("nvidia-cuda-nvcc", ""),
         ("nvidia-cuda-runtime-cu11", "11.7.99"),
@@ -135,7 +135,7 @@ def test_what_is_asked_for_in_another_way_is_missing(monkeypatch: pytest.MonkeyP
 
 def test_a_redistributable_needs_no_look_up() -> None:
     new, _ = complete(wanted(Releases()), {}, {})
-    [nvcc] = [one for one in new["cuda"]["12.6"]["archives"] if one["name"] == "cuda_nvcc"]
+    [nvcc] = [archive for archive in new["cuda"]["12.6"]["archives"] if archive["name"] == "cuda_nvcc"]
     stem = "cuda_nvcc-linux-x86_64-12.6.85-archive"
     assert (nvcc["origin"], nvcc["filename"], nvcc["size"]) == ("url", f"{stem}.tar.xz", 49996208)
     assert nvcc["url"].startswith("https://")
@@ -157,6 +157,6 @@ def test_look_up(server: Server) -> None:
 def test_everything_that_is_not_found_is_said() -> None:
     with pytest.raises(DriverError) as caught:
         look_up([demo(), demo(version="2.0"), demo(version="3.0")], lambda _: None)
-    said = sorted(one.message for one in caught.value.diagnostics)
-    assert [one.code for one in caught.value.diagnostics] == [Code.NOT_FOUND_UPSTREAM] * 2
+    said = sorted(diagnostic.message for diagnostic in caught.value.diagnostics)
+    assert [diagnostic.code for diagnostic in caught.value.diagnostics] == [Code.NOT_FOUND_UPSTREAM] * 2
     assert ["demo 2.0" in said[0], "demo 3.0" in said[1]] == [True, True]

@@ -38,7 +38,7 @@ def lock_on(cpu: str, monkeypatch: pytest.MonkeyPatch) -> Lock:
 
 def versions(entries: Iterable[Entry]) -> list[tuple[str, str]]:
     """What archives are, whatever CPU they are for."""
-    return [(one.name, one.version) for one in entries]
+    return [(entry.name, entry.version) for entry in entries]
 
 
 def test_the_usual_machine_has_the_lock_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +62,7 @@ def test_another_machine_has_all_releases_in_the_same_versions(cpu: str, monkeyp
 def test_programs_are_those_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     lock = lock_on(ARM, monkeypatch)
     cuda, rocm = parse("torch213-cxx11-cu130-x86_64-linux"), parse("torch213-cxx11-rocm72-x86_64-linux")
-    files = {one.name: one.basename for one in lock.entries_for([cuda, rocm], read=True)}
+    files = {entry.name: entry.basename for entry in lock.entries_for([cuda, rocm], read=True)}
     # Of the runtime nvlink reads a library of the machine; the headers are the same in both archives.
     assert files["nvidia-cuda-runtime"].endswith("_aarch64.whl")
     for name in ("ziglang", "nvidia-cuda-nvcc", "nvidia-nvvm", "python3.11-minimal", "libc6"):
@@ -70,10 +70,10 @@ def test_programs_are_those_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> N
     # What is compiled for has not changed.
     for name in ("torch", "libstdc++-12-dev", "libclang-common-22-dev"):
         assert files[name].endswith(("x86_64.whl", "_amd64.deb")), files[name]
-    compilers = {cpu: {one.name for one in lock.gcc_entries([cpu])} for cpu in CPUS}
+    compilers = {cpu: {entry.name for entry in lock.gcc_entries([cpu])} for cpu in CPUS}
     assert "g++-12" in compilers[ARM]
     assert "g++-12-x86-64-linux-gnu" in compilers[USUAL_CPU]
-    assert not [one for cpu in CPUS for one in lock.gcc_entries([cpu]) if one.basename.endswith("_amd64.deb")]
+    assert not [entry for cpu in CPUS for entry in lock.gcc_entries([cpu]) if entry.basename.endswith("_amd64.deb")]
 
 
 def test_nvcc_of_every_release_is_another_archive(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,14 +81,14 @@ def test_nvcc_of_every_release_is_another_archive(monkeypatch: pytest.MonkeyPatc
     for version, release in lock.parts["cuda"].items():
         before = LOCKED["cuda"][version]
         pairs = [pair for pair in zip(before["archives"], release["archives"], strict=True) if pair[0] != pair[1]]
-        assert {key: one for key, one in release.items() if key != "archives"} == {
-            key: one for key, one in before.items() if key != "archives"
+        assert {key: value for key, value in release.items() if key != "archives"} == {
+            key: value for key, value in before.items() if key != "archives"
         }
-        unpacked = {part for _, one in pairs for each in one["unpack"] for part in each["names"]}
+        unpacked = {part for _, archive in pairs for step in archive["unpack"] for part in step["names"]}
         assert {"bin/", "nvvm/"} <= unpacked or "bin/nvcc" in unpacked
         for ours, theirs in pairs:
             assert (ours["name"], ours["version"]) == (theirs["name"], theirs["version"])
-            assert [one["names"] for one in ours["unpack"]] == [one["names"] for one in theirs["unpack"]]
+            assert [step["names"] for step in ours["unpack"]] == [step["names"] for step in theirs["unpack"]]
             assert any(word in theirs["filename"] for word in ("aarch64", "arm64", "linux-sbsa"))
 
 
@@ -96,7 +96,7 @@ def test_a_machine_fetches_its_own_library_and_those_compiled_for(monkeypatch: p
     def libraries(machine: str, cpu: str, backend: str) -> list[str]:
         configuration = Configuration(torch="2.13", abi="cxx11", backend=backend, cpu=cpu, os="linux")
         entries = lock_on(machine, monkeypatch).entries_for([configuration])
-        return [one.basename.rpartition("_")[2] for one in entries if one.name == "libstdc++6"]
+        return [entry.basename.rpartition("_")[2] for entry in entries if entry.name == "libstdc++6"]
 
     # Programs of ours are compiled for the machine; what nvcc makes for GPUs is with the usual library everywhere.
     assert libraries("x86_64", "x86_64", "cu130") == ["amd64.deb"]
@@ -110,20 +110,20 @@ def test_a_release_without_programs_is_said_with_the_variant(tmp_path: Path, mon
     made = make(tmp_path, GENERAL + TORCH + CUDA)
     lock = lock_on(ARM, monkeypatch)
     own = LOCKED[MACHINES_PART][ARM]
-    rest = {version: one for version, one in own["cuda"].items() if version != "13.2"}
+    rest = {version: release for version, release in own["cuda"].items() if version != "13.2"}
     lock = lock._replace(parts={**lock.parts, "cuda": for_machine("cuda", LOCKED["cuda"], {**own, "cuda": rest})})
     chosen = [
-        one
-        for one in made.variants
-        if one.configuration.backend in ("cu130", "cu132") and one.configuration.torch == "2.13"
+        variant
+        for variant in made.variants
+        if variant.configuration.backend in ("cu130", "cu132") and variant.configuration.torch == "2.13"
     ]
     with pytest.raises(DriverError) as caught:
         archives(made, chosen, lock)
     wrong = caught.value.diagnostics
-    assert {one.code for one in wrong} == {Code.UNSUPPORTED}
+    assert {diagnostic.code for diagnostic in wrong} == {Code.UNSUPPORTED}
     assert [one.message.split("`")[1] for one in wrong] == [one.name for one in chosen if "cu132" in one.name]
     assert "the CPU aarch64" in wrong[0].message
-    assert archives(made, [one for one in chosen if "cu130" in one.name], lock)
+    assert archives(made, [variant for variant in chosen if "cu130" in variant.name], lock)
 
 
 def test_no_compiler_runs_on_a_third_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

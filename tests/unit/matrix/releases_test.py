@@ -68,11 +68,11 @@ def test_every_rocm_of_the_matrix_is_locked() -> None:
 
 def test_hipify_is_of_a_torch_that_names_no_class_anew() -> None:
     rocm = [
-        one
-        for one in _matrix()["torch"]
-        if any("rocm" in name for name in (*one["backends"], *one.get("on-request", ())))
+        release
+        for release in _matrix()["torch"]
+        if any("rocm" in name for name in (*release["backends"], *release.get("on-request", ())))
     ]
-    versions = [_lock("hipify")["torch"], *(one["version"] for one in rocm)]
+    versions = [_lock("hipify")["torch"], *(release["version"] for release in rocm)]
     assert all(tuple(map(int, version.split("."))) >= (2, 11) for version in versions)
 
 

@@ -13,7 +13,7 @@ from py_driver.matrix.configurations import Configuration, parse, spell
 from py_driver.matrix.releases import Releases
 from py_driver.matrix.select import Words, expand, is_for, narrow, select
 
-CUDA = next(one for one in Releases().matrix.toolkits if one.backend == "cu130")
+CUDA = next(toolkit for toolkit in Releases().matrix.toolkits if toolkit.backend == "cu130")
 choose = BUILT["cuda"].choose
 OLD = "7.0;7.2;7.5;8.0;8.6;8.7;8.9;9.0"
 
@@ -41,7 +41,7 @@ def test_loose_intersection_is_upstreams(requested: str, toolkit: str, expected:
 def test_every_dropped_arch_has_its_reason() -> None:
     archs = choose(["7.0", "8.0", "9.0", "9.0a", "10.1a", "12.1+PTX"], CUDA)
     assert archs.kept == ("8.0", "9.0a", "12.1+PTX")
-    assert {one.arch: one.reason for one in archs.dropped} == {
+    assert {exclusion.arch: exclusion.reason for exclusion in archs.dropped} == {
         "9.0": "replaced by 9.0a",
         "10.1a": "the toolkit does not compile for 10.1",
         "7.0": "nvcc 13.0 does not compile for 7.0",
@@ -62,9 +62,9 @@ def test_no_arch_is_lost_silently(requested: list[str]) -> None:
     archs = choose(requested, CUDA)
     bare = {arch.removesuffix("+PTX") for arch in requested}
     kept = [arch.removesuffix("+PTX") for arch in archs.kept]
-    dropped = [one.arch.removesuffix("+PTX") for one in archs.dropped]
+    dropped = [exclusion.arch.removesuffix("+PTX") for exclusion in archs.dropped]
     assert sorted(kept + dropped) == sorted(bare)
-    assert all(one.reason for one in archs.dropped)
+    assert all(exclusion.reason for exclusion in archs.dropped)
 
 
 def test_default_archs_are_all_built() -> None:
@@ -129,8 +129,10 @@ def test_no_other_name_means_a_toolkit(name: str) -> None:
 
 def test_what_was_built_for_an_earlier_minor_version_runs() -> None:
     names = ["cu128", "cu130", "cu139", "cu1310", "cu1311"]
-    assert [one for one in names if BUILT["cuda"].runs_with(one, "cu1310")] == ["cu130", "cu139", "cu1310"]
-    assert [one for one in ("rocm71", "rocm710", "rocm711") if BUILT["rocm"].runs_with(one, "rocm710")] == ["rocm710"]
+    assert [name for name in names if BUILT["cuda"].runs_with(name, "cu1310")] == ["cu130", "cu139", "cu1310"]
+    assert [backend for backend in ("rocm71", "rocm710", "rocm711") if BUILT["rocm"].runs_with(backend, "rocm710")] == [
+        "rocm710"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -319,7 +321,7 @@ def test_words_about_several_projects_may_mean_nothing_in_one() -> None:
 def test_words_that_mean_nothing_together() -> None:
     with pytest.raises(DriverError) as caught:
         narrow(Words(("2.11", "2.13"), ("cu132",)), [parse(DEFAULT[0]), parse(DEFAULT[5])], [*map(parse, OTHERS)])
-    assert [one.message for one in caught.value.diagnostics] == [
+    assert [diagnostic.message for diagnostic in caught.value.diagnostics] == [
         "no variant is for torch `2.11` with `cu132`",
         "no variant is for torch `2.13` with `cu132`",
         "no variant is for the backend `cu132` with `2.11` or `2.13`",

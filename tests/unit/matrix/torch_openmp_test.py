@@ -28,23 +28,28 @@ def _torch() -> dict[str, Any]:
 def test_every_locked_torch_is_recorded_and_is_found_by_the_name_that_extensions_need() -> None:
     recorded = read_file(openmp_file())
     assert is_current(recorded, _torch())
-    assert {key for key, one in recorded.items() if one["soname"] != RUNTIME} == {"2.9 aarch64"}
+    assert {key for key, record in recorded.items() if record["soname"] != RUNTIME} == {"2.9 aarch64"}
     old = {"2.4", "2.5", "2.6"}
-    assert {key for key, one in recorded.items() if one["file"] != f"torch/lib/{RUNTIME}"} == {*old, "2.9 aarch64"}
-    for key, one in recorded.items():
+    assert {key for key, record in recorded.items() if record["file"] != f"torch/lib/{RUNTIME}"} == {
+        *old,
+        "2.9 aarch64",
+    }
+    for key, record in recorded.items():
         newest = {"GOMP": "4.5", "OMP": "4.5"} if key in old else {"GOMP": "5.0", "OMP": "5.0"}
-        assert one["newest"] == ({"GOMP": "5.1.1", "OMP": "5.2"} if key == "2.10 aarch64" else newest)
+        assert record["newest"] == ({"GOMP": "5.1.1", "OMP": "5.2"} if key == "2.10 aarch64" else newest)
 
 
 def test_gcc_is_one_release_with_its_libstdcxx_and_its_runtime() -> None:
     lock = read(Releases())
-    packages = [one for part in (lock["gcc"]["packages"], lock["cc"]["gcc"]) for one in part]
-    of_gcc = {one["version"] for one in packages if "/gcc-12/" in one["filename"]}
+    packages = [package for part in (lock["gcc"]["packages"], lock["cc"]["gcc"]) for package in part]
+    of_gcc = {package["version"] for package in packages if "/gcc-12/" in package["filename"]}
     assert len(of_gcc) == 1
     for part in lock["gcc"]["cross"].values():
-        crossed = {one["version"].partition("cross")[0] for one in part if "/gcc-12-cross/" in one["filename"]}
+        crossed = {
+            package["version"].partition("cross")[0] for package in part if "/gcc-12-cross/" in package["filename"]
+        }
         assert crossed == {version.partition("+")[0] for version in of_gcc}
-    assert {one["name"] for one in lock["gcc"]["packages"] if one["version"] in of_gcc} == {
+    assert {package["name"] for package in lock["gcc"]["packages"] if package["version"] in of_gcc} == {
         "g++-12",
         "libgcc-12-dev",
         "libgomp1",
@@ -55,7 +60,7 @@ def test_the_abi_check_allows_what_the_newest_torch_has_and_nothing_newer() -> N
     policy = Path(openmp_file()).parents[2] / "rules" / "private" / "policy"
     lines = [line.split() for line in (policy / "symbol_versions.txt").read_text().splitlines() if line[0] != "#"]
     allowed = {family: newest for family, newest in lines if family in {"GOMP", "OMP"}}
-    known = [one["newest"] for key, one in read_file(openmp_file()).items() if key in _torch()]
+    known = [record["newest"] for key, record in read_file(openmp_file()).items() if key in _torch()]
     assert allowed == max(known, key=lambda one: one["GOMP"])
     assert RUNTIME in (policy / "libraries.txt").read_text().splitlines()
 
@@ -101,7 +106,7 @@ def test_wheel_without_a_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_versions_that_a_library_defines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert versions(ABI / "good.so") == []
-    system = (Path(place, "libm.so.6") for place in ("/lib/x86_64-linux-gnu", "/lib64", "/usr/lib"))
+    system = (Path(directory, "libm.so.6") for directory in ("/lib/x86_64-linux-gnu", "/lib64", "/usr/lib"))
     library = next(path for path in system if path.is_file())
     assert {"GLIBC_2.2.5", "GLIBC_2.29"} <= set(versions(library))
     monkeypatch.setenv("RULES_TORCH_KERNELS_CACHE", str(tmp_path))

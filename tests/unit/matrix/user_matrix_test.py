@@ -97,10 +97,10 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path
 def test_releases_are_replaced_in_place_and_added_at_the_end(own: Callable[[str], Path]) -> None:
     before = Releases().matrix
     after = Releases(own(TORCH + CUDA)).matrix
-    assert [one.version for one in after.torch] == [one.version for one in before.torch]
-    new = [one.backend for one in after.toolkits if one not in before.toolkits]
+    assert [release.version for release in after.torch] == [release.version for release in before.torch]
+    new = [toolkit.backend for toolkit in after.toolkits if toolkit not in before.toolkits]
     assert new == ["cu127"]
-    assert [one for one in after.toolkits if one.backend != "cu127"] == list(before.toolkits)
+    assert [toolkit for toolkit in after.toolkits if toolkit.backend != "cu127"] == list(before.toolkits)
     variants = [
         configuration.backend
         for configuration, default in after.configurations()
@@ -114,7 +114,7 @@ def test_releases_are_replaced_in_place_and_added_at_the_end(own: Callable[[str]
 def test_a_toolkit_whose_minor_version_has_two_digits(own: Callable[[str], Path]) -> None:
     torch = TORCH.replace('["cpu"]', '["cpu", "cu1210"]')
     matrix = Releases(own(torch + CUDA.replace('"12.7"', '"12.10"'))).matrix
-    [toolkit] = [one for one in matrix.toolkits_of("cuda") if one.version == "12.10"]
+    [toolkit] = [toolkit for toolkit in matrix.toolkits_of("cuda") if toolkit.version == "12.10"]
     assert toolkit.backend == "cu1210"
     assert parse("torch215-cxx11-cu1210-x86_64-linux") in [
         configuration for configuration, _ in matrix.configurations()
@@ -154,7 +154,7 @@ def test_faults_of_the_platform(own: Callable[[str], Path], text: str, expected:
     path = own(text)
     with pytest.raises(DriverError) as caught:
         _ = Releases(path).matrix
-    assert [one.message for one in caught.value.diagnostics] == [f"{path}: {expected}"]
+    assert [diagnostic.message for diagnostic in caught.value.diagnostics] == [f"{path}: {expected}"]
 
 
 def test_only_the_users_own_is_locked_beside_it(own: Callable[[str], Path]) -> None:
@@ -178,7 +178,7 @@ def test_the_lock_is_written_and_used(own: Callable[[str], Path], capsys: pytest
     assert not lock.exists()
     lock.write_text(json.dumps({"torch": {"2.14": {"archive": {**ENTRY, "version": "2.14.7"}}}}), encoding="utf-8")
     entries = Releases(path).lock.entries_for([parse("torch214-cxx11-cpu-x86_64-linux")])
-    assert "2.14.7" in [one.version for one in entries]
+    assert "2.14.7" in [entry.version for entry in entries]
 
 
 def test_a_release_of_cutlass_can_be_locked(own: Callable[[str], Path], tmp_path: Path) -> None:
@@ -265,22 +265,25 @@ def test_a_library_of_headers(own: Callable[[str], Path], tmp_path: Path) -> Non
     releases = Releases(path)
     digests = releases.lock.toolchain_digests()
     assert "library tiles" in digests
-    assert {name: one for name, one in digests.items() if name != "library tiles"} == Releases().toolchain_digests
+    assert {name: digest for name, digest in digests.items() if name != "library tiles"} == Releases().toolchain_digests
     section = '[kernel.t]\nbackend = "cuda"\ndepends = ["tiles"]\nsrc = ["g/a.cu"]\n'
     made = make(tmp_path / "project", GENERAL + TORCH_SECTION + section + CPU, releases)
     built = {variant.configuration.backend for variant in made.variants}
     assert {"cu124", "cu130"} <= built
     assert built.isdisjoint({"cu118", "cu121"})
     why = "[kernel.t] depends on tiles, which needs CUDA 12.3"
-    assert {one.configuration.backend for one in made.excluded if one.reason == why} == {"cu118", "cu121"}
-    [variant] = [one for one in made.variants if one.name == "torch213-cxx11-cu130-x86_64-linux"]
+    assert {exclusion.configuration.backend for exclusion in made.excluded if exclusion.reason == why} == {
+        "cu118",
+        "cu121",
+    }
+    [variant] = [variant for variant in made.variants if variant.name == "torch213-cxx11-cu130-x86_64-linux"]
     assert "tiles" in {entry.name for entry in archives(made, [variant], releases.lock)}
 
 
 def test_a_library_is_known_only_by_the_matrix_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(DriverError) as caught:
         make(tmp_path, GENERAL + TORCH_SECTION + CPU.replace("[]", '["tiles"]'))
-    assert [one.code for one in caught.value.diagnostics] == [Code.BAD_VALUE]
+    assert [diagnostic.code for diagnostic in caught.value.diagnostics] == [Code.BAD_VALUE]
 
 
 def test_a_matrix_that_is_not_locked(own: Callable[[str], Path], tmp_path: Path, one_plan: Plan) -> None:
@@ -391,8 +394,8 @@ def test_what_is_wrong_is_said(own: Callable[[str], Path], text: str, expected: 
     path = own(text)
     with pytest.raises(DriverError) as caught:
         _ = Releases(path).matrix
-    assert [one.code for one in caught.value.diagnostics] == expected
-    assert all(one.message.startswith(f"{path}: ") for one in caught.value.diagnostics)
+    assert [diagnostic.code for diagnostic in caught.value.diagnostics] == expected
+    assert all(diagnostic.message.startswith(f"{path}: ") for diagnostic in caught.value.diagnostics)
 
 
 def test_a_file_that_is_not_there() -> None:
@@ -455,14 +458,14 @@ def test_keys_of_an_older_release_are_read_with_a_warning(own: Callable[[str], P
 def test_a_key_under_both_names_is_unknown(own: Callable[[str], Path]) -> None:
     with pytest.raises(DriverError) as caught:
         _ = Releases(own(TORCH + "bundled = false\n")).matrix
-    assert [one.code for one in caught.value.diagnostics] == [Code.UNKNOWN_KEY]
+    assert [diagnostic.code for diagnostic in caught.value.diagnostics] == [Code.UNKNOWN_KEY]
 
 
 def test_errors_about_keys_of_an_older_release_come_after_the_warnings(own: Callable[[str], Path]) -> None:
     said: list[str] = []
     with pytest.raises(DriverError) as caught:
         _ = Releases(own(TORCH.replace("default = true", 'bundled = "yes"')), said.append).matrix
-    assert [one.code for one in caught.value.diagnostics] == [Code.WRONG_TYPE]
+    assert [diagnostic.code for diagnostic in caught.value.diagnostics] == [Code.WRONG_TYPE]
     assert ["`bundled` is now called `default`" in text for text in said] == [True]
 
 
@@ -470,7 +473,7 @@ def test_a_key_of_an_older_release_is_unknown_where_it_was_not_one(own: Callable
     said: list[str] = []
     with pytest.raises(DriverError) as caught:
         _ = Releases(own(CUDA + "bundled = true\n"), said.append).matrix
-    assert ["unknown key `bundled`" in one.message for one in caught.value.diagnostics] == [True]
+    assert ["unknown key `bundled`" in diagnostic.message for diagnostic in caught.value.diagnostics] == [True]
     assert said == []
 
 

@@ -25,10 +25,10 @@ def plan(directory: Path, backends: str, src: str = '"torch-ext/b.h", "torch-ext
 @pytest.mark.parametrize("backend", ["cpu", "cuda", "rocm"])
 def test_binding_is_compiled_for_each_backend(tmp_path: Path, backend: str) -> None:
     made = plan(tmp_path, f'"{backend}"')
-    assert [(one.name, one.sources) for one in made.groups] == [(f"binding_{backend}", ("torch-ext/b.cpp",))]
-    assert {one.groups for one in made.variants} == {(f"binding_{backend}",)}
-    assert {one.archs for one in made.variants} == {None}
-    assert not any(one.configuration.is_noarch for one in made.variants)
+    assert [(group.name, group.sources) for group in made.groups] == [(f"binding_{backend}", ("torch-ext/b.cpp",))]
+    assert {variant.groups for variant in made.variants} == {(f"binding_{backend}",)}
+    assert {variant.archs for variant in made.variants} == {None}
+    assert not any(variant.configuration.is_noarch for variant in made.variants)
     assert "torch-ext/b.cpp" in made.files
     assert made.notes == ()
 
@@ -37,7 +37,7 @@ def test_device_code_of_a_binding_has_the_default_architectures(tmp_path: Path) 
     made = plan(tmp_path, '"cuda"', '"g/a.cu"')
     [group] = made.groups
     assert group.archs["cu130"].kept
-    assert {one.archs for one in made.variants if one.configuration.backend == "cu130"} == {
+    assert {variant.archs for variant in made.variants if variant.configuration.backend == "cu130"} == {
         tuple(sorted(group.archs["cu130"].kept))
     }
 
@@ -45,7 +45,7 @@ def test_device_code_of_a_binding_has_the_default_architectures(tmp_path: Path) 
 def test_backend_that_no_source_is_for_is_told(tmp_path: Path) -> None:
     made = plan(tmp_path, BACKENDS, '"g/a.cu"')
     assert "torch-cpu" in names(made)
-    said = [one.message for one in made.notes]
+    said = [note.message for note in made.notes]
     assert "no source of [torch] is for `cpu`: torch-cpu will have Python files only, not `g/a.cu`" in said
     assert "`g/a.cu` is CUDA, and is compiled for cuda only, for the default GPU architectures" in said
 
@@ -62,5 +62,5 @@ def test_binding_of_tvm_ffi(tmp_path: Path) -> None:
     (tmp_path / "tvm-ffi-ext" / "re_lu").mkdir(parents=True)
     (tmp_path / "tvm-ffi-ext" / "re_lu" / "__init__.py").touch()
     made = make(tmp_path, text)
-    assert [one.name for one in made.groups] == ["binding_cpu"]
-    assert all(one.configuration.tvm_ffi for one in made.variants)
+    assert [group.name for group in made.groups] == ["binding_cpu"]
+    assert all(variant.configuration.tvm_ffi for variant in made.variants)

@@ -51,7 +51,7 @@ def test_bounds_leave_variants_out_with_a_reason(tmp_path: Path) -> None:
     plan = make(tmp_path, text)
     here = [f"torch213-cxx11-{backend}-x86_64-linux" for backend in ("cpu", "cu130", "cu126")]
     assert names(plan) == [*here, *(f"torch213-cxx11-{backend}-aarch64-linux" for backend in ("cpu", "cu130"))]
-    reasons = {one.reason for one in plan.excluded}
+    reasons = {exclusion.reason for exclusion in plan.excluded}
     assert reasons == {"CUDA must be at most 13.0", "torch must be at least 2.13 and at most 2.13"}
 
 
@@ -103,7 +103,7 @@ def test_seed_form_builds_cuda_only(tmp_path: Path) -> None:
     ],
 )
 def test_plans_that_fail(tmp_path: Path, text: str, code: Code) -> None:
-    assert {one.code for one in failure(tmp_path, text).diagnostics} == {code}
+    assert {diagnostic.code for diagnostic in failure(tmp_path, text).diagnostics} == {code}
 
 
 def test_links_in_the_package(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_links_in_the_package(tmp_path: Path) -> None:
         ("folder", package / "sub", Code.FILE_KIND),
     ]:
         (package / link).symlink_to(target)
-        assert [one.code for one in failure(project, text).diagnostics] == [code]
+        assert [diagnostic.code for diagnostic in failure(project, text).diagnostics] == [code]
         (package / link).unlink()
     (package / "same.py").symlink_to("__init__.py")
     assert "torch-ext/re_lu/same.py" in make(project, text).python
@@ -169,7 +169,7 @@ def test_text_is_python_with_these_calls(tmp_path: Path) -> None:
         for call in calls
         if isinstance(call, ast.Call)
     ]
-    named = {one["name"]: one for one in attributes if "name" in one}
+    named = {attribute["name"]: attribute for attribute in attributes if "name" in attribute}
     group = named["g"]
     assert group["cuda_flags"] == ['-DX="é"']
     assert set(group["archs"]) == {release.backend for release in Releases().matrix.toolkits_of("cuda")}
@@ -179,7 +179,9 @@ def test_text_is_python_with_these_calls(tmp_path: Path) -> None:
     assert variant["objects"] == [":binding_cuda", ":g"]
     assert json.loads(variant["metadata"])["backend"]["type"] == "cuda"
     assert len(named["all_variants"]["variants"]) == 6
-    references = {label for one in attributes for label in [one.get("id"), *one.get("objects", [])] if label}
+    references = {
+        label for attribute in attributes for label in [attribute.get("id"), *attribute.get("objects", [])] if label
+    }
     assert {label.removeprefix(":") for label in references} <= set(named)
 
 

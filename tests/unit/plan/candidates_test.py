@@ -60,7 +60,7 @@ def test_bounds_choose_the_torch_to_compile_against(tmp_path: Path) -> None:
 
 def test_variants_without_a_torch_are_left_with_their_reason(tmp_path: Path) -> None:
     made = _stable(tmp_path, "maxver = '2.11'\n")
-    reasons = {spell(one.configuration): one.reason for one in made.excluded}
+    reasons = {spell(exclusion.configuration): exclusion.reason for exclusion in made.excluded}
     assert reasons["torch-stable-abi29-cu132-x86_64-linux"] == "torch must be at most 2.11"
     without = "no torch release from 2.9 on is built with cu118"
     assert reasons["torch-stable-abi29-cu118-x86_64-linux"] == without

@@ -30,7 +30,7 @@ def test_backends_and_sections_that_disagree(project: Path) -> None:
     assert notes(project, '["cuda"]', '["cuda", "cpu"]') == [
         "no [kernel.*] section is for `cpu`: torch-cpu will have Python files only, not `torch-ext/binding.cpp`"
     ]
-    assert "torch-cpu" in [one.name for one in plan(project, '["cuda"]', '["cuda", "cpu"]').variants]
+    assert "torch-cpu" in [variant.name for variant in plan(project, '["cuda"]', '["cuda", "cpu"]').variants]
     metal = '[kernel.m]\nbackend = "metal"\ndepends = []\nsrc = ["csrc/other.metal"]\n[kernel.relu]'
     assert notes(project, "[kernel.relu]", metal) == [
         "[kernel.m] is excluded: `backends` in [general] does not list `metal`"
@@ -52,7 +52,7 @@ def test_paths_with_commas_are_refused_where_nvcc_splits_them(project: Path) -> 
     new = 'include = [".", "csrc/d,e"]\nsrc = ["csrc/a,b.cu", "csrc/relu.h", "csrc/a,b.h", "csrc/d,e/c.h"]'
     with pytest.raises(DriverError) as caught:
         plan(project, old, new)
-    assert [(one.code, one.message) for one in caught.value.diagnostics] == [
+    assert [(diagnostic.code, diagnostic.message) for diagnostic in caught.value.diagnostics] == [
         (Code.BAD_VALUE, "the path `csrc/d,e` has a comma, at which nvcc splits it"),
         (Code.BAD_VALUE, "the path `csrc/a,b.cu` has a comma, at which nvcc splits it"),
     ]
@@ -69,8 +69,8 @@ def test_paths_with_commas_are_refused_where_nvcc_splits_them(project: Path) -> 
 def test_files_of_sections_that_are_not_built_may_be_wrong(project: Path, backend: str, files: str) -> None:
     section = f'[kernel.m]\nbackend = "{backend}"\ndepends = []\nsrc = [{files}]\n[kernel.relu]'
     made = plan(project, "[kernel.relu]", section)
-    found = [one for one in made.notes if "the section is not built" in one.message]
-    assert [one.code for one in found] == (
+    found = [note for note in made.notes if "the section is not built" in note.message]
+    assert [diagnostic.code for diagnostic in found] == (
         [Code.FILE_MISSING, Code.FILE_KIND] if backend == "metal" else [Code.PATH_ESCAPES, Code.FILE_MISSING]
     )
     assert not any("gone" in name or ".." in name for group in made.groups for name in group.headers)
@@ -86,8 +86,8 @@ def test_a_shared_source_finds_what_any_of_its_sections_finds(project: Path) -> 
     with pytest.raises(DriverError):
         plan_directory(project, Releases())
     (project / "build.toml").write_text(text + 'include = ["."]\n')
-    shared = [one for one in plan_directory(project, Releases()).groups if "csrc/relu.cu" in one.sources]
-    assert [(one.includes, "inc/x.h" in one.headers) for one in shared] == [((".",), True)]
+    shared = [group for group in plan_directory(project, Releases()).groups if "csrc/relu.cu" in group.sources]
+    assert [(group.includes, "inc/x.h" in group.headers) for group in shared] == [((".",), True)]
 
 
 def test_the_order_of_sections_counts_where_they_share_a_source(project: Path) -> None:
@@ -117,11 +117,11 @@ def test_gencode_adds_to_the_architectures(project: Path) -> None:
     flags = (
         'depends = []\ncuda-flags = ["-gencode", "arch=compute_90a,code=sm_90a", "-gencode=arch=compute_50,code=sm_50"]'
     )
-    [usual] = [one for one in plan(project).groups if one.name == "relu"]
-    [group] = [one for one in plan(project, "depends = []", flags).groups if one.name == "relu"]
+    [usual] = [group for group in plan(project).groups if group.name == "relu"]
+    [group] = [group for group in plan(project, "depends = []", flags).groups if group.name == "relu"]
     archs = group.archs["cu130"]
     assert {*archs.kept} == {*usual.archs["cu130"].kept, "9.0a"}
-    assert "5.0" in [one.arch for one in archs.dropped]
+    assert "5.0" in [exclusion.arch for exclusion in archs.dropped]
     assert group.cuda_flags == ()
 
 
@@ -133,13 +133,13 @@ def test_ops_outside_the_namespace_are_noted(project: Path) -> None:
         'torch.library.register_fake(add("b"))(b)\ntorch.library.register_fake("a::c", b)\nprint("a::d")\n'
         'torch.library.impl("aten::add.Tensor", "CPU")\n'
     )
-    found = [one for one in plan(project).notes if one.code is Code.OP_NAMESPACE]
-    assert [(one.span.line, one.span.column, one.span.text[:12]) for one in found] == [
+    found = [note for note in plan(project).notes if note.code is Code.OP_NAMESPACE]
+    assert [(diagnostic.span.line, diagnostic.span.column, diagnostic.span.text[:12]) for diagnostic in found] == [
         (3, 12, '@custom_op("'),
         (6, 29, "torch.librar"),
     ]
     package.write_text("torch.library.custom_op('a::b'")
-    assert [one for one in plan(project).notes if one.code is Code.OP_NAMESPACE] == []
+    assert [note for note in plan(project).notes if note.code is Code.OP_NAMESPACE] == []
 
 
 @pytest.mark.parametrize(
@@ -217,9 +217,11 @@ def test_the_id_tells_which_release_a_section_gets_that_names_none(project: Path
 
 
 def test_a_longer_cuda_minver_admits_its_release(project: Path) -> None:
-    same = [one.name for one in plan(project, "depends = []", 'depends = []\ncuda-minver = "13.0"').variants]
+    same = [variant.name for variant in plan(project, "depends = []", 'depends = []\ncuda-minver = "13.0"').variants]
     assert "torch213-cxx11-cu130-x86_64-linux" in same
-    assert [one.name for one in plan(project, "depends = []", 'depends = []\ncuda-minver = "13.0.0"').variants] == same
+    assert [
+        variant.name for variant in plan(project, "depends = []", 'depends = []\ncuda-minver = "13.0.0"').variants
+    ] == same
     archs = 'depends = []\ncuda-capabilities = ["5.0"]\ncuda-minver = "13.0.0"'
     assert Code.EMPTY_ARCHS in codes(project, "depends = []", archs)
 
@@ -228,7 +230,7 @@ def test_a_name_that_is_not_there_has_no_package(project: Path) -> None:
     (project / "build.toml").write_text("general = 1\n" + MANIFEST[MANIFEST.index("[torch]") :], encoding="utf-8")
     with pytest.raises(DriverError) as caught:
         plan_directory(project, Releases())
-    assert [one.code for one in caught.value.diagnostics] == [Code.WRONG_TYPE]
+    assert [diagnostic.code for diagnostic in caught.value.diagnostics] == [Code.WRONG_TYPE]
 
 
 def test_check_passes_what_cannot_be_built_here(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -246,7 +248,7 @@ def test_check_as_json(project: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert __main__.main(["check", "--json", str(project)]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["edition"], answer["errors"], answer["notes"]) == (5, [], [])
-    assert answer["variants"] == [one.name for one in plan(project).variants]
+    assert answer["variants"] == [variant.name for variant in plan(project).variants]
     (project / "build.toml").write_text(MANIFEST.replace("relu.cu", "rely.cu"), encoding="utf-8")
     assert __main__.main(["check", "--json", str(project)]) == 2
     captured = capsys.readouterr()

@@ -39,9 +39,11 @@ def planned(directory: Path, text: str) -> Plan:
 
 def compiled(plan: Plan, variant: str) -> dict[str, list[Group]]:
     """The groups of a variant that compile each source."""
-    [names] = [one.groups for one in plan.variants if one.name == variant]
+    [names] = [candidate.groups for candidate in plan.variants if candidate.name == variant]
     groups = [group for group in plan.groups if group.name in names]
-    return {source: [one for one in groups if source in one.sources] for one in groups for source in one.sources}
+    return {
+        source: [group for group in groups if source in group.sources] for group in groups for source in group.sources
+    }
 
 
 def test_a_source_of_two_sections_is_compiled_once(tmp_path: Path) -> None:
@@ -57,8 +59,8 @@ def test_a_source_of_two_sections_is_compiled_once(tmp_path: Path) -> None:
     assert both.depends == ("torch",)
     assert both.headers == ("g/z.cuh",)
     assert both.archs["cu130"].kept == ("8.0", "9.0+PTX", "12.0")
-    assert [one.name for one in (*found["g/b.cu"], *found["h.cu"])] == ["g", "h"]
-    [note] = [one for one in plan.notes if one.code is Code.DUPLICATE_FILE]
+    assert [group.name for group in (*found["g/b.cu"], *found["h.cu"])] == ["g", "h"]
+    [note] = [note for note in plan.notes if note.code is Code.DUPLICATE_FILE]
     assert note.message == "[kernel.g] lists `g/a.cu` too: it is compiled once, with the flags of both"
     assert note.span.text.startswith('src = ["g/a.cu", "h.cu"')
 
@@ -66,7 +68,7 @@ def test_a_source_of_two_sections_is_compiled_once(tmp_path: Path) -> None:
 def test_a_section_that_is_left_out_gives_no_flags(tmp_path: Path) -> None:
     plan = planned(tmp_path, GENERAL + TORCH + G + H + 'cuda-minver = "13.2"\n')
     old, new = (compiled(plan, name)["g/a.cu"] for name in (CU130, CU132))
-    assert [one.cuda_flags for one in (*old, *new)] == [('-DX="é"',), ('-DX="é"', "-DH")]
+    assert [group.cuda_flags for group in (*old, *new)] == [('-DX="é"',), ('-DX="é"', "-DH")]
     assert ("cu130" in old[0].archs, "cu132" in old[0].archs) == (True, False)
     assert "h.cu" not in compiled(plan, CU130)
     assert "h.cu" in compiled(plan, CU132)
@@ -101,11 +103,11 @@ def test_cuda_in_the_binding(tmp_path: Path) -> None:
     assert (binding.name, binding.identity) == ("binding_cuda", "cuda_id")
     assert binding.sources == ("h.cu", "torch-ext/b.cpp")
     assert binding.archs["cu130"].kept == ("8.0", "9.0")
-    assert [one.archs for one in plan.groups if one.name == "binding_cpu"] == [{}]
+    assert [group.archs for group in plan.groups if group.name == "binding_cpu"] == [{}]
     said = "`h.cu` is CUDA, and is compiled for cuda only, for the GPU architectures of all sections"
-    assert said in [one.message for one in plan.notes]
+    assert said in [note.message for note in plan.notes]
     alone = planned(tmp_path, GENERAL + torch + CPU)
-    assert [one.message for one in alone.notes if "h.cu" in one.message] == [
+    assert [note.message for note in alone.notes if "h.cu" in note.message] == [
         "`h.cu` is CUDA, and no backend of this project compiles it"
     ]
 

@@ -28,13 +28,13 @@ def plan(tmp_path: Path) -> Plan:
 
 
 def chosen(plan: Plan, *patterns: str, torch: tuple[str, ...] = (), cpus: tuple[str, ...] = ()) -> list[str]:
-    return [one.name for one in choose(plan, patterns, Words(torch=torch, cpus=cpus))]
+    return [variant.name for variant in choose(plan, patterns, Words(torch=torch, cpus=cpus))]
 
 
 def test_they_are_there_on_request(plan: Plan) -> None:
-    arm = [one for one in plan.variants if one.configuration.cpu == ARM]
-    assert {one.configuration.backend for one in arm} == {"cpu", "cu130", "cu132"}
-    assert not any(one.default for one in arm)
+    arm = [variant for variant in plan.variants if variant.configuration.cpu == ARM]
+    assert {variant.configuration.backend for variant in arm} == {"cpu", "cu130", "cu132"}
+    assert not any(variant.default for variant in arm)
     text = render(plan, "")
     assert text.count('    cpu = "aarch64",') == len(arm)
     assert 'cpu = "x86_64"' not in text
@@ -42,7 +42,7 @@ def test_they_are_there_on_request(plan: Plan) -> None:
 
 def test_what_is_default_here_is_it_there(plan: Plan) -> None:
     here = chosen(plan)
-    assert chosen(plan, cpus=(ARM,)) == [one.replace("x86_64", ARM) for one in here if "rocm" not in one]
+    assert chosen(plan, cpus=(ARM,)) == [name.replace("x86_64", ARM) for name in here if "rocm" not in name]
     assert {*chosen(plan, cpus=("x86_64", ARM))} == {*here, *chosen(plan, cpus=(ARM,))}
 
 
@@ -74,23 +74,28 @@ def test_a_matrix_says_which_cpus_are_the_default(plan: Plan, tmp_path: Path, cp
     matrix = tmp_path / "my.toml"
     matrix.write_text(f"[platform]\ncpus = {[*cpus]}\n", encoding="utf-8")
     other = make(tmp_path, GENERAL + TORCH + CUDA + CPU, Releases(matrix))
-    assert {one.name for one in other.variants} == {one.name for one in plan.variants}
+    assert {variant.name for variant in other.variants} == {variant.name for variant in plan.variants}
     expected = chosen(plan, cpus=cpus)
-    assert {*chosen(other)} == {one.name for one in other.variants if one.default} == {*expected}
-    assert [one.default for one in other.variants] == sorted((one.default for one in other.variants), reverse=True)
+    assert {*chosen(other)} == {variant.name for variant in other.variants if variant.default} == {*expected}
+    assert [variant.default for variant in other.variants] == sorted(
+        (variant.default for variant in other.variants), reverse=True
+    )
     assert {*chosen(other, torch=("2.10",))} == {*chosen(plan, torch=("2.10",), cpus=cpus)}
     for cpu in ("x86_64", ARM):
         assert {*chosen(other, cpus=(cpu,))} == {*chosen(plan, cpus=(cpu,))}
         assert {*chosen(other, f"torch210-*-{cpu}-*")} == {*chosen(plan, f"torch210-*-{cpu}-*")}
     bundle = render(other, "").partition('name = "all_variants"')[2].partition(")")[0]
-    assert bundle.count(f"-{ARM}-linux") == sum(ARM in one for one in expected) > 0
+    assert bundle.count(f"-{ARM}-linux") == sum(ARM in name for name in expected) > 0
 
 
 def test_flags_of_a_cpu(tmp_path: Path) -> None:
     plan = make(tmp_path, GENERAL + TORCH + CUDA + CPU + 'cxx-flags = ["-mavx2"]\n')
-    reasons = {one.reason for one in plan.excluded if one.configuration.cpu == ARM}
+    reasons = {exclusion.reason for exclusion in plan.excluded if exclusion.configuration.cpu == ARM}
     assert reasons == {"[kernel.c] is compiled with `-mavx2`, which is for x86_64"}
-    assert {one.configuration.backend for one in plan.variants if one.configuration.cpu == ARM} == {"cu130", "cu132"}
+    assert {variant.configuration.backend for variant in plan.variants if variant.configuration.cpu == ARM} == {
+        "cu130",
+        "cu132",
+    }
 
 
 @pytest.mark.parametrize(
@@ -128,8 +133,10 @@ def test_sections_for_either_cpu(tmp_path: Path) -> None:
     for name in ("n.cpp", "both.cpp"):
         (tmp_path / name).touch()
     plan = make(tmp_path, GENERAL + TORCH + CUDA + _FOR_BOTH)
-    assert not [one for one in plan.excluded if one.configuration.family == "cpu"]
-    groups = {one.configuration.cpu: one.groups for one in plan.variants if one.configuration.backend == "cpu"}
+    assert not [exclusion for exclusion in plan.excluded if exclusion.configuration.family == "cpu"]
+    groups = {
+        variant.configuration.cpu: variant.groups for variant in plan.variants if variant.configuration.backend == "cpu"
+    }
     sources = {group.name: (group.sources, group.cxx_flags) for group in plan.groups}
     binding = ("torch-ext/b.cpp",), ()
     avx = ("c.cpp",), ("-O3", "-mavx2", "-mfma")
@@ -139,22 +146,22 @@ def test_sections_for_either_cpu(tmp_path: Path) -> None:
         (("both.cpp",), ()),
         (("n.cpp",), ("-march=armv8.2-a+dotprod",)),
     ]
-    assert [one.message for one in plan.notes if "alone" in one.message] == [
+    assert [note.message for note in plan.notes if "alone" in note.message] == [
         "[kernel.c] is for x86_64 alone, since its flags have `-mavx2`",
         "[kernel.n] is for aarch64 alone, since its flags have `-march=armv8.2-a+dotprod`",
     ]
     text = render(plan, "")
-    assert text.count('cpu = "aarch64"') == sum(one.configuration.cpu == ARM for one in plan.variants)
+    assert text.count('cpu = "aarch64"') == sum(variant.configuration.cpu == ARM for variant in plan.variants)
 
 
 def test_flags_of_both_cpus(tmp_path: Path) -> None:
     text = GENERAL + TORCH + CUDA + CPU + 'cxx-flags = ["-mavx2", "-march=armv8-a"]\n'
     plan = make(tmp_path, text)
-    assert {one.reason for one in plan.excluded if one.configuration.family == "cpu"} == {
+    assert {exclusion.reason for exclusion in plan.excluded if exclusion.configuration.family == "cpu"} == {
         "[kernel.c] is compiled with `-mavx2`, which is for x86_64",
         "[kernel.c] is compiled with `-march=armv8-a`, which is for aarch64",
     }
-    assert not [one for one in plan.variants if one.configuration.family == "cpu"]
+    assert not [variant for variant in plan.variants if variant.configuration.family == "cpu"]
 
 
 def test_flags_of_the_binding(tmp_path: Path) -> None:
@@ -162,8 +169,8 @@ def test_flags_of_the_binding(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     text = GENERAL + TORCH + 'cxx-flags = ["-march=armv8-a"]\n' + CUDA + _FOR_BOTH
     plan = make(tmp_path, text)
-    assert {one.configuration.cpu for one in plan.variants} == {ARM}
-    assert {one.reason for one in plan.excluded if one.configuration.cpu == "x86_64"} == {
+    assert {variant.configuration.cpu for variant in plan.variants} == {ARM}
+    assert {exclusion.reason for exclusion in plan.excluded if exclusion.configuration.cpu == "x86_64"} == {
         "[torch] is compiled with `-march=armv8-a`, which is for aarch64"
     }
     with pytest.raises(DriverError) as caught:
@@ -174,11 +181,15 @@ def test_flags_of_the_binding(tmp_path: Path) -> None:
 def test_flags_of_nvcc(tmp_path: Path) -> None:
     flags = CUDA.replace('["-DX', '["-maxrregcount=64", "-DX')
     assert any(
-        one.configuration.cpu == ARM for one in make(tmp_path, GENERAL + TORCH + flags + CPU).variants if one.archs
+        variant.configuration.cpu == ARM
+        for variant in make(tmp_path, GENERAL + TORCH + flags + CPU).variants
+        if variant.archs
     )
     flags = CUDA.replace('["-DX', '["-Xcompiler=-mavx2", "-DX')
     assert not any(
-        one.configuration.cpu == ARM for one in make(tmp_path, GENERAL + TORCH + flags + CPU).variants if one.archs
+        variant.configuration.cpu == ARM
+        for variant in make(tmp_path, GENERAL + TORCH + flags + CPU).variants
+        if variant.archs
     )
 
 

@@ -195,8 +195,10 @@ def ids(directory: Path, text: str) -> dict[str, str]:
     """The unique id of each backend."""
     plan = make(directory, text)
     return {
-        one.backend: one.unique_id(plan.module, {name: (directory / name).read_bytes() for name in one.files})
-        for one in plan.identities
+        identity.backend: identity.unique_id(
+            plan.module, {name: (directory / name).read_bytes() for name in identity.files}
+        )
+        for identity in plan.identities
     }
 
 
@@ -208,7 +210,7 @@ def fields() -> set[str]:
 
 def build_file(plan: Plan) -> str:
     """The BUILD file of a plan, without what the ids are made from: that alone builds nothing in another way."""
-    return render(plan._replace(identities=tuple(one._replace(settings={}) for one in plan.identities)), "")
+    return render(plan._replace(identities=tuple(identity._replace(settings={}) for identity in plan.identities)), "")
 
 
 def test_every_field_of_the_model_has_a_case() -> None:
@@ -234,7 +236,7 @@ def test_every_field_of_the_model_changes_the_build_file(tmp_path: Path) -> None
 @pytest.mark.parametrize("case", CASES, ids=[f"{number}-{case.field}" for number, case in enumerate(CASES)])
 def test_the_ids_that_a_change_of_build_toml_changes(tmp_path: Path, case: Case) -> None:
     before, after = ids(tmp_path, case.text), ids(tmp_path, case.changed)
-    differing = {one for one in {*before, *after} if before.get(one) != after.get(one)}
+    differing = {key for key in {*before, *after} if before.get(key) != after.get(key)}
     assert differing == {*case.ids.split()}
 
 
@@ -244,10 +246,10 @@ def test_the_ids_that_a_file_changes(tmp_path: Path) -> None:
     for name in FILES:
         plan = make(tmp_path, COMPILED)
         changed[name] = {
-            one.backend
-            for one in plan.identities
-            for contents in [{file: (tmp_path / file).read_bytes() + b"x" * (file == name) for file in one.files}]
-            if one.unique_id(plan.module, contents) != before[one.backend]
+            identity.backend
+            for identity in plan.identities
+            for contents in [{file: (tmp_path / file).read_bytes() + b"x" * (file == name) for file in identity.files}]
+            if identity.unique_id(plan.module, contents) != before[identity.backend]
         }
     everywhere = {"torch-ext/re_lu/__init__.py", "torch-ext/b.h", "torch-ext/b.cpp"}
     cuda = {"g/z.cuh", "g/a.cu", "g/b.cu"}
@@ -282,21 +284,23 @@ def test_the_settings_that_an_id_is_made_of(tmp_path: Path) -> None:
     rocm = {**section, "name": "r", "src": ["g/c.cu"], "hip-flags": ["-DG", "-DH"],
             "rocm-archs": ["gfx1100", "gfx942"], "cuda-minver": None}  # fmt: skip
     cpu = {**section, "name": "c", "src": ["c.cpp"], "cuda-minver": None}
-    assert {one.backend: json.loads(canonical(one.settings)) for one in plan.identities} == {
+    assert {identity.backend: json.loads(canonical(identity.settings)) for identity in plan.identities} == {
         "cpu": {**common, "backend": "cpu", "kernels": [cpu]},
         "cuda": {**common, "backend": "cuda", "stable-abi": [2, 9], "kernels": [cuda]},
         "rocm": {**common, "backend": "rocm", "kernels": [rocm]},
     }
-    assert sorted(one.name for one in plan.identities) == ["cpu_id", "cuda_id", "rocm_id"]
+    assert sorted(identity.name for identity in plan.identities) == ["cpu_id", "cuda_id", "rocm_id"]
     bare = {"name": "re_lu", "version": 2, "binding": [[], [], []], "kernels": []}
-    assert [json.loads(canonical(one.settings)) for one in make(tmp_path, NOARCH).identities] == [
+    assert [json.loads(canonical(identity.settings)) for identity in make(tmp_path, NOARCH).identities] == [
         {**bare, "backend": backend} for backend in ALL.split()
     ]
     listed = make(tmp_path, NOARCH + SECTION).identities  # a section that nothing is compiled of
-    assert [json.loads(canonical(one.settings))["kernels"] for one in listed] == [[], [], []]
+    assert [json.loads(canonical(variant.settings))["kernels"] for variant in listed] == [[], [], []]
     text = COMPILED.replace("[kernel.c]", SECTION.replace("kernel.n", "kernel.b") + "[kernel.c]") + SECTION
-    [kernels] = [one.settings["kernels"] for one in make(tmp_path, text).identities if one.backend == "cpu"]
-    assert [one["name"] for one in kernels] == ["b", "c", "n"]
+    [kernels] = [
+        identity.settings["kernels"] for identity in make(tmp_path, text).identities if identity.backend == "cpu"
+    ]
+    assert [kernel["name"] for kernel in kernels] == ["b", "c", "n"]
 
 
 def test_an_id_is_what_the_rule_makes() -> None:

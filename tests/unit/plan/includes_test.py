@@ -96,7 +96,7 @@ def test_what_only_an_if_leads_to_is_noted(project: Path) -> None:
     section = '[kernel.tile]\nbackend = "rocm"\ndepends = []\nsrc = ["rocm/tile.h", "csrc/relu.cu"]\n'
     (project / "build.toml").write_text(f"{MANIFEST}{section}", encoding="utf-8")
     (project / "inner.h").touch()
-    [note] = [one for one in plan_directory(project, Releases()).notes if "inner.h" in one.message]
+    [note] = [note for note in plan_directory(project, Releases()).notes if "inner.h" in note.message]
     assert "where the `#if` that leads here holds, the compiler will not find it" in note.message
     (project / "csrc/relu.cu").write_text('#include "rocm/tile.h"\n', encoding="utf-8")
     with pytest.raises(DriverError, match=r"inner\.h"):
@@ -107,12 +107,12 @@ def test_a_section_finds_the_headers_of_its_libraries(project: Path) -> None:
     """The project has a copy that no `src` lists, and `depends` names the library that has them all."""
     write_files(project, {"third_party/cutlass/arch.h": "", "third_party/cub/cub.cuh": "", "csrc/cute/own.h": ""})
     lines = ("<cutlass/arch.h>", '"cutlass/arch.h"', "<cub/cub.cuh>", '"cub/cub.cuh"')
-    (project / "csrc/relu.cu").write_text("".join(f"#include {one}\n" for one in lines), encoding="utf-8")
+    (project / "csrc/relu.cu").write_text("".join(f"#include {line}\n" for line in lines), encoding="utf-8")
     new = 'depends = ["cutlass_3_8"]\ninclude = ["third_party", "."]'
     text = MANIFEST.replace('depends = []\ninclude = ["."]', new)
     (project / "build.toml").write_text(text, encoding="utf-8")
-    said = [one for one in plan_directory(project, Releases()).notes if one.code is Code.UNLISTED_HEADER]
-    assert [one.message.partition(": the compiler uses the file of ")[2] for one in said] == [
+    said = [note for note in plan_directory(project, Releases()).notes if note.code is Code.UNLISTED_HEADER]
+    assert [diagnostic.message.partition(": the compiler uses the file of ")[2] for diagnostic in said] == [
         "cutlass_3_8, if it exists there", "cutlass_3_8, if it exists there", "a toolchain, if it exists there",
         "a toolchain, if it exists there",
     ]  # fmt: skip
@@ -120,8 +120,8 @@ def test_a_section_finds_the_headers_of_its_libraries(project: Path) -> None:
     (project / "csrc/relu.cu").write_text("#include <cutlass/arch.h>\n", encoding="utf-8")
     (project / "build.toml").write_text(text.replace('["cutlass_3_8"]', "[]") + other, encoding="utf-8")
     made = plan_directory(project, Releases())
-    assert [one.code for one in made.notes if one.span.file.endswith(".cu")] == [Code.TORCH_NOT_DECLARED]
-    assert next(one.depends for one in made.groups if one.name == "relu") == ("cutlass_3_8",)
+    assert [note.code for note in made.notes if note.span.file.endswith(".cu")] == [Code.TORCH_NOT_DECLARED]
+    assert next(group.depends for group in made.groups if group.name == "relu") == ("cutlass_3_8",)
 
 
 def test_a_source_of_the_binding_finds_what_its_section_finds(project: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_source_of_the_binding_finds_what_its_section_finds(project: Path) -> 
     section = '[kernel.host]\nbackend = "cuda"\ndepends = []\ninclude = ["inc"]\nsrc = ["csrc/host.cpp", "inc/x.h"]\n'
     text = MANIFEST.replace('"torch-ext/binding.cpp"', '"torch-ext/binding.cpp", "csrc/host.cpp"')
     (project / "build.toml").write_text(text + section, encoding="utf-8")
-    groups = {one.sources: one for one in plan_directory(project, Releases()).groups}
+    groups = {group.sources: group for group in plan_directory(project, Releases()).groups}
     assert set(groups["csrc/host.cpp",].includes) == {".", "inc"}
 
 
@@ -156,7 +156,7 @@ def test_openmp_is_in_sight_of_what_does_not_ask_for_it(project: Path, line: str
     text = MANIFEST.replace('["cuda"]', '["cpu"]').replace("[kernel.relu]", f"{section}[kernel.relu]")
     (project / "build.toml").write_text(text, encoding="utf-8")
     made = plan_directory(project, Releases())
-    assert next(one.depends for one in made.groups if one.name == "cpu") == (("openmp",) if needed else ())
+    assert next(group.depends for group in made.groups if group.name == "cpu") == (("openmp",) if needed else ())
     wanted = {entry.name for entry in archives(made, made.variants[:1], Releases().lock)}
     assert ("g++-12" in wanted) == (needed or "-fopenmp" in flags)
 
@@ -218,7 +218,7 @@ def test_an_include_that_cannot_be_named_may_reach_every_header(project: Path, i
     for name in ("deep", "deeper", "unused"):
         (project / f"lib/{name}.cuh").write_text('#include <torch/all.h>\n#include "/gone.h"\n', encoding="utf-8")
     (project / "build.toml").write_text(MANIFEST + SECTIONS, encoding="utf-8")
-    group = next(one for one in plan_directory(project, Releases()).groups if one.name == "relu")
+    group = next(group for group in plan_directory(project, Releases()).groups if group.name == "relu")
     assert group.headers == ("csrc/relu.h", "lib/deep.cuh", "lib/deeper.cuh", "lib/unused.cuh")
     assert group.includes == (".", "csrc")
     assert group.depends == ("torch",)
@@ -298,7 +298,7 @@ def test_a_header_that_no_include_directory_leads_to(project: Path) -> None:
     assert found.span.file == str(project / "torch-ext/binding.cpp")
     with pytest.raises(DriverError) as caught:
         plan(project, 'include = ["."]\n', 'include = ["torch-ext"]\n')
-    assert [one.help for one in caught.value.diagnostics] == ['add "." to `include` in [torch]']
+    assert [diagnostic.help for diagnostic in caught.value.diagnostics] == ['add "." to `include` in [torch]']
     binding = project / "torch-ext/binding.cpp"
     binding.write_text(BINDING.replace('#include "csrc/relu.h"', '#if X\n#include "csrc/relu.h"\n#endif'))
     (note,) = notes(project, 'include = ["."]\n', "")
@@ -350,10 +350,12 @@ def test_a_use_of_the_list_of_architectures_is_a_note(
     (project / file).write_text(text + kept, encoding="utf-8")
     old, new = 'src = ["csrc', 'src = ["csrc/more/deep.cuh", "csrc'
     found = plan(project, old, new).notes
-    assert [(one.span.file, one.span.line, one.span.column) for one in found] == (
+    assert [(diagnostic.span.file, diagnostic.span.line, diagnostic.span.column) for diagnostic in found] == (
         [(str(project / file), *place)] if place else []
     )
-    assert all(one.message.startswith(f"`{LIST}` names all architectures that nvcc knows, not ") for one in found)
+    assert all(
+        diagnostic.message.startswith(f"`{LIST}` names all architectures that nvcc knows, not ") for diagnostic in found
+    )
     (project / "build.toml").write_text(MANIFEST.replace(old, new), encoding="utf-8")
     assert __main__.main(["check", str(project)]) == 0
     assert (LIST in capsys.readouterr().err) == bool(place)
@@ -382,7 +384,7 @@ def test_upstreams_tree_has_what_no_section_lists(project: Path) -> None:
     found = '#include "tests/data/t.inc"\n#include "../torch-ext/more/m.inc"\n#include "torch-ext/relu/p.inc"\n'
     (project / "csrc/relu.cu").write_text(found, encoding="utf-8")
     made = plan_directory(project, Releases())
-    [group] = [one for one in made.groups if one.name == "relu"]
+    [group] = [group for group in made.groups if group.name == "relu"]
     assert group.headers == ("csrc/relu.h", *listed)
     assert {"tests/data/t.inc", "torch-ext/more/m.inc"} <= made.files
     (project / "tests/data/t.inc").unlink()
@@ -390,7 +392,7 @@ def test_upstreams_tree_has_what_no_section_lists(project: Path) -> None:
     (project / "csrc/relu.cu").write_text(found + '#include "tests/.hidden/h.inc"\n#include "csrc/c.inc"\n')
     with pytest.raises(DriverError) as caught:
         plan_directory(project, Releases())
-    assert [one.message for one in caught.value.diagnostics] == [
+    assert [diagnostic.message for diagnostic in caught.value.diagnostics] == [
         f"`{name}` is included here, but no `src` lists it"
         for name in ("tests/data/t.inc", "tests/.hidden/h.inc", "csrc/c.inc")
     ]
@@ -406,7 +408,7 @@ def test_a_project_that_defines_the_macros_of_the_rules(project: Path, flags: st
     text = text.replace('["torch-ext/binding.cpp"]', '["torch-ext/binding.cpp", "csrc/more/deep.cuh"]')
     (project / "build.toml").write_text(text, encoding="utf-8")
     (project / "csrc/relu.cu").write_text('#ifdef CPU_KERNEL\n#include "more/deep.cuh"\n#endif\n', encoding="utf-8")
-    [group] = [one for one in plan_directory(project, Releases()).groups if one.name == "relu"]
+    [group] = [group for group in plan_directory(project, Releases()).groups if group.name == "relu"]
     assert ("csrc/more/deep.cuh" in group.headers) == reached
 
 
@@ -415,10 +417,10 @@ def test_scan_keeps_places() -> None:
         '/* é */ #include "a.h"\n"\\"" \'"\' /* */\n#include <b/c.h> // "x"\n# if 1\n#include "d"\n#endif\n#include "e"'
     )
     found = scan(text)
-    assert [(one.path, one.quoted, one.conditional) for one in found] == [
+    assert [(include.path, include.quoted, include.conditional) for include in found] == [
         ("a.h", True, False), ("b/c.h", False, False), ("d", True, True), ("e", True, False)
     ]  # fmt: skip
-    assert all(text[one.start :].startswith(one.path) for one in found)
+    assert all(text[include.start :].startswith(include.path) for include in found)
 
 
 @pytest.mark.parametrize(

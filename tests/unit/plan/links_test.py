@@ -185,7 +185,7 @@ def test_link_to_what_git_does_not_have(tracked: Path, make: Callable[[Path], st
     name = make(tracked)
     with pytest.raises(DriverError) as caught:
         plan_directory(tracked, Releases())
-    [found, *_] = [one for one in caught.value.diagnostics if one.message.startswith(f"`{name}` ")]
+    [found, *_] = [diagnostic for diagnostic in caught.value.diagnostics if diagnostic.message.startswith(f"`{name}` ")]
     assert found.code is Code.PATH_ESCAPES
     to = (tracked / name).resolve()
     inside = to.is_relative_to(tracked)

@@ -40,7 +40,7 @@ def plan(directory: Path, *archs: str, more: str = "") -> Plan:
 
 
 def kept(made: Plan, section: str = "g", backend: str = "cu130") -> tuple[str, ...]:
-    [group] = [one for one in made.groups if one.name == section]
+    [group] = [group for group in made.groups if group.name == section]
     return group.archs[backend].kept
 
 
@@ -60,7 +60,7 @@ def test_a_section_keeps_what_serves(
 ) -> None:
     made = narrowed(plan(tmp_path, *asked), archs)
     assert kept(made) == expected
-    [variant] = [one for one in made.variants if one.name == CU130]
+    [variant] = [variant for variant in made.variants if variant.name == CU130]
     assert variant.archs == expected
     assert variant.metadata["backend"] == {"type": "cuda", "archs": list(expected)}
     assert variant.metadata["only-archs"] == archs
@@ -76,7 +76,9 @@ def test_what_has_no_device_code_stays_as_it_is(tmp_path: Path) -> None:
     whole = plan(tmp_path, "8.0", "9.0")
     made = narrowed(whole, ["9.0"])
     assert names(made) == names(whole)
-    assert [one for one in made.variants if one.archs is None] == [one for one in whole.variants if one.archs is None]
+    assert [variant for variant in made.variants if variant.archs is None] == [
+        variant for variant in whole.variants if variant.archs is None
+    ]
     assert made.identities == whole.identities
     assert narrowed(whole, ["9.0"]) == made
     text = render(made, "")
@@ -87,17 +89,23 @@ def test_a_section_without_any_keeps_its_lowest_to_link(tmp_path: Path) -> None:
     made = narrowed(plan(tmp_path, "8.0", "9.0", more=HOPPER), ["8.0"])
     assert kept(made) == ("8.0",)
     assert kept(made, "h") == ("9.0a",)
-    assert next(one for one in made.variants if one.name == CU130).archs == ("8.0", "9.0a")
+    assert next(variant for variant in made.variants if variant.name == CU130).archs == ("8.0", "9.0a")
 
 
 def test_another_backend_is_excluded(tmp_path: Path) -> None:
     whole = plan(tmp_path, "8.0", "9.0", more=ROCM)
     nvidia, amd = narrowed(whole, ["9.0"]), narrowed(whole, ["gfx90a"])
-    assert {one.configuration.family for one in nvidia.variants} == {"cpu", "cuda"}
-    assert {one.configuration.family for one in amd.variants} == {"cpu", "rocm"}
-    assert {one.reason for one in amd.excluded[len(whole.excluded) :]} == {"it has no device code for gfx90a"}
+    assert {variant.configuration.family for variant in nvidia.variants} == {"cpu", "cuda"}
+    assert {variant.configuration.family for variant in amd.variants} == {"cpu", "rocm"}
+    assert {exclusion.reason for exclusion in amd.excluded[len(whole.excluded) :]} == {
+        "it has no device code for gfx90a"
+    }
     assert kept(amd, "r", "rocm72") == ("gfx90a:xnack-",)
-    assert {one.configuration.family for one in narrowed(whole, ["9.0", "gfx942"]).variants} == {"cpu", "cuda", "rocm"}
+    assert {variant.configuration.family for variant in narrowed(whole, ["9.0", "gfx942"]).variants} == {
+        "cpu",
+        "cuda",
+        "rocm",
+    }
 
 
 @pytest.mark.parametrize(("archs", "unserved"), [(["7.5"], "7.5"), (["9.0", "gfx942"], "gfx942")])
@@ -132,7 +140,7 @@ def test_nobody_publishes_it(tmp_path: Path) -> None:
         place = tmp_path / "build" / variant.name
         place.mkdir(parents=True)
         (place / "metadata.json").write_text(json.dumps(variant.metadata), encoding="utf-8")
-    assert [one.name for one in present(tmp_path, whole, [CPU213])] == [CPU213]
+    assert [variant.name for variant in present(tmp_path, whole, [CPU213])] == [CPU213]
     with pytest.raises(DriverError) as caught:
         present(tmp_path, whole, [])
     [one] = caught.value.diagnostics

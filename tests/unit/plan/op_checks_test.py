@@ -36,9 +36,13 @@ def said(project: Path, text: str) -> list[tuple[str, str]]:
     """What is collected of a binding: errors, else notes; each with the part that it is about."""
     (project / "torch-ext/binding.cpp").write_text(text, encoding="utf-8")
     try:
-        found = [(one.message, one.span, one.code) for one in plan_directory(project, Releases()).notes]
+        found = [(note.message, note.span, note.code) for note in plan_directory(project, Releases()).notes]
     except DriverError as failure:
-        found = [(f"error: {one.message}", one.span, one.code) for one in failure.diagnostics if one.span]
+        found = [
+            (f"error: {diagnostic.message}", diagnostic.span, diagnostic.code)
+            for diagnostic in failure.diagnostics
+            if diagnostic.span
+        ]
     assert all(code is Code.OP_REGISTRATION or " only, in the variants " in text for text, _, code in found)
     return [(message, span.text[span.column - 1 :][: span.length]) for message, span, _ in found if span]
 
@@ -146,7 +150,7 @@ def test_nothing_is_said_of_what_is_not_there(project: Path) -> None:
     (project / "torch-ext/binding.cpp").unlink()
     with pytest.raises(DriverError) as caught:
         plan_directory(project, Releases())
-    assert [one.code for one in caught.value.diagnostics] == [Code.FILE_MISSING]
+    assert [diagnostic.code for diagnostic in caught.value.diagnostics] == [Code.FILE_MISSING]
 
 
 def test_what_python_may_register_is_not_missed(project: Path) -> None:
@@ -177,18 +181,20 @@ def test_a_library_that_python_cannot_import(project: Path, text: str, found: st
     (project / "csrc/relu.h").write_text(f"#pragma once\n#define BIND {END}", encoding="utf-8")
     (project / "csrc/relu.cu").write_text("" if found == "error" else '#include "relu.h"\n', encoding="utf-8")
     messages = [message for message, _ in said(project, text)]
-    assert [one.startswith("error") for one in messages] == ([] if found is None else [found == "error"])
+    assert [message.startswith("error") for message in messages] == ([] if found is None else [found == "error"])
 
 
 def test_places_of_escapes_and_raw_strings() -> None:
     text = 'TORCH_LIBRARY(a, m) { m.def("a\\"b\\\n" R"(c"d)"  "e"); }'
     _, one = registrations(text).found
     assert one.text == 'a"bc"de'
-    assert [text[place] for place in one.places[:-1]] == ["a", "\\", "b", "c", '"', "d", "e"]
+    assert [text[start] for start in one.places[:-1]] == ["a", "\\", "b", "c", '"', "d", "e"]
 
 
 @pytest.mark.parametrize(
     "text", ["TORCH_LIBRARY(", "TORCH_LIBRARY(a, m) {", 'TORCH_LIBRARY(a, m) { m.def("', "Library& m) {"]
 )
 def test_texts_that_do_not_end(text: str) -> None:
-    assert all(one.text is None for one in registrations(text).found if one.what != "library")
+    assert all(
+        registration.text is None for registration in registrations(text).found if registration.what != "library"
+    )

@@ -79,5 +79,5 @@ def test_what_torch_refuses(text: str, part: str, message: str) -> None:
 
 
 def test_names() -> None:
-    assert [name_problem(one) for one in ("f", "ns::f", "f.out", "_f2")] == [None] * 4
-    assert all(name_problem(one) for one in ("", "f.", "a::b::c", "f(int x)", "2f", "is"))
+    assert [name_problem(name) for name in ("f", "ns::f", "f.out", "_f2")] == [None] * 4
+    assert all(name_problem(name) for name in ("", "f.", "a::b::c", "f(int x)", "2f", "is"))

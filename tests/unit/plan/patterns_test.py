@@ -29,7 +29,7 @@ def plan(directory: Path, src: str, more: str = "") -> Plan:
 
 
 def sources(made: Plan) -> tuple[str, ...]:
-    return next(one.sources for one in made.groups if one.name == "k")
+    return next(group.sources for group in made.groups if group.name == "k")
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ def sources(made: Plan) -> tuple[str, ...]:
 def test_files_of_a_pattern(tmp_path: Path, src: str, expected: tuple[str, ...]) -> None:
     made = plan(tmp_path, src)
     assert sources(made) == expected
-    assert any("kernel-builder accepts no patterns" in one.message for one in made.notes)
-    assert not [one for one in made.notes if one.code is Code.DUPLICATE_FILE]
+    assert any("kernel-builder accepts no patterns" in note.message for note in made.notes)
+    assert not [note for note in made.notes if note.code is Code.DUPLICATE_FILE]
 
 
 def test_headers_of_a_pattern_and_their_number(tmp_path: Path) -> None:
     made = plan(tmp_path, '"k/a.*"')
-    assert [one.headers for one in made.groups if one.name == "k"] == [("k/a.h",)]
-    assert "`k/a.*` matches 2 files; kernel-builder accepts no patterns" in [one.message for one in made.notes]
+    assert [group.headers for group in made.groups if group.name == "k"] == [("k/a.h",)]
+    assert "`k/a.*` matches 2 files; kernel-builder accepts no patterns" in [note.message for note in made.notes]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_link_out_of_the_project_is_an_error(tmp_path: Path) -> None:
 def test_c_and_assembly_are_compiled_without_the_id(tmp_path: Path) -> None:
     made = plan(tmp_path, '"k/x.S", "k/y.c", "k/a.h"')
     assert sources(made) == ("k/x.S", "k/y.c")
-    assert not [one for one in made.notes if "not compiled" in one.message]
+    assert not [note for note in made.notes if "not compiled" in note.message]
 
 
 def test_c_with_openmp_is_refused(tmp_path: Path) -> None:
@@ -108,13 +108,13 @@ def test_files_that_are_included_are_headers(tmp_path: Path, name: str) -> None:
     (tmp_path / "k").mkdir()
     (tmp_path / name).touch()
     made = plan(tmp_path, f'"k/a.cpp", "{name}"')
-    assert not [one for one in made.notes if one.code is Code.FILE_KIND]
+    assert not [note for note in made.notes if note.code is Code.FILE_KIND]
 
 
 def test_other_files_are_told(tmp_path: Path) -> None:
     (tmp_path / "k").mkdir()
     (tmp_path / "k" / "t.txt").touch()
-    [note] = [one for one in plan(tmp_path, '"k/a.cpp", "k/t.txt"').notes if one.code is Code.FILE_KIND]
+    [note] = [note for note in plan(tmp_path, '"k/a.cpp", "k/t.txt"').notes if note.code is Code.FILE_KIND]
     assert note.message.startswith("`k/t.txt` is neither a source (")
 
 
@@ -132,7 +132,7 @@ def test_pointer_of_git_lfs_is_told(tmp_path: Path, name: str) -> None:
 def test_source_that_includes_a_source(tmp_path: Path) -> None:
     (tmp_path / "k").mkdir()
     (tmp_path / "k" / "m.cpp").write_text('#include "a.cpp"\n')
-    [note] = [one for one in plan(tmp_path, '"k/m.cpp", "k/a.cpp"').notes if "included here" in one.message]
+    [note] = [note for note in plan(tmp_path, '"k/m.cpp", "k/a.cpp"').notes if "included here" in note.message]
     assert "it is compiled by itself too: what it defines is there twice" in note.message
     with pytest.raises(DriverError) as failure:
         plan(tmp_path, '"k/m.cpp"')

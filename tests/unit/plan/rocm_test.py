@@ -52,7 +52,7 @@ def test_variants_are_those_of_the_matrix(tmp_path: Path) -> None:
         for configuration, default in Releases().matrix.configurations()
         if configuration.family == "rocm"
     ]
-    assert [(one.name, one.default) for one in made.variants] == variants
+    assert [(variant.name, variant.default) for variant in made.variants] == variants
     assert names(made)[0] == VARIANT
     assert parse(VARIANT) == Configuration(torch="2.13", abi="cxx11", backend="rocm72", cpu="x86_64", os="linux")
 
@@ -69,7 +69,9 @@ def test_archs_are_those_that_both_name(tmp_path: Path) -> None:
     made = plan(tmp_path, ROCM + ARCHS)
     [archs] = {group.archs["rocm72"] for group in made.groups if group.name == "r"}
     assert archs.kept == ("gfx90a", "gfx942:xnack-", "gfx1100")
-    assert [(one.arch, one.reason) for one in archs.dropped] == [("gfx940", "ROCm 7.2 does not compile for gfx940")]
+    assert [(exclusion.arch, exclusion.reason) for exclusion in archs.dropped] == [
+        ("gfx940", "ROCm 7.2 does not compile for gfx940")
+    ]
     assert made.variants[0].metadata["backend"] == {"type": "rocm", "archs": ["gfx1100", "gfx90a", "gfx942"]}
 
 
@@ -128,15 +130,15 @@ def test_archs_that_are_wrong(tmp_path: Path) -> None:
     archs = ["gfx9422", "gfx942:wave-", "gfx942:xnack-:sramecc+", "gfx1100:xnack-", "gfx90a", "gfx90a:xnack+"]
     wrong = f"rocm-archs = {archs}\n"
     found = failure(tmp_path, GENERAL.replace('"cpu", "cuda"', '"rocm"') + TORCH + ROCM + wrong).diagnostics
-    assert {one.code for one in found} == {Code.UNKNOWN_ARCH}
-    assert [one.message for one in found] == [
+    assert {diagnostic.code for diagnostic in found} == {Code.UNKNOWN_ARCH}
+    assert [diagnostic.message for diagnostic in found] == [
         "no clang compiles for the architecture `gfx9422`",
-        *(f"`{one}` is not an architecture with valid features" for one in archs[1:]),
+        *(f"`{arch}` is not an architecture with valid features" for arch in archs[1:]),
     ]
     order = "only `:sramecc` and `:xnack`, in this order, each with `+` or `-`, may follow"
     beside = "it conflicts with `{}`: name the same features for an architecture everywhere, or none"
     labels = [order, order, "gfx1100 has no `xnack`", beside.format("gfx90a:xnack+"), beside.format("gfx90a")]
-    assert [one.label for one in found[1:]] == labels
+    assert [diagnostic.label for diagnostic in found[1:]] == labels
     assert "did you mean `gfx942`" in found[0].label
 
 
@@ -184,7 +186,7 @@ def _refused(flags: list[str]) -> list[str]:
     span = Source("build.toml", "").span(0, 1)
     findings = Findings({}, span)
     read_hip_flags(findings, tuple(Located(value=flag, span=span) for flag in flags))
-    return [f"{one.message} {one.help}" for one in findings.diagnostics()]
+    return [f"{diagnostic.message} {diagnostic.help}" for diagnostic in findings.diagnostics()]
 
 
 @pytest.mark.parametrize(
@@ -234,35 +236,37 @@ def test_archives_of_a_variant() -> None:
     zigs = [entry.version for entry in Releases().lock.entries_for([parse(VARIANT)]) if entry.name == "ziglang"]
     assert zigs == [Releases().lock.parts["cc"]["default"], Releases().lock.parts["rocm"]["7.2"]["host"]]
     assert not [
-        one for one in Releases().lock.entries_for([parse("torch213-cxx11-cu130-x86_64-linux")]) if "hip" in one.name
+        entry
+        for entry in Releases().lock.entries_for([parse("torch213-cxx11-cu130-x86_64-linux")])
+        if "hip" in entry.name
     ]
 
 
 def _actions(made: Plan, **files: bytes) -> list[ExpectedAction]:
     """The actions of the section in CONFIGURATION; files are empty but for those given, by name without directory."""
-    torch = {one.version: one.cxx_standard for one in Releases().matrix.torch}
+    torch = {release.version: release.cxx_standard for release in Releases().matrix.torch}
     settings = Settings(
         split=True, whole=(), needed=True, gcc=False, compress="", standards=torch, toolchains={}, rules=""
     )
     names = {name for identity in made.identities for name in identity.files}
     contents = {name: files.get(Path(name).stem, b"") for name in names}
-    chosen = [one for one in made.variants if one.name == VARIANT]
-    return [one for one in expected_actions(made, chosen, contents, settings) if one.section == "r"]
+    chosen = [variant for variant in made.variants if variant.name == VARIANT]
+    return [action for action in expected_actions(made, chosen, contents, settings) if action.section == "r"]
 
 
 def test_actions_of_a_source(tmp_path: Path) -> None:
     archs = 'rocm-archs = ["gfx90a", "gfx1100"]\n'
     each = [(mnemonic, arch) for arch in ("gfx90a", "gfx1100") for mnemonic in MNEMONICS]
     rest = [("HipBundle", None), ("HipPreprocess", None), ("HipHostCompile", None)]
-    found = [(one.mnemonic, one.arch) for one in _actions(plan(tmp_path, ROCM + archs))]
+    found = [(action.mnemonic, action.arch) for action in _actions(plan(tmp_path, ROCM + archs))]
     assert found == [*each, *rest]
 
 
 def test_every_source_of_a_section_is_read_with_the_others(tmp_path: Path) -> None:
     section = ROCM.replace('"g/a.cu"', '"g/a.cu", "g/b.cu"')
     made = plan(tmp_path, section)
-    before, after = ({one.place: one.reads for one in _actions(made, a=text)} for text in (b"", b"int i;"))
-    new = {place.split("|")[2] for place in before if place.startswith("r|g/b.cu") and before[place] != after[place]}
+    before, after = ({action.place: action.reads for action in _actions(made, a=text)} for text in (b"", b"int i;"))
+    new = {key.split("|")[2] for key in before if key.startswith("r|g/b.cu") and before[key] != after[key]}
     assert new == {"HipPreprocess"}
 
 

@@ -51,7 +51,7 @@ def calls(text: str) -> list[tuple[str, dict[str, Any]]]:
         assert isinstance(node.value.func, ast.Name)
         assert node.value.func.id in _RULES
         named = {str(word.arg): ast.literal_eval(word.value) for word in node.value.keywords}
-        found.append((node.value.func.id, named | {"": [ast.literal_eval(one) for one in node.value.args]}))
+        found.append((node.value.func.id, named | {"": [ast.literal_eval(arg) for arg in node.value.args]}))
     return found
 
 
@@ -69,7 +69,7 @@ def check(plan: Plan) -> dict[str, dict[str, Any]]:
         "kernel_bundle",
     ]
     assert found[0][1][""][0] == "@rules_torch_kernels//rules:defs.bzl"
-    targets = {one["name"]: one for _, one in found[2:]}
+    targets = {attributes["name"]: attributes for _, attributes in found[2:]}
     assert len(targets) == len(found) - 2
     for group in plan.groups:
         target = targets[group.name]
@@ -102,11 +102,11 @@ def test_every_string_at_every_place(place: str) -> None:
             if plan := planned({place: value}):
                 check(plan)
                 accepted.append(value)
-    assert all(unsafe_character(one) is None for one in accepted)
+    assert all(unsafe_character(text) is None for text in accepted)
     if place in {"license", "revision", "upstream", "source", "cxx", "binding"}:
-        assert any('"' in one for one in accepted)
+        assert any('"' in text for text in accepted)
     if place == "section":
-        assert all(any(sign in one for one in accepted) for sign in ('"', " ", "$("))
+        assert all(any(sign in text for text in accepted) for sign in ('"', " ", "$("))
     if place in {"file", "include", "pyext"}:
         assert accepted == []
 
@@ -122,7 +122,9 @@ def test_strings_arrive_as_they_were() -> None:
     assert metadata["kernels-minver"] == "0.17.0"
 
 
-@pytest.mark.parametrize("text", [one for one in STRINGS if one.isascii() and "/" not in one and "\0" not in one])
+@pytest.mark.parametrize(
+    "text", [string for string in STRINGS if string.isascii() and "/" not in string and "\0" not in string]
+)
 def test_names_of_python_modules(text: str) -> None:
     for name in (f"{text}.py", f"a{text}.py"):
         if plan := planned({}, (name,)):

@@ -35,8 +35,8 @@ def _make(directory: Path, text: str, source: str = "") -> Plan:
 
 def test_variants_are_named_as_upstream_names_them(tmp_path: Path) -> None:
     made = _make(tmp_path, GENERAL + _TVM_FFI + _SECTIONS)
-    default = [one.name for one in made.variants if one.default]
-    assert default == [f"tvm-ffi01-{one}-x86_64-linux" for one in ("cpu", "cu130", "cu132")]
+    default = [variant.name for variant in made.variants if variant.default]
+    assert default == [f"tvm-ffi01-{backend}-x86_64-linux" for backend in ("cpu", "cu130", "cu132")]
     assert set(names(made)) - set(default) == {"tvm-ffi01-cu126-x86_64-linux"}
     for name in names(made):
         assert is_identifier(name)
@@ -55,7 +55,7 @@ def test_every_group_sees_tvm_ffi_and_none_torch(tmp_path: Path) -> None:
     assert [note.message for note in made.notes] == [
         "`torch` in `depends` of [kernel.g] has no effect: torch's headers are not available of a [tvm-ffi] project"
     ]
-    assert {one.settings["framework"] for one in made.identities} == {"tvm-ffi"}
+    assert {identity.settings["framework"] for identity in made.identities} == {"tvm-ffi"}
     [binding] = [group for group in made.groups if group.name == "binding_cpu"]
     assert (binding.sources, binding.cxx_flags, binding.identity) == (("tvm-ffi-ext/b.cpp",), ("-DX",), "cpu_id")
     text = render(made, "")
@@ -86,7 +86,7 @@ def test_metadata_has_the_form_of_any_other_kernel(tmp_path: Path) -> None:
 def test_backends_without_variants_are_noted(tmp_path: Path) -> None:
     rocm = '[kernel.r]\nbackend = "rocm"\ndepends = []\nsrc = ["g/a.cu"]\n'
     made = _make(tmp_path, GENERAL.replace('"cuda"]', '"cuda", "rocm", "xpu"]') + _TVM_FFI + CPU + rocm)
-    assert {one.configuration.family for one in made.variants} == {"cpu"}
+    assert {variant.configuration.family for variant in made.variants} == {"cpu"}
     assert [note.message for note in made.notes] == [
         "the backend `cuda` is excluded: no [kernel.*] section is for it",
         "the backend `rocm` is excluded: tvm-ffi has no variant for it",

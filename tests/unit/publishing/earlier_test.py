@@ -26,7 +26,9 @@ _STABLE = Path(__file__).parents[2] / "e2e" / "projects" / "stable"
 )
 def test_a_variant_for_the_stable_abi_stands_for_later_releases(old: str, *, stands: bool) -> None:
     here = plan_directory(_STABLE, Releases()).variants
-    [own] = [each for each in here if each.configuration.backend == "cpu" and each.configuration.cpu == "x86_64"]
+    [own] = [
+        variant for variant in here if variant.configuration.backend == "cpu" and variant.configuration.cpu == "x86_64"
+    ]
     assert own.configuration.stable
     assert own.configuration.torch == "2.9"
     found = stands_for(here, old)

@@ -94,7 +94,7 @@ def test_page_has_the_facts_of_what_is_built(project: Path, tmp_path: Path, caps
         place = project / "build" / name
         metadata = json.loads((place / "metadata.json").read_text())
         size = sum(path.stat().st_size for path in place.iterdir())
-        [variant] = [one for one in told["variants"] if one["variant"] == name]
+        [variant] = [variant for variant in told["variants"] if variant["variant"] == name]
         assert (variant["state"], variant["id"], variant["size"]) == ("built", metadata["id"], size)
         assert metadata["id"] in page.text
         assert amount(size) in page.text
@@ -102,7 +102,7 @@ def test_page_has_the_facts_of_what_is_built(project: Path, tmp_path: Path, caps
             digest = hashlib.sha256((project / one["path"]).read_bytes()).hexdigest()
             assert one["sha256"] == digest
             assert digest in page.text
-        assert {one["path"] for one in variant["files"]} == {
+        assert {path["path"] for path in variant["files"]} == {
             path.relative_to(project).as_posix() for path in place.iterdir()
         }
     assert "rules_torch_kernels" in page.text
@@ -159,8 +159,8 @@ def test_all_text_is_escaped(project: Path) -> None:
     (project / "torch-ext" / "tuned" / "__init__.py").write_text(source)
     for variant in ("torch-cpu", "torch-cuda"):
         build(project, variant, FILES | {"__init__.py": source.encode(), "<b>&.bin": b""})
-    for place in ("tests", "benchmarks"):
-        (project / place).mkdir()
+    for directory in ("tests", "benchmarks"):
+        (project / directory).mkdir()
     (project / "tests" / "test_<i>.py").write_text(
         "def test_one(): ...\nclass TestMore:\n    def test_two(self): ...\n"
     )
@@ -232,10 +232,10 @@ def test_matrix_has_the_newest_torch_first_and_each_variant_once() -> None:
     assert matrix.columns[:3] == ("cpu", "cu135", "cu132")
     assert matrix.columns[-3:] == ("cu118", "rocm72", "rocm71")
     assert matrix.cpus == ("x86_64", "aarch64")
-    placed = [one.row.name for line in matrix.lines for field in line.fields for one in field]
-    assert sorted(placed) == sorted(one.row.name for one in kernel.variants)
+    placed = [cell.row.name for line in matrix.lines for field in line.fields for cell in field]
+    assert sorted(placed) == sorted(variant.row.name for variant in kernel.variants)
     assert len(set(placed)) == len(placed)
-    archs = {one.backend: [arch for arch, _ in one.archs] for one in codes_of(kernel.variants)}
+    archs = {code.backend: [arch for arch, _ in code.archs] for code in codes_of(kernel.variants)}
     assert archs["cu130"] == ["8.0", "8.6", "8.9", "9.0", "10.0", "12.0+PTX"]
     assert "cpu" not in archs
 
@@ -247,7 +247,7 @@ def test_matrix_has_the_newest_torch_first_and_each_variant_once() -> None:
 def test_rows_of_other_kinds(project: str, title: str) -> None:
     variants = looked_at(ROOT / "tests" / "e2e" / "projects" / project).variants
     assert title in [line.title for line in matrix_of(variants).lines]
-    assert {one.state for one in variants} == {State.MISSING}
+    assert {variant.state for variant in variants} == {State.MISSING}
 
 
 def test_page_takes_the_place_of_a_page_alone(project: Path, tmp_path: Path) -> None:

@@ -66,5 +66,5 @@ _PIECES = st.sampled_from(["def f(x=1):", "\n", "  pass", "class A:", "from .a i
 
 @given(st.lists(_PIECES | st.text(max_size=3)).map(" ".join))
 def test_any_text_is_read(text: str) -> None:
-    assert all("\n" not in one for one in schemas([text, f'm.def("{text}")', f'm.def(R"({text})")'], ["cpu"]))
-    assert all(one.signature for one in offers({"__init__.py": text, "a.py": text}))
+    assert all("\n" not in schema for schema in schemas([text, f'm.def("{text}")', f'm.def(R"({text})")'], ["cpu"]))
+    assert all(offer.signature for offer in offers({"__init__.py": text, "a.py": text}))

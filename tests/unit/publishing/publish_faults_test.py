@@ -77,7 +77,7 @@ def test_killed_at_any_request_the_next_run_ends_it(project: Path) -> None:
     """Killed before all, and when each change was made and not answered: all that the Hub can be left with."""
     with served() as hub:
         publish(hub, project)
-        expected, asked = hub.repositories[REPO].branches, [one.what for one in hub.requests]
+        expected, asked = hub.repositories[REPO].branches, [request.what for request in hub.requests]
     assert {"POST api/repos/create", "POST branch/v3", "POST commit/v3", "POST commit/main"} <= set(asked)
     unanswered = [(number, True) for number, what in enumerate(asked) if what.startswith(("POST", "PUT"))]
     for number, done in [(0, False), *unanswered]:
@@ -87,7 +87,7 @@ def test_killed_at_any_request_the_next_run_ends_it(project: Path) -> None:
             publish(hub, project)
             assert hub.repositories[REPO].branches == expected, killed
             assert hub.repositories[REPO].count == 2, killed
-            assert stored.isdisjoint(one.what for one in hub.requests[before:]), killed
+            assert stored.isdisjoint(request.what for request in hub.requests[before:]), killed
 
 
 def _killed(hub: Hub, project: Path, number: int, *, done: bool) -> str:
@@ -127,7 +127,7 @@ def test_large_files_go_through_xet_and_then_there_is_one_commit(xet: Hub, proje
     assert [path for path in xet.xet.glob("xet/xorbs/xorbs/default.*") if path.suffix != ".tagset"]
     before = len(xet.requests)
     publish(xet, project)
-    assert not [one for one in xet.requests[before:] if one.what.startswith(("GET xet", "POST commit"))]
+    assert not [request for request in xet.requests[before:] if request.what.startswith(("GET xet", "POST commit"))]
 
 
 def test_xet_that_refuses(xet: Hub, project: Path) -> None:

@@ -108,9 +108,9 @@ def test_what_was_not_built_so_is_refused(hub: Hub, project: Path, spoil: Any, s
 
 def test_what_python_leaves_is_removed(hub: Hub, project: Path) -> None:
     expected = on_disk(project)
-    for place in ("torch-cpu", "torch-cuda/deep"):
-        (project / "build" / place / "__pycache__").mkdir(parents=True)
-        (project / "build" / place / "__pycache__" / "x.pyc").write_bytes(b"x")
+    for directory in ("torch-cpu", "torch-cuda/deep"):
+        (project / "build" / directory / "__pycache__").mkdir(parents=True)
+        (project / "build" / directory / "__pycache__" / "x.pyc").write_bytes(b"x")
     (project / "build/torch-cuda/deep/__pycache__/deeper").mkdir()
     publish(hub, project)
     assert below_build(hub) == on_disk(project) == expected

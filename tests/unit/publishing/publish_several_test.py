@@ -80,8 +80,8 @@ def test_as_json(hub: Hub, two: tuple[Path, Path]) -> None:
     done = publish(hub, project, str(other), "--json", "--dry-run", code=2)
     good, bad = json.loads(done.stdout)["projects"]
     assert (good["directory"], good["repo-id"], good["dry-run"]) == (str(project), "me/tuned", True)
-    assert [one["branch"] for one in good["branches"]] == ["v3", "main"]
-    assert (bad["directory"], [one["code"] for one in bad["errors"]]) == (str(other), ["E001"])
+    assert [branch["branch"] for branch in good["branches"]] == ["v3", "main"]
+    assert (bad["directory"], [error["code"] for error in bad["errors"]]) == (str(other), ["E001"])
     assert hub.repositories == {}
 
 

@@ -45,9 +45,9 @@ def test_all_variants_in_one_commit_and_the_card_in_another(hub: Hub, project: P
     assert result["variants"] == ["torch-cpu", "torch-cuda"]
     [first, second] = result["branches"]
     documents = [f"{kind[0]}/{name}.{kind[1]}.json" for name in result["variants"] for kind in DOCUMENTS]
-    assert [one["path"] for one in first["added"]] == [*sorted(on_disk(project)), *documents]
+    assert [operation["path"] for operation in first["added"]] == [*sorted(on_disk(project)), *documents]
     assert (first["branch"], second["branch"], first["deleted"]) == ("v3", "main", [])
-    assert [one["path"] for one in second["added"]] == ["README.md"]
+    assert [operation["path"] for operation in second["added"]] == ["README.md"]
 
 
 def test_files_of_any_name(hub: Hub, odd: Path) -> None:
@@ -58,14 +58,14 @@ def test_files_of_any_name(hub: Hub, odd: Path) -> None:
     assert below_build(hub) == on_disk(odd)
     assert {f"build/torch-cpu/{name}" for name in ODD} < below_build(hub).keys()
     subjects = document(hub, "provenance/torch-cpu.intoto.json")["subject"]
-    assert {one["name"] for one in subjects} == {path for path in below_build(hub) if "/torch-cpu/" in path}
+    assert {subject["name"] for subject in subjects} == {path for path in below_build(hub) if "/torch-cpu/" in path}
     assert "0 files changed" in publish(hub, odd).stderr
 
 
 def test_token_goes_to_the_hub_and_not_where_it_stores(hub: Hub, project: Path) -> None:
     publish(hub, project)
-    assert {one.token for one in hub.requests if one.what.startswith("PUT _lfs")} == {""}
-    assert {one.token for one in hub.requests if "commit/" in one.what} == {CANARY}
+    assert {request.token for request in hub.requests if request.what.startswith("PUT _lfs")} == {""}
+    assert {request.token for request in hub.requests if "commit/" in request.what} == {CANARY}
 
 
 def test_card_says_how_to_load_and_what_there_is(hub: Hub, project: Path) -> None:
@@ -94,14 +94,14 @@ def test_provenance_names_files_sources_and_every_pinned_archive(hub: Hub, proje
     statement = document(hub, "provenance/torch-cpu.intoto.json")
     assert statement["_type"] == "https://in-toto.io/Statement/v1"
     assert statement["predicateType"] == "https://slsa.dev/provenance/v1"
-    subjects = {one["name"]: one["digest"]["sha256"] for one in statement["subject"]}
+    subjects = {subject["name"]: subject["digest"]["sha256"] for subject in statement["subject"]}
     built = {path: hashlib.sha256(content).hexdigest() for path, content in below_build(hub).items()}
     assert subjects == {path: digest for path, digest in built.items() if path.startswith("build/torch-cpu/")}
     sources, *archives = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
     commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
     assert sources == {"name": "sources", "annotations": {"dirty": False}, "digest": {"gitCommit": commit}}
     pinned = {entry.sha256 for entry in Releases().lock.entries_for([parse("torch-cpu")])}
-    assert {one["digest"]["sha256"] for one in archives} == pinned
+    assert {archive["digest"]["sha256"] for archive in archives} == pinned
     assert statement["predicate"]["runDetails"]["builder"]["version"] == {"rules_torch_kernels": __version__}
 
 
@@ -113,8 +113,8 @@ def test_sbom_is_cyclonedx(hub: Hub, project: Path) -> None:
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     components = json.loads(text)["components"]
     entries = Releases().lock.entries_for([parse("torch-cuda")])
-    assert {one["hashes"][0]["content"] for one in components} == {entry.sha256 for entry in entries}
-    assert {one["purl"].split("/")[0] for one in components} == {"pkg:pypi", "pkg:deb"}
+    assert {component["hashes"][0]["content"] for component in components} == {entry.sha256 for entry in entries}
+    assert {component["purl"].split("/")[0] for component in components} == {"pkg:pypi", "pkg:deb"}
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,9 @@ def test_the_same_again_makes_no_commit(hub: Hub, project: Path) -> None:
     before = len(hub.requests)
     done = publish(hub, project)
     assert hub.repositories[REPO].count == 2
-    assert not [one for one in hub.requests[before:] if one.what.startswith(("PUT", "POST commit", "POST lfs"))]
+    assert not [
+        request for request in hub.requests[before:] if request.what.startswith(("PUT", "POST commit", "POST lfs"))
+    ]
     assert f"{hub.address}/kernels/{REPO} is up to date" in done.stderr
 
 
@@ -154,7 +156,7 @@ def test_rebuilt_variant_loses_stale_files_and_others_keep_theirs(hub: Hub, proj
 def test_dry_run_changes_nothing(hub: Hub, project: Path) -> None:
     done = publish(hub, project, "--dry-run")
     assert hub.repositories == {}
-    assert {one.what.split()[0] for one in hub.requests} == {"GET"}
+    assert {request.what.split()[0] for request in hub.requests} == {"GET"}
     lines = [line.split()[3] for line in done.stdout.splitlines() if line.startswith("would add")]
     documents = [f"{kind[0]}/{name}.{kind[1]}.json" for name in ("torch-cpu", "torch-cuda") for kind in DOCUMENTS]
     assert lines == [*sorted(on_disk(project)), *documents, "README.md"]
@@ -181,7 +183,7 @@ def test_signature_is_published_and_stays_until_the_variant_changes(hub: Hub, pr
     publish(hub, project)
     assert below_build(hub) == on_disk(project)
     statement = document(hub, "provenance/torch-cpu.intoto.json")
-    assert not any(one["name"].endswith(".sigstore") for one in statement["subject"])
+    assert not any(subject["name"].endswith(".sigstore") for subject in statement["subject"])
     signature.unlink()
     publish(hub, project)
     assert "build/torch-cpu/metadata.json.sigstore" in below_build(hub)

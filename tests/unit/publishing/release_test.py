@@ -32,13 +32,13 @@ CPU, CUDA = "torch-cpu", "torch-cuda"
 
 def read(project: Path) -> list[BuiltVariant]:
     plan = plan_directory(project, Releases())
-    return read_variants(project, plan, [one for one in plan.variants if one.name in {CPU, CUDA}])
+    return read_variants(project, plan, [variant for variant in plan.variants if variant.name in {CPU, CUDA}])
 
 
 def refusals(project: Path) -> list[Diagnostic]:
     with pytest.raises(DriverError) as caught:
         read(project)
-    assert {one.code for one in caught.value.diagnostics} == {Code.CHANGED_BUILD}
+    assert {diagnostic.code for diagnostic in caught.value.diagnostics} == {Code.CHANGED_BUILD}
     return list(caught.value.diagnostics)
 
 
@@ -51,9 +51,9 @@ def test_a_file_has_the_names_that_git_and_the_hub_give_it(tmp_path: Path, conte
     place = tmp_path / "file"
     place.write_bytes(content)
     expected = (len(content), hashlib.sha256(content).hexdigest(), git_name(content))
-    for given in (content, place):
-        file = make_file("build/x", given)
-        assert (file.path, file.content) == ("build/x", given)
+    for text in (content, place):
+        file = make_file("build/x", text)
+        assert (file.path, file.content) == ("build/x", text)
         assert (file.size, file.sha256, file.blob) == expected
 
 
@@ -156,7 +156,7 @@ def test_what_the_project_no_longer_is(project: Path) -> None:
 
 def test_the_compiler_that_was_chosen_is_part_of_a_build(project: Path) -> None:
     plan = plan_directory(project, Releases())
-    chosen = [one for one in plan.variants if one.name in {CPU, CUDA}]
+    chosen = [variant for variant in plan.variants if variant.name in {CPU, CUDA}]
     place = project / "build" / CPU / "metadata.json"
     metadata = json.loads(place.read_text())
     place.write_text(json.dumps({**metadata, "cxx": "icc"}))

@@ -21,7 +21,7 @@ def test_workloads_without_times_are_left_out() -> None:
     found = figures(report({"workload": "a`b\nc", **TIMES}, {"workload": "failed", "problem": "no"}))
     assert found is not None
     assert found.machine == "G / P, torch 2.13, CUDA"
-    assert [(one.workload, one.mean, one.against) for one in found.timings] == [("a'b c", 0.5, None)]
+    assert [(timing.workload, timing.mean, timing.against) for timing in found.timings] == [("a'b c", 0.5, None)]
     assert figures(report({"workload": "failed"})) is None
 
 

@@ -47,8 +47,11 @@ NAMES = [
 VERSIONS = ("2.4.1", "2.6.0+cu124", "2.8.0", "2.9.1", "2.10.0a0+git0123", "2.13.0.dev20260801", "2.13.2", "3.0.0")
 BACKENDS_HERE: dict[str, dict[str, Any]] = {
     "cpu": {},
-    **{f"CUDA {one}": {"cuda": one} for one in ("11.8", "12.4", "12.5", "12.10", "13.0", "13.1", "13.2", "14.0")},
-    **{f"ROCm {one}": {"hip": one} for one in ("7.1", "7.2.53211-e1a6bc5663", "7.3", "8.2")},
+    **{
+        f"CUDA {release}": {"cuda": release}
+        for release in ("11.8", "12.4", "12.5", "12.10", "13.0", "13.1", "13.2", "14.0")
+    },
+    **{f"ROCm {release}": {"hip": release} for release in ("7.1", "7.2.53211-e1a6bc5663", "7.3", "8.2")},
     "XPU": {"xpu": "20250201"},
     "Metal": {"mps": True},
     "Neuron": {"cuda": "13.0", "neuron": True},
@@ -67,7 +70,9 @@ def torch_of(version: str, *, cxx11: bool = True, private: str | None = None, **
     mps = SimpleNamespace(is_available=lambda: bool(has.get("mps")))
     return SimpleNamespace(
         __version__=version,
-        version=SimpleNamespace(**{one: has.get(one) for one in ("cuda", "hip", *(["xpu"] if "xpu" in has else []))}),
+        version=SimpleNamespace(
+            **{backend: has.get(backend) for backend in ("cuda", "hip", *(["xpu"] if "xpu" in has else []))}
+        ),
         backends=SimpleNamespace(mps=mps, **({"tpu": mps} if "tpu" in has else {})),
         compiled_with_cxx11_abi=lambda: cxx11,
         _C=SimpleNamespace(**({"_get_privateuse1_backend_name": lambda: private} if private else {})),
@@ -113,7 +118,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
     def order(names: Sequence[str], torch: SimpleNamespace) -> list[str]:
         monkeypatch.setitem(sys.modules, "torch", torch)
         accepted, _ = resolve_variants([parse_variant(name) for name in names])
-        return [one.variant_str for one in accepted]
+        return [variant.variant_str for variant in accepted]
 
     return order
 
@@ -201,7 +206,7 @@ def test_message_names_the_backend(has: dict[str, Any], name: str, here: str, re
 def test_a_minor_version_of_two_digits_is_later_than_one_of_one() -> None:
     names = [f"torch213-cxx11-cu{number}-x86_64-linux" for number in ("139", "1310", "1311")]
     here = look(torch_of("2.13.0", cuda="13.10"), backends())
-    why = [refusal(one, here._replace(platform="x86_64-linux")) for one in described(names)]
+    why = [refusal(variant, here._replace(platform="x86_64-linux")) for variant in described(names)]
     assert why == ["", "", "for CUDA 13.11 or later"]
     fitting = here._replace(platform="x86_64-linux")
     assert choose("wl", described(names), fitting).name == names[1]
@@ -376,14 +381,14 @@ def test_package_that_is_imported_tells_of_torch_and_gpus_once(  # noqa: PLR0913
         [doubt] = caught
         assert str(doubt.message).startswith("told: the installed torch is 2.13.0a0+0123abcd.nv26.8, and torch213-")
         torch.cuda.start()
-    said = [str(one.message) for one in caught[1:]]
-    assert [one.partition("that the ")[2].partition(" can run")[0] for one in said] == lacking
-    assert all(f"{name} has code for {', '.join(archs or ())}" in one for one in said)
+    said = [str(warning.message) for warning in caught[1:]]
+    assert [message.partition("that the ")[2].partition(" can run")[0] for message in said] == lacking
+    assert all(f"{name} has code for {', '.join(archs or ())}" in message for message in said)
     assert all(("This wheel is the slice for sm80: use that for this GPU" in text) == bool(part) for text in said)
 
 
 def test_loader_is_python_3_9() -> None:
     text = Path(wheel_loader.__file__).read_text(encoding="utf-8")
     tree = ast.parse(text, feature_version=(3, 9))
-    imported = {one.module for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)}
-    assert {(one or "").partition(".")[0] for one in imported} <= sys.stdlib_module_names
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {(module or "").partition(".")[0] for module in imported} <= sys.stdlib_module_names

@@ -41,7 +41,7 @@ def make(project: Path, *options: str) -> Path:
 def listed(wheel: Path, field: str) -> list[str]:
     """What a wheel's METADATA says in a field."""
     with zipfile.ZipFile(wheel) as archive:
-        [name] = [one for one in archive.namelist() if one.endswith(".dist-info/METADATA")]
+        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         return [value for key, value in Parser().parsestr(archive.read(name).decode()).items() if key == field]
 
 
@@ -102,7 +102,7 @@ def test_wheels_of_several_projects(project: Path, capsys: pytest.CaptureFixture
     tuned.rename(other, "other")
     (broken / "build" / "torch-cpu" / "__init__.py").write_text("import os\n")
     out = project.parent / "dist"
-    words = [str(one) for one in (project, other, twin, broken)]
+    words = [str(directory) for directory in (project, other, twin, broken)]
     assert __main__.main(["wheel", *words, f"--out={out}"]) == 2
     said = capsys.readouterr()
     assert sorted(path.name for path in out.iterdir()) == ["other-3.0-py3-none-any.whl", "tuned-3.0-py3-none-any.whl"]
@@ -207,9 +207,9 @@ def test_what_it_needs_has_the_names_of_the_index(
 def test_names_of_the_index_are_those_of_the_client() -> None:
     known = json.loads((Path(kernels.__file__).parent / "python_depends.json").read_text())
     named = known["general"] | known["backends"]["cpu"] | known["backends"]["cuda"] | known["backends"]["rocm"]
-    assert set(named) == {name for one in ("", "cpu", "cuda", "rocm") for name in PYTHON_PACKAGES.get(one, ())}
+    assert set(named) == {name for backend in ("", "cpu", "cuda", "rocm") for name in PYTHON_PACKAGES.get(backend, ())}
     for name, facts in named.items():
-        assert [one["pkg"] for one in facts["python"]] == [DISTRIBUTIONS.get(name, name)]
+        assert [requirement["pkg"] for requirement in facts["python"]] == [DISTRIBUTIONS.get(name, name)]
 
 
 def test_kernel_that_loads_other_kernels_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from py_driver.reporting.preprocessed import header_share, ptx_code
 
 def test_text_counts_for_the_header_that_the_source_includes() -> None:
     share = header_share(TEXT.encode(), "a.cu")
-    found = [(one.name, one.lines) for one in (*share.headers, share.compiler, share.source)]
+    found = [(amount.name, amount.lines) for amount in (*share.headers, share.compiler, share.source)]
     assert found == [
         ("torch/all.h", 6),
         ("cub/cub.cuh", 1),
@@ -40,7 +40,7 @@ renamed
 # 2 "a.cu" 2
 source without an end"""
     share = header_share(text.encode(), "a.cu")
-    found = [(one.name, one.lines) for one in (*share.headers, share.compiler, share.source)]
+    found = [(amount.name, amount.lines) for amount in (*share.headers, share.compiler, share.source)]
     assert found == [('a "b".h', 2), ("the compiler and its command line", 1), ("the source itself", 1)]
 
 
@@ -53,7 +53,7 @@ def test_text_without_markers_is_the_source() -> None:
 def test_five_headers_are_shown() -> None:
     parts = [f'# 1 "h{n}.h" 1\n' + "x\n" * n + '# 1 "a.cu" 2\n' for n in range(1, 8)]
     share = header_share(('# 1 "a.cu"\n' + "".join(parts)).encode(), "a.cu")
-    assert [one.name for one in share.headers] == ["h7.h", "h6.h", "h5.h", "h4.h", "h3.h"]
+    assert [header.name for header in share.headers] == ["h7.h", "h6.h", "h5.h", "h4.h", "h3.h"]
     assert share.lines == 28
 
 

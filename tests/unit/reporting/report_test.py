@@ -245,7 +245,7 @@ def test_equal_ptx_is_found_for_each_variant() -> None:
         _record("w", _path("3", "k", "a.cu.o")),
     ]
     [source] = _report(records, spawns, {name: text.encode() for name, text in known.items()}).sources
-    found = [(one.variants, one.archs, one.unknown, one.equal) for one in source.ptx]
+    found = [(comparison.variants, comparison.archs, comparison.unknown, comparison.equal) for comparison in source.ptx]
     assert found == [
         (("x", "y"), ("sm_80", "sm_86", "sm_90"), ("sm_89",), (("sm_80", "sm_86"),)),
         (("z",), (), ("sm_80", "sm_90"), ()),
@@ -263,7 +263,7 @@ def test_headers_are_said_for_variants_with_the_same_text() -> None:
     ]
     spawns = [_spawn(actions[0], digest=digest) for actions, digest in zip(paths[:2], ("d", "d"), strict=True)]
     report = _report(records, spawns, {"d": TEXT.encode()})
-    assert [[(one.variants, one.share is not None) for one in source.texts] for source in report.sources] == [
+    assert [[(text.variants, text.share is not None) for text in source.texts] for source in report.sources] == [
         [(("cell0", "cell1"), True), (("cell2",), False)],
         [(("cpp",), False)],
     ]

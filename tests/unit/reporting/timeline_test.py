@@ -23,7 +23,7 @@ def action(  # noqa: PLR0913  (all that a time line reads of an action)
         seconds=seconds,
         start=start,
         outputs={path: f"digest of {name}"},
-        call=Call(command=(), environment={}, inputs={f"p/{one}": f"digest of {one}" for one in reads}),
+        call=Call(command=(), environment={}, inputs={f"p/{read}": f"digest of {read}" for read in reads}),
     )
     variant = VariantAction(variant="v", path=path, key=name, did=did, seconds=seconds, spawn=spawn)
     return Place(source=name, section="k", mnemonic="CudaAssemble", arch=None), variant

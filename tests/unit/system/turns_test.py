@@ -89,8 +89,8 @@ def queue(tmp_path: Path) -> Iterator[Callable[[int], Queue]]:
         return made[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for ticket in made:
+        ticket.close()
 
 
 def test_nobody_overtakes(queue: Callable[[int], Queue]) -> None:
@@ -164,7 +164,7 @@ def test_who_waits_is_told_for_whom(queue: Callable[[int], Queue], monkeypatch: 
 
 
 def test_words_for_those_who_are_before() -> None:
-    holders = [Ticket(place, 10 + place, f"driver build {place}", 100.0) for place in range(4)]
+    holders = [Ticket(number, 10 + number, f"driver build {number}", 100.0) for number in range(4)]
     waits = Ticket(None, 20, "driver build late", 150.0)
     assert whom(holders[:1], 130.0) == "`driver build 0` (process 10, for 30 s)"
     assert whom([*holders, waits, waits], 160.0).endswith("(process 12, for 1 min) and 1 more; 2 wait before this one")

@@ -82,7 +82,10 @@ def test_environments_of_one_interpreter_share_what_is_made(output: Output, pack
     """The driver may run in several of them; each would have a torch of its own."""
     python = ensure_venv("test", [package], output)
     assert ensure_venv("test", [package], output, python=str(python)) == python
-    seen = [ensure_venv("test", [package], output, python=one, inherit=True) for one in (sys.executable, str(python))]
+    seen = [
+        ensure_venv("test", [package], output, python=interpreter, inherit=True)
+        for interpreter in (sys.executable, str(python))
+    ]
     assert len({python, *seen}) == 3
 
 

@@ -27,7 +27,7 @@ def test_records_of_other_sources(tmp_path: Path, capsys: pytest.CaptureFixture[
 
     def notes() -> list[str]:
         assert main(["check", str(tmp_path), "--json"]) == 0
-        return [one["message"] for one in json.loads(capsys.readouterr().out)["notes"]]
+        return [note["message"] for note in json.loads(capsys.readouterr().out)["notes"]]
 
     assert notes() == []
     source = tmp_path / "csrc" / "soft.cu"

@@ -68,23 +68,29 @@ def excluded() -> dict[str, int]:
     """How many records each condition excluded when they were measured."""
     lines = json.loads((HERE / "softmax.nvidia-h200.json").read_text(encoding="utf-8"))["records"]
     assert len(lines) == 225
-    return dict(Counter(one["reason"] for one in lines if one["outcome"] == "constraints"))
+    return dict(Counter(line["reason"] for line in lines if line["outcome"] == "constraints"))
 
 
 def test_constraints_exclude_what_was_not_measured(space: Space, records: Records) -> None:
     facts = {"capability": 90, "smem": 232448, "sms": 132}
     assert space.count == len({*space.configurations}) == 45
-    texts = Counter(space.violated(one, case, facts) for one in space.configurations for case in space.cases)
+    texts = Counter(
+        space.violated(configuration, case, facts) for configuration in space.configurations for case in space.cases
+    )
     assert texts == {"": 180, "cols % VEC == 0": 30, "VARIANT != 2 or cols * 4 <= smem": 15}
     assert excluded() == {"cols % VEC": 30, "shared memory": 15}
     assert not any(space.violated(*at, facts) for at in records.found)
-    assert not any(space.violated(one, (64, 524288), {}) for one in space.configurations)
+    assert not any(space.violated(configuration, (64, 524288), {}) for configuration in space.configurations)
 
 
 def test_the_default_is_far_off_and_four_serve_all(space: Space, records: Records) -> None:
     ratio = slower(records, space.default, space.cases)
     assert ratio == pytest.approx(1.86, abs=0.01)
-    others = {one: found for one in space.configurations if (found := slower(records, one, space.cases)) is not None}
+    others = {
+        configuration: found
+        for configuration in space.configurations
+        if (found := slower(records, configuration, space.cases)) is not None
+    }
     assert min(others, key=lambda one: others[one]) == space.default
     chosen = cover(space, records)
     assert len(set(chosen.values())) == 4
@@ -98,7 +104,7 @@ def test_ties(records: Records) -> None:
     found = best(records, (8192, 4096))
     assert found is not None
     assert len(found.ties) == 4
-    assert {one[0] for one in (found.configuration, *found.ties)} == {2}
+    assert {values[0] for values in (found.configuration, *found.ties)} == {2}
 
 
 def test_what_is_as_good_as_the_default_is_the_default(space: Space, records: Records) -> None:
@@ -117,8 +123,8 @@ def test_more_than_can_be_tried(space: Space) -> None:
     cases: tuple[Case, ...] = tuple((1, 1 << n) for n in range(7))
     many = dataclasses.replace(space, cases=cases)
     found = {
-        (one, case): Record(outcome="correct", us=1.0 if number == at else 9.0, interval=(1, 1), runs=1)
-        for number, one in enumerate(space.configurations)
+        (configuration, case): Record(outcome="correct", us=1.0 if number == at else 9.0, interval=(1, 1), runs=1)
+        for number, configuration in enumerate(space.configurations)
         for at, case in enumerate(cases)
     }
     chosen = cover(many, Records(machine={}, sources="", found=found))
@@ -180,7 +186,7 @@ def test_header(space: Space, records: Records) -> None:
 
 def test_picture(space: Space, records: Records) -> None:
     drawn = ET.fromstring(picture(space, records))  # noqa: S314  (our own)
-    texts = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    texts = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
     assert texts[0] == "softmax on NVIDIA H200: times as slow as the best of each case"
     assert texts[1:3] == ["configuration, the best first; bold: the default", "case"]
     assert texts[3:13] == [line for case in space.cases for line in reversed(space.shown_case(case).split())]
@@ -194,7 +200,7 @@ def test_picture(space: Space, records: Records) -> None:
         "45",
     ]
     assert len([*drawn.iter("{http://www.w3.org/2000/svg}rect")]) == 1 + 45 * 5 + 4
-    assert "" in {one or "" for one in texts}
+    assert "" in {text or "" for text in texts}
     [line] = drawn.iter("{http://www.w3.org/2000/svg}polyline")
     assert len(line.attrib["points"].split()) == sum(map(math.isfinite, so_far(space, records)))
 
@@ -209,8 +215,10 @@ def test_best_so_far(space: Space, records: Records) -> None:
     order = list(dict.fromkeys(one for (one, _), record in records.found.items() if record.outcome != "constraints"))
     known = order[: first + 1]
     shares = [
-        min(records.correct(case)[one].us for one in known if one in records.correct(case))
-        / min(one.us for one in records.correct(case).values())
+        min(
+            records.correct(case)[configuration].us for configuration in known if configuration in records.correct(case)
+        )
+        / min(record.us for record in records.correct(case).values())
         for case in space.cases
     ]
     assert found[first] == pytest.approx(math.prod(shares) ** (1 / len(shares)))
@@ -220,7 +228,7 @@ def test_records_are_written_as_they_are_read(space: Space, records: Records, tm
     file = tmp_path / "x.json"
     write_records(file, records, space)
     assert read_records(file, space) == records
-    assert {one.outcome for one in records.found.values()} == {"correct"}
+    assert {record.outcome for record in records.found.values()} == {"correct"}
     assert len(json.loads(file.read_text(encoding="utf-8"))["records"]) == 180
     assert read_records(tmp_path / "none.json", space) is None
     other = dataclasses.replace(space, parameters=("A", "B", "C"))
@@ -230,11 +238,11 @@ def test_records_are_written_as_they_are_read(space: Space, records: Records, tm
     fewer = dataclasses.replace(space, values=((0, 1), *space.values[1:]), cases=space.cases[:2])
     less = read_records(file, fewer)
     assert less is not None
-    assert {(one[0], case) for one, case in less.found} == {(v, case) for v in (0, 1) for case in space.cases[:2]}
+    assert {(values[0], case) for values, case in less.found} == {(v, case) for v in (0, 1) for case in space.cases[:2]}
     tighter = dataclasses.replace(space, constraints=(*space.constraints, Expression("VARIANT == 1 or rows < 100")))
     left = read_records(file, tighter)
     assert left is not None
-    assert {one[0] for one, case in left.found if case[0] >= 100} == {1}
+    assert {values[0] for values, case in left.found if case[0] >= 100} == {1}
 
 
 @pytest.mark.parametrize(
@@ -251,7 +259,7 @@ def test_records_are_written_as_they_are_read(space: Space, records: Records, tm
 )
 def test_damaged_records(space: Space, records: Records, tmp_path: Path, line: dict[str, object]) -> None:
     table = records.as_json(space)
-    own = next(one for one in table["records"] if one["outcome"] == "correct")
+    own = next(record for record in table["records"] if record["outcome"] == "correct")
     own |= line
     file = tmp_path / "x.json"
     file.write_text(json.dumps(table), encoding="utf-8")

@@ -1,7 +1,7 @@
-//! Checks that a shared library is compliant: that every Linux system since glibc 2.28, every Python since 3.9 and the
-//! torch of its cell can load it, beside other kernels. With --python-symbols the library is for that one Python, and with
-//! --torch-python for its torch too. Prints all findings to stdout; in an action, which writes a
-//! report, to stderr, where Bazel shows what went wrong.
+//! The ABI check of a shared library: every Linux system since glibc 2.28, every Python since 3.9 and the variant's
+//! torch can load it, beside other kernels. With --python-symbols the library is for a single Python, and with
+//! --torch-python also for that Python's torch. Prints all findings to stdout; with --report to stderr, because Bazel
+//! shows the stderr of a failed action.
 //!
 //!   abi_check LIBRARY --versions FILE --python-abi FILE --libraries FILE --loading FILE --system FILE --weak FILE
 //!             [--torch-shims FILE] [--json] [--report OUT] [--init NAME | --id ID.txt | --module NAME | --binding NAME] [--archs LIST] [--metadata-archs LIST]
@@ -9,7 +9,7 @@
 //!             [--python-symbols FILE [--torch-python FILE]]
 //!             [--torch-exports FILE [--torch M.N [--torch-wheel SHA256]] [--gpu-symbols FILE]... [--backend NAME]]
 //!
-//! Exits with 0 if there are none, with 1 if there are some, and with 2 if the file cannot be judged.
+//! Exits with 0 without findings, with 1 if there are findings, and with 2 if the file cannot be checked.
 const std = @import("std");
 const common = @import("common");
 const elf = @import("elf.zig");
@@ -90,7 +90,7 @@ fn read(library: *elf.Library, work: *rules.Check) elf.Error!void {
 }
 
 fn parse(allocator: std.mem.Allocator, arguments: *common.Arguments) !Options {
-    const path = arguments.next() orelse return common.fail("check: no library named", .{});
+    const path = arguments.next() orelse return common.fail("check: the library is missing", .{});
     var options = Options{
         .path = path,
         .policy = policies.Policy.init(allocator),
@@ -179,13 +179,13 @@ fn parse(allocator: std.mem.Allocator, arguments: *common.Arguments) !Options {
     const complete = policy.families.count() > 0 and policy.python.count() > 0 and policy.libraries.len > 0 and
         policy.weak.len > 0 and options.system.libraries.len > 0 and options.lists.entries.len > 0;
     if (!complete) return common.fail(
-        "check: --versions, --python-abi, --libraries, --loading, --system and --weak name the policy",
+        "check: the policy needs --versions, --python-abi, --libraries, --loading, --system and --weak",
         .{},
     );
     return options;
 }
 
-/// Adds to findings about symbols what the linker tells of these.
+/// Adds the linker's explanation to findings about undefined symbols.
 fn explain(program: []const u8, beside: []const u8, work: *rules.Check) !void {
     const linker = linkers.Linker{
         .allocator = work.allocator,
@@ -199,10 +199,10 @@ fn explain(program: []const u8, beside: []const u8, work: *rules.Check) !void {
         if (!common.is(finding.rule, undefined_symbols.name)) continue;
         count += 1;
         if (count > shown_of_a_rule) break;
-        const told = try linker.explain(finding.subject) orelse continue;
-        finding.name = try rules.clean(work.allocator, told.name);
-        const lines = try work.allocator.alloc([]const u8, told.lines.len);
-        for (lines, told.lines) |*line, text| line.* = try rules.clean(work.allocator, text);
+        const explanation = try linker.explain(finding.subject) orelse continue;
+        finding.name = try rules.clean(work.allocator, explanation.name);
+        const lines = try work.allocator.alloc([]const u8, explanation.lines.len);
+        for (lines, explanation.lines) |*line, text| line.* = try rules.clean(work.allocator, text);
         finding.context = lines;
     }
 }
@@ -221,7 +221,7 @@ fn readObject(allocator: std.mem.Allocator, path: []const u8) !linkers.Object {
 fn codes(allocator: std.mem.Allocator, flag: []const u8, list: []const u8) ![]const device.Code {
     if (common.is(list, "none")) return &.{};
     return try device.declared(allocator, list) orelse
-        common.fail("check: {s} is a list like 8.0,9.0a,12.0+PTX or gfx942, or none, not {s}", .{ flag, list });
+        common.fail("check: {s} is `none` or a list like 8.0,9.0a,12.0+PTX or gfx942, not {s}", .{ flag, list });
 }
 
 fn asJson(allocator: std.mem.Allocator, path: []const u8, work: *const rules.Check) ![]const u8 {
@@ -253,20 +253,20 @@ fn asText(allocator: std.mem.Allocator, path: []const u8, work: *const rules.Che
         name, found.len, if (found.len == 1) "finding" else "findings",
     });
     var same: usize = 0;
-    for (found, 0..) |one, i| {
-        const last = i + 1 == found.len or !common.is(found[i + 1].rule, one.rule) or
-            !common.is(found[i + 1].help, one.help);
+    for (found, 0..) |finding, i| {
+        const last = i + 1 == found.len or !common.is(found[i + 1].rule, finding.rule) or
+            !common.is(found[i + 1].help, finding.help);
         same += 1;
         if (same <= shown_of_a_rule) {
-            try writer.print("  {s}: ", .{one.rule});
-            const subject = if (one.name.len > 0) one.name else one.subject;
+            try writer.print("  {s}: ", .{finding.rule});
+            const subject = if (finding.name.len > 0) finding.name else finding.subject;
             if (subject.len > 0) try writer.print("{s}: ", .{subject});
-            try writer.print("{s}\n", .{one.message});
-            for (one.context) |line| try writer.print("    {s}\n", .{line});
+            try writer.print("{s}\n", .{finding.message});
+            for (finding.context) |line| try writer.print("    {s}\n", .{line});
         }
         if (!last) continue;
-        if (same > shown_of_a_rule) try writer.print("  {s}: and {d} more\n", .{ one.rule, same - shown_of_a_rule });
-        try writer.print("    help: {s}\n", .{one.help});
+        if (same > shown_of_a_rule) try writer.print("  {s}: and {d} more\n", .{ finding.rule, same - shown_of_a_rule });
+        try writer.print("    help: {s}\n", .{finding.help});
         same = 0;
     }
     return text.items;
@@ -274,6 +274,6 @@ fn asText(allocator: std.mem.Allocator, path: []const u8, work: *const rules.Che
 
 fn spellAll(allocator: std.mem.Allocator, list: []const device.Code) ![]const []const u8 {
     var texts = std.ArrayList([]const u8).init(allocator);
-    for (list) |one| try texts.append(try one.spell(allocator));
+    for (list) |code| try texts.append(try code.spell(allocator));
     return texts.items;
 }

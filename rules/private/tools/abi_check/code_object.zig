@@ -1,7 +1,7 @@
-//! Whether device code is whole: an ELF file for a GPU, whose parts have to be where its headers say, with zeros alone
-//! between them; or PTX, which has to be text for its architecture.
+//! Checks that device code is well-formed: an ELF file for a GPU, with its parts where its headers say and only zeros
+//! between them; or PTX, a text for its architecture.
 //!
-//! Instructions have no structure that could be checked: a byte of these that was overwritten is not found.
+//! Instructions have no structure to check: an overwritten byte in them is not found.
 const std = @import("std");
 const elf = @import("elf.zig");
 
@@ -9,15 +9,15 @@ const header_size = @sizeOf(std.elf.Elf64_Ehdr);
 const section_size = @sizeOf(std.elf.Elf64_Shdr);
 const segment_size = @sizeOf(std.elf.Elf64_Phdr);
 const symbol_size = @sizeOf(std.elf.Elf64_Sym);
-/// A segment is readable, writable, executable.
+/// The flags of a segment: readable, writable, executable.
 const all_flags = 7;
 /// More sections than there are kernels in a file.
 const most_sections = 1 << 20;
 
-/// CUDA's machine, which std.elf calls otherwise.
+/// The ELF machine of CUDA; std.elf has another name for the number.
 pub const cuda = 190;
 const nv_info = 0x70000000;
-/// How a value stands in `.nv.info`: a size, and that many bytes; the others are in the four bytes of the head.
+/// The form of an entry of `.nv.info` with a size and that many bytes; other forms fit into the four bytes of the head.
 const sized = 4;
 const forms = 4;
 
@@ -52,7 +52,7 @@ pub fn check(allocator: std.mem.Allocator, data: []const u8, machine: u16) elf.E
     try zeros(data[@min(end, data.len)..]);
 }
 
-/// Whether bytes are zeros alone.
+/// Fails unless all bytes are zero.
 pub fn zeros(data: []const u8) elf.Error!void {
     for (data) |byte| if (byte != 0) return error.Malformed;
 }
@@ -113,7 +113,7 @@ fn content(bytes: elf.Bytes, section: Section) elf.Error![]const u8 {
     return bytes.part(section.offset, section.size);
 }
 
-/// A name of a table, which is printable; compilers write letters beyond ASCII otherwise.
+/// A name in a table. Names are printable: compilers encode letters beyond ASCII.
 fn text(table: []const u8, at: u64) elf.Error![]const u8 {
     if (at >= table.len) return error.Malformed;
     const end = std.mem.indexOfScalarPos(u8, table, at, 0) orelse return error.Malformed;
@@ -128,13 +128,13 @@ fn symbols(bytes: elf.Bytes, all: []const Section, section: Section) elf.Error!v
     for (0..section.size / symbol_size) |i| {
         const at = i * symbol_size;
         _ = try text(names, try table.int(u32, at));
-        const place = try table.int(u16, at + 6);
+        const section_index = try table.int(u16, at + 6);
         const info = try table.int(u8, at + 4);
         if (info >> 4 > std.elf.STB_WEAK and info >> 4 < std.elf.STB_LOOS) return error.Malformed;
-        if (place < std.elf.SHN_LORESERVE and place >= all.len) return error.Malformed;
-        if (info & 15 != std.elf.STT_FUNC or place == 0 or place >= all.len) continue;
-        // The size of a function is that of its code; where it is, differs between files that are linked and others.
-        if (try table.int(u64, at + 16) > all[place].size) return error.Malformed;
+        if (section_index < std.elf.SHN_LORESERVE and section_index >= all.len) return error.Malformed;
+        if (info & 15 != std.elf.STT_FUNC or section_index == 0 or section_index >= all.len) continue;
+        // The size of a function is that of its code; its address depends on whether the file is linked.
+        if (try table.int(u64, at + 16) > all[section_index].size) return error.Malformed;
     }
 }
 
@@ -149,7 +149,7 @@ fn relocations(bytes: elf.Bytes, all: []const Section, section: Section) elf.Err
     }
 }
 
-/// Notes: sizes of a name and of what it is about, a number, both.
+/// Notes: the sizes of a name and of its description, a number, the name and the description.
 fn notes(data: []const u8) elf.Error!void {
     const bytes = elf.Bytes{ .data = data };
     var at: u64 = 0;
@@ -163,7 +163,7 @@ fn notes(data: []const u8) elf.Error!void {
     }
 }
 
-/// What a kernel needs: entries with a form, a number, and a value or its size.
+/// The attributes of kernels in `.nv.info`: entries with a form, a number, and a value or its size.
 fn attributes(data: []const u8) elf.Error!void {
     const bytes = elf.Bytes{ .data = data };
     var at: u64 = 0;

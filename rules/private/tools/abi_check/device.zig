@@ -1,6 +1,6 @@
-//! Finds the GPU code inside a library: the fat binaries that nvcc puts into the section `.nv_fatbin`, and the bundles of
-//! code objects that clang puts into `.hip_fatbin`. The layout of the former is not published; this is what nvcc 11.8 to
-//! 13.5 write, compared with `cuobjdump`.
+//! Finds the device code in a library: the fat binaries that nvcc puts into the section `.nv_fatbin`, and the bundles
+//! of code objects that clang puts into `.hip_fatbin`. The layout of fat binaries is not published; the layout here is
+//! that of nvcc 11.8 to 13.5, compared with `cuobjdump`.
 const std = @import("std");
 const common = @import("common");
 const code_object = @import("code_object.zig");
@@ -10,32 +10,32 @@ const unpack = @import("packed.zig");
 const magic = 0xba55ed50;
 const kind_ptx = 1;
 const kind_elf = 2;
-/// Of ours: a code object of HIP, whose architecture is all in `suffix`.
+/// Our own kind: a code object of HIP, with its whole architecture in `suffix`.
 const kind_hip = 0xffff;
-/// More are in no bundle: LLVM knows some seventy architectures, each with two features.
+/// More than any bundle has: LLVM knows some seventy architectures, each with two features.
 const most_entries = 1024;
 const longest_name = 100;
-/// Flags of an entry: code that only its own GPU runs (`sm_90a`), or its family (`sm_100f`).
+/// Flags of an entry: code for a single GPU (`sm_90a`), or for its family (`sm_100f`).
 const flag_specific = 1 << 20;
 const flag_family = 1 << 21;
-/// Flags of an entry that is compressed, with LZ4 or with Zstandard.
+/// Flags of a compressed entry: LZ4, Zstandard.
 const flag_lz4 = 1 << 13;
 const flag_zstandard = 1 << 15;
-/// What a module's registration of a fat binary begins with; there is one for each source.
+/// The magic of a module's registration of a fat binary; there is a registration for each source.
 const wrapper_magic = 0x466243b1;
 const wrapper_size = 24;
 const wrapper_versions = 2;
-/// The same in the header of a cubin of ABI 7, which is all that fatbinary of CUDA 11 passes on.
+/// The same flag in the header of a cubin of ABI 7, the only place that fatbinary of CUDA 11 writes it to.
 const cubin_abi = 7;
 const cubin_specific = 0x800;
 
-/// One piece of GPU code: `sm_90a` as machine code, `compute_90a` as PTX, or `gfx942`.
+/// A kind of device code: `sm_90a` as SASS, `compute_90a` as PTX, or `gfx942`.
 pub const Code = struct {
     kind: u16,
     arch: u32,
     suffix: []const u8,
 
-    /// As nvcc spells it; what is neither machine code nor PTX has a number for its kind.
+    /// The spelling of nvcc; code that is neither SASS nor PTX has a number for its kind.
     pub fn spell(self: Code, allocator: std.mem.Allocator) ![]const u8 {
         if (self.kind == kind_hip) return self.suffix;
         const kind = switch (self.kind) {
@@ -57,28 +57,29 @@ pub const Code = struct {
     }
 };
 
-/// The kinds of GPU code in a library, each once, in order. A library without section headers is searched as a whole.
+/// The kinds of device code in a library, without duplicates, in order. Without section headers, the whole file is
+/// searched.
 pub fn find(allocator: std.mem.Allocator, library: *elf.Library) elf.Error![]const Code {
     var found = std.ArrayList(Code).init(allocator);
-    const whole = if (library.sections.len > 0) null else library.bytes.data;
-    if (whole orelse try library.section(".nv_fatbin")) |data| {
+    const uncompressed = if (library.sections.len > 0) null else library.bytes.data;
+    if (uncompressed orelse try library.section(".nv_fatbin")) |data| {
         library.reading = "the device code";
-        try fatbins(&found, data, whole == null);
+        try fatbins(&found, data, uncompressed == null);
     }
     if (try library.section(".nvFatBinSegment")) |data| {
         library.reading = "the registration of the device code";
         try wrappers(data);
     }
-    if (whole orelse try library.section(".hip_fatbin")) |data| {
+    if (uncompressed orelse try library.section(".hip_fatbin")) |data| {
         library.reading = "the device code";
-        try bundles(&found, data, whole == null);
+        try bundles(&found, data, uncompressed == null);
     }
     std.mem.sort(Code, found.items, {}, Code.before);
     return found.items;
 }
 
-/// The PTX that a CUDA driver links before it compiles it, of sources whose device code is linked: it is for GPUs of which the
-/// library has no machine code. The archive of what launches kernels from kernels has some of an architecture of its own.
+/// The PTX of sources with linked device code, which the CUDA driver links and compiles for GPUs without SASS in the
+/// library. The archive for kernels that launch kernels adds PTX of an architecture of its own.
 pub fn linkable(allocator: std.mem.Allocator, library: *elf.Library) elf.Error![]const Code {
     var found = std.ArrayList(Code).init(allocator);
     if (try library.section("__nv_relfatbin")) |data| {
@@ -90,12 +91,12 @@ pub fn linkable(allocator: std.mem.Allocator, library: *elf.Library) elf.Error![
     return kept.items;
 }
 
-/// `alone` says whether there is nothing but bundles in the data.
+/// `alone`: whether the data consists of bundles only.
 fn bundles(found: *std.ArrayList(Code), data: []const u8, alone: bool) elf.Error!void {
     const bytes = elf.Bytes{ .data = data };
     var at: u64 = 0;
     while (at + common.hip_bundle.magic.len + 8 <= data.len) {
-        // A compressed bundle: what is in it cannot be told.
+        // Compressed bundles are not supported.
         if (std.mem.startsWith(u8, data[at..], "CCOB")) return error.Malformed;
         if (!std.mem.startsWith(u8, data[at..], common.hip_bundle.magic)) {
             if (alone) try code_object.zeros(data[at..][0..8]);
@@ -121,14 +122,14 @@ fn bundles(found: *std.ArrayList(Code), data: []const u8, alone: bool) elf.Error
                 if (!std.ascii.isAlphanumeric(c) and std.mem.indexOfScalar(u8, ":+-_.", c) == null) return error.Malformed;
             }
             try code_object.check(found.allocator, content.data, @intFromEnum(std.elf.EM.AMDGPU));
-            const one = Code{ .kind = kind_hip, .arch = 0, .suffix = arch };
-            if (!has(found.items, one)) try found.append(one);
+            const code = Code{ .kind = kind_hip, .arch = 0, .suffix = arch };
+            if (!has(found.items, code)) try found.append(code);
         }
         at += std.mem.alignForward(u64, end, 8);
     }
 }
 
-/// `alone` says whether there is nothing but fat binaries in the data.
+/// `alone`: whether the data consists of fat binaries only.
 fn fatbins(found: *std.ArrayList(Code), data: []const u8, alone: bool) elf.Error!void {
     const bytes = elf.Bytes{ .data = data };
     var at: u64 = 0;
@@ -172,11 +173,11 @@ fn entries(found: *std.ArrayList(Code), content: elf.Bytes) elf.Error!void {
             if (!has(found.items, other)) try found.append(other);
             continue;
         }
-        const whole = elf.Bytes{ .data = try unpacked(found.allocator, content, at - header - body.data.len, body, flags) };
-        const one = Code{
+        const uncompressed = elf.Bytes{ .data = try unpacked(found.allocator, content, at - header - body.data.len, body, flags) };
+        const code = Code{
             .kind = kind,
             .arch = arch,
-            .suffix = if (flags & flag_specific != 0 or cubinIsSpecific(whole))
+            .suffix = if (flags & flag_specific != 0 or cubinIsSpecific(uncompressed))
                 "a"
             else if (flags & flag_family != 0)
                 "f"
@@ -184,16 +185,16 @@ fn entries(found: *std.ArrayList(Code), content: elf.Bytes) elf.Error!void {
                 "",
         };
         if (kind == kind_elf) {
-            try code_object.check(found.allocator, whole.data, code_object.cuda);
-            if (try cubinArch(whole) != arch) return error.Malformed;
+            try code_object.check(found.allocator, uncompressed.data, code_object.cuda);
+            if (try cubinArch(uncompressed) != arch) return error.Malformed;
         } else {
-            try code_object.checkText(whole.data, try std.fmt.allocPrint(found.allocator, "{d}{s}", .{ arch, one.suffix }));
+            try code_object.checkText(uncompressed.data, try std.fmt.allocPrint(found.allocator, "{d}{s}", .{ arch, code.suffix }));
         }
-        if (!has(found.items, one)) try found.append(one);
+        if (!has(found.items, code)) try found.append(code);
     }
 }
 
-/// What an entry has, whose header is at a place: its size, and that of it without compression.
+/// The uncompressed content of the entry whose header is at `at`.
 fn unpacked(
     allocator: std.mem.Allocator,
     content: elf.Bytes,
@@ -203,12 +204,12 @@ fn unpacked(
 ) elf.Error![]const u8 {
     if (flags & (flag_lz4 | flag_zstandard) == 0) return body.data;
     const size = try content.int(u32, at + 16);
-    const whole = try content.int(u64, at + 56);
+    const uncompressed = try content.int(u64, at + 56);
     const data = try body.part(0, size);
-    return if (flags & flag_lz4 != 0) unpack.lz4(allocator, data, whole) else unpack.zstandard(allocator, data, whole);
+    return if (flags & flag_lz4 != 0) unpack.lz4(allocator, data, uncompressed) else unpack.zstandard(allocator, data, uncompressed);
 }
 
-/// The architecture in the header of a cubin, which has stood in another byte since ABI 8.
+/// The architecture in the header of a cubin; since ABI 8 it is in another byte.
 fn cubinArch(body: elf.Bytes) elf.Error!u32 {
     const flags = try body.int(u32, 48);
     return if (try body.int(u8, 8) <= cubin_abi) flags & 0xff else flags >> 8 & 0xff;
@@ -221,11 +222,12 @@ fn cubinIsSpecific(body: elf.Bytes) bool {
     return abi <= cubin_abi and flags & cubin_specific != 0;
 }
 
-/// The code that a list of architectures asks for, e.g. `8.0,9.0a,12.0+PTX` or `gfx90a,gfx942`; null for a list that is no such.
+/// The code that a list of architectures declares, e.g. `8.0,9.0a,12.0+PTX` or `gfx90a,gfx942`; null for an invalid
+/// list.
 pub fn declared(allocator: std.mem.Allocator, list: []const u8) !?[]const Code {
     var wanted = std.ArrayList(Code).init(allocator);
-    var each = std.mem.splitScalar(u8, list, ',');
-    while (each.next()) |capability| {
+    var capabilities = std.mem.splitScalar(u8, list, ',');
+    while (capabilities.next()) |capability| {
         if (std.mem.startsWith(u8, capability, "gfx")) {
             try wanted.append(.{ .kind = kind_hip, .arch = 0, .suffix = capability });
             continue;
@@ -245,20 +247,20 @@ pub fn declared(allocator: std.mem.Allocator, list: []const u8) !?[]const Code {
     return wanted.items;
 }
 
-/// The same code, each once, without the features of AMD's architectures: `gfx942` for `gfx942:xnack-`.
+/// The code without the features of AMD's architectures, `gfx942` for `gfx942:xnack-`, and without duplicates.
 pub fn plain(allocator: std.mem.Allocator, codes: []const Code) ![]const Code {
     var found = std.ArrayList(Code).init(allocator);
-    for (codes) |one| {
-        const end = std.mem.indexOfScalar(u8, one.suffix, ':') orelse one.suffix.len;
-        const bare = Code{ .kind = one.kind, .arch = one.arch, .suffix = one.suffix[0..end] };
+    for (codes) |code| {
+        const end = std.mem.indexOfScalar(u8, code.suffix, ':') orelse code.suffix.len;
+        const bare = Code{ .kind = code.kind, .arch = code.arch, .suffix = code.suffix[0..end] };
         if (!has(found.items, bare)) try found.append(bare);
     }
     return found.items;
 }
 
-pub fn has(codes: []const Code, one: Code) bool {
+pub fn has(codes: []const Code, code: Code) bool {
     for (codes) |other| {
-        if (one.equals(other)) return true;
+        if (code.equals(other)) return true;
     }
     return false;
 }

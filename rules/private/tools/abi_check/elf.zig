@@ -1,18 +1,18 @@
-//! Reads what a loader and a linker see of an ELF shared library: its dynamic segment and what that leads to. Nothing
-//! of the symbol table for debuggers is used, so stripped files say as much. Every offset is checked: the file may be
-//! truncated or made by somebody who means harm.
+//! Reads the parts of an ELF shared library that a loader and a linker use: its dynamic segment and the tables that the
+//! segment names. The symbol table for debuggers is not used, so a stripped file has the same result. Every offset is
+//! checked: the file may be truncated or malicious.
 //!
 //! Layout: System V ABI, chapters 4 and 5; the LSB's chapter on symbol versions.
 const std = @import("std");
 const elf = std.elf;
 
-/// What stands in the header for a number that has no room there; std.elf lacks it.
+/// The header's value for a number that is too large for its field; std.elf lacks it.
 const SHN_XINDEX = 0xffff;
 const symbol_size = @sizeOf(elf.Elf64_Sym);
 const relocation_size = @sizeOf(elf.Elf64_Rela);
-/// More versions than any library asks for.
+/// More versions than any library needs.
 const most_versions = 1024;
-/// More bytes than any name has: where many symbols share one name, each of them reads it.
+/// More bytes than any name has; a limit, because many symbols can share a long name, which is read for each of them.
 const longest_name = 1 << 16;
 
 pub const Error = error{ Malformed, OutOfMemory };
@@ -32,17 +32,17 @@ pub const Named = struct { name: []const u8, defined: bool, local: bool, thread_
 /// A version of symbols that a needed library must have.
 pub const Version = struct { library: []const u8, name: []const u8, index: u16 };
 
-/// `size` is that in the file, `memory` that in memory.
+/// `size` is the size in the file, `memory` the size in memory.
 const Segment = struct { kind: u32, flags: u32, offset: u64, address: u64, size: u64, memory: u64, alignment: u64 };
 
 /// An entry of the dynamic segment.
 pub const Tag = struct { tag: u64, value: u64 };
 
-/// What the loader is to write where.
+/// A relocation: the address that the loader writes to, and the kind of value.
 pub const Relocation = struct { address: u64, kind: u32 };
 const Section = struct { name: u32, kind: u32, offset: u64, size: u64 };
 
-/// A part of a file, every access to which is checked.
+/// A part of a file, with checked access.
 pub const Bytes = struct {
     data: []const u8,
 
@@ -56,7 +56,7 @@ pub const Bytes = struct {
         return self.data[offset..end];
     }
 
-    /// The text at an offset, which a zero byte ends.
+    /// The zero-terminated text at an offset.
     fn text(self: Bytes, offset: u64) Error![]const u8 {
         if (offset > self.data.len) return error.Malformed;
         const near = self.data[0..@min(self.data.len, offset +| longest_name)];
@@ -68,7 +68,7 @@ pub const Bytes = struct {
 pub const Library = struct {
     allocator: std.mem.Allocator,
     bytes: Bytes,
-    /// What is being read: the words of an error.
+    /// The part that is being read, for an error message.
     reading: []const u8 = "the header",
     is_64: bool = false,
     machine: u16 = 0,
@@ -85,12 +85,12 @@ pub const Library = struct {
     text_relocations: bool = false,
     bind_now: bool = false,
 
-    /// Whether the bytes begin as every ELF file does.
+    /// Whether the bytes begin with the magic of ELF.
     pub fn isElf(data: []const u8) bool {
         return std.mem.startsWith(u8, data, elf.MAGIC);
     }
 
-    /// The CPU that the header names, if it is one that is built for.
+    /// The CPU that the header names; null for a CPU that is not supported.
     pub fn cpu(self: *const Library) ?[]const u8 {
         return switch (self.machine) {
             @intFromEnum(elf.EM.X86_64) => "x86_64",
@@ -99,7 +99,7 @@ pub const Library = struct {
         };
     }
 
-    /// Reads the header and, of a library for a CPU that is built for, all the rest.
+    /// Reads the header and, for a library of a supported CPU, the rest.
     pub fn read(self: *Library) Error!void {
         const class = try self.bytes.int(u8, elf.EI_CLASS);
         const order = try self.bytes.int(u8, elf.EI_DATA);
@@ -113,30 +113,30 @@ pub const Library = struct {
         try self.readDynamic();
     }
 
-    /// Whether the header is that of a shared library for a CPU that is built for.
+    /// Whether the header describes a shared library for a supported CPU.
     pub fn isLibrary(self: *const Library) bool {
         return self.is_64 and self.cpu() != null and self.kind == @intFromEnum(elf.ET.DYN);
     }
 
     /// The first segment of a kind.
     pub fn segment(self: *const Library, kind: u32) ?Segment {
-        for (self.segments) |one| {
-            if (one.kind == kind) return one;
+        for (self.segments) |header| {
+            if (header.kind == kind) return header;
         }
         return null;
     }
 
-    /// The content of a section; null where no section has the name.
+    /// The content of a section; null if no section has the name.
     pub fn section(self: *Library, name: []const u8) Error!?[]const u8 {
         self.reading = "the section headers";
-        for (self.sections) |one| {
-            const named = self.bytes.text(try add(self.section_names, one.name)) catch continue;
-            if (std.mem.eql(u8, named, name)) return try self.bytes.part(one.offset, one.size);
+        for (self.sections) |header| {
+            const named = self.bytes.text(try add(self.section_names, header.name)) catch continue;
+            if (std.mem.eql(u8, named, name)) return try self.bytes.part(header.offset, header.size);
         }
         return null;
     }
 
-    /// What the symbol table for linkers has, of an object as well; nothing where there is no such table.
+    /// The symbols of the symbol table for linkers, also of an object; empty without such a table.
     pub fn linkerSymbols(self: *Library) Error![]const Named {
         try self.readSections();
         const symbols = try self.section(".symtab") orelse return &.{};
@@ -164,9 +164,9 @@ pub const Library = struct {
         if (count > 0 and size != 56) return error.Malformed;
         const found = try self.allocator.alloc(Segment, count);
         const table = Bytes{ .data = try self.bytes.part(start, @as(u64, count) * 56) };
-        for (found, 0..) |*one, i| {
+        for (found, 0..) |*header, i| {
             const at = i * 56;
-            one.* = .{
+            header.* = .{
                 .kind = try table.int(u32, at),
                 .flags = try table.int(u32, at + 4),
                 .offset = try table.int(u64, at + 8),
@@ -175,12 +175,12 @@ pub const Library = struct {
                 .memory = try table.int(u64, at + 40),
                 .alignment = try table.int(u64, at + 48),
             };
-            _ = try self.bytes.part(one.offset, one.size);
+            _ = try self.bytes.part(header.offset, header.size);
         }
         self.segments = found;
     }
 
-    /// Section headers may be missing; a loader does not need them. Those that are there must be whole.
+    /// Section headers may be missing, because a loader does not need them. Existing headers must be well-formed.
     fn readSections(self: *Library) Error!void {
         self.reading = "the section headers";
         const start = try self.bytes.int(u64, 40);
@@ -188,16 +188,16 @@ pub const Library = struct {
         var count: u64 = try self.bytes.int(u16, 60);
         var named: u32 = try self.bytes.int(u16, 62);
         if (start == 0) return;
-        // Where the header has no room for the numbers, the first section has them.
+        // Numbers that are too large for the header stand in the first section header.
         if (count == 0) count = try self.bytes.int(u64, try add(start, 32));
         if (named == SHN_XINDEX) named = try self.bytes.int(u32, try add(start, 40));
         if (count == 0) return;
         if (size != 64) return error.Malformed;
         const table = Bytes{ .data = try self.bytes.part(start, std.math.mul(u64, count, 64) catch return error.Malformed) };
         const found = try self.allocator.alloc(Section, count);
-        for (found, 0..) |*one, i| {
+        for (found, 0..) |*header, i| {
             const at = i * 64;
-            one.* = .{
+            header.* = .{
                 .name = try table.int(u32, at),
                 .kind = try table.int(u32, at + 4),
                 .offset = try table.int(u64, at + 24),
@@ -212,7 +212,7 @@ pub const Library = struct {
         self.reading = "the dynamic segment";
         const place = self.segment(elf.PT_DYNAMIC) orelse return;
         self.dynamic = true;
-        // A loader goes by the address alone.
+        // A loader uses the address only.
         if (try self.offsetOf(place.address) != place.offset) return error.Malformed;
         const table = Bytes{ .data = try self.bytes.part(place.offset, place.size) };
         var tags = std.AutoHashMap(u64, u64).init(self.allocator);
@@ -293,7 +293,7 @@ pub const Library = struct {
             const at = i * symbol_size;
             const info = try table.int(u8, at + 4);
             const visibility = try table.int(u8, at + 5) & 3;
-            const version = if (versions) |those| try those.int(u16, i * 2) & 0x7fff else 0;
+            const version = if (versions) |table_of_versions| try table_of_versions.int(u16, i * 2) & 0x7fff else 0;
             try found.append(.{
                 .name = try strings.text(try table.int(u32, at)),
                 .defined = try table.int(u16, at + 6) != 0,
@@ -305,8 +305,8 @@ pub const Library = struct {
         self.symbols = found.items;
     }
 
-    /// Nothing says how many dynamic symbols there are, so it is taken from all that tell of them: the hash tables, the
-    /// relocations and, if it is there, the section header.
+    /// No field has the number of dynamic symbols, so it is the largest that the hash tables, the relocations and, if
+    /// it exists, the section header imply.
     fn countSymbols(self: *Library, tags: *const std.AutoHashMap(u64, u64), start: u64) Error!u64 {
         var count: u64 = 1;
         self.reading = "the hash tables";
@@ -325,8 +325,8 @@ pub const Library = struct {
                 count = @max(count, (try table.int(u64, at + 8) >> 32) + 1);
             }
         }
-        for (self.sections) |one| {
-            if (one.kind == elf.SHT_DYNSYM and one.offset == start) count = @max(count, one.size / symbol_size);
+        for (self.sections) |header| {
+            if (header.kind == elf.SHT_DYNSYM and header.offset == start) count = @max(count, header.size / symbol_size);
         }
         return count;
     }
@@ -345,7 +345,7 @@ pub const Library = struct {
         return last + 1;
     }
 
-    /// What the loader is to write, by both tables of relocations.
+    /// The relocations of both tables.
     pub fn relocations(self: *Library) Error![]const Relocation {
         self.reading = "the relocations";
         var found = std.ArrayList(Relocation).init(self.allocator);
@@ -361,13 +361,13 @@ pub const Library = struct {
                 try found.append(.{ .address = try table.int(u64, at), .kind = @truncate(info) });
             }
         }
-        // Relocations of the other kind have no addends, and are half as long.
+        // Entries of DT_REL have no addend, so their size is another one.
         if (self.valueOf(elf.DT_PLTREL)) |kind| if (kind != elf.DT_RELA) return error.Malformed;
         if (self.valueOf(elf.DT_RELAENT)) |size| if (size != relocation_size) return error.Malformed;
         return found.items;
     }
 
-    /// The value of a tag; the last one, as the loader takes it.
+    /// The value of a tag; of several, the last, like the loader.
     fn valueOf(self: *const Library, tag: u64) ?u64 {
         var found: ?u64 = null;
         for (self.tags) |entry| {
@@ -378,18 +378,18 @@ pub const Library = struct {
 
     /// Whether the loader may write to an address.
     pub fn isWritable(self: *const Library, address: u64) bool {
-        for (self.segments) |one| {
-            if (one.kind == elf.PT_LOAD and address >= one.address and address - one.address < one.memory)
-                return one.flags & elf.PF_W != 0;
+        for (self.segments) |header| {
+            if (header.kind == elf.PT_LOAD and address >= header.address and address - header.address < header.memory)
+                return header.flags & elf.PF_W != 0;
         }
         return false;
     }
 
-    /// Where in the file an address is.
+    /// The offset in the file of an address.
     fn offsetOf(self: *const Library, address: u64) Error!u64 {
-        for (self.segments) |one| {
-            if (one.kind == elf.PT_LOAD and address >= one.address and address - one.address < one.size)
-                return one.offset + (address - one.address);
+        for (self.segments) |header| {
+            if (header.kind == elf.PT_LOAD and address >= header.address and address - header.address < header.size)
+                return header.offset + (address - header.address);
         }
         return error.Malformed;
     }

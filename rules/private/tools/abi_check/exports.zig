@@ -1,5 +1,5 @@
-//! Reads which symbols the libraries of each torch release define: toolchains/lock/torch_exports.bin, whose layout is
-//! told in py_driver/matrix/torch_symbols.py, which writes it.
+//! Reads the symbols that the libraries of each torch release define: toolchains/lock/torch_exports.bin, written by
+//! py_driver/matrix/torch_symbols.py, which documents the layout.
 const std = @import("std");
 const common = @import("common");
 
@@ -43,7 +43,7 @@ pub const Exports = struct {
         return 0;
     }
 
-    /// The columns of a release: of one wheel and one C++ ABI, and those of the CUDA libraries only if these are loaded.
+    /// The columns of a release, for a wheel and a C++ ABI; those of the CUDA libraries only with `gpu`.
     pub fn of(self: *const Exports, torch: []const u8, wheel: ?[]const u8, abi: ?[]const u8, gpu: bool) Mask {
         var found: Mask = 0;
         for (self.columns, 0..) |column, i| {

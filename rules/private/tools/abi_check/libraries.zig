@@ -1,9 +1,9 @@
-//! Reads which symbols the libraries of a CUDA or ROCm release, or a Python define: toolchains/lock/*.symbols, whose layout is told
-//! in py_driver/matrix/library_symbols.py, which writes them.
+//! Reads the symbols of the libraries of a CUDA or ROCm release, or of a Python: toolchains/lock/*.symbols, written by
+//! py_driver/matrix/library_symbols.py, which documents the layout.
 const std = @import("std");
 const common = @import("common");
 
-/// What a library of a release defines.
+/// The symbols of a library of a release.
 pub const Library = struct {
     release: []const u8,
     name: []const u8,

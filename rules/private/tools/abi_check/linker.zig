@@ -1,7 +1,7 @@
-//! Asks the linker about symbols that nothing defines: their names in C++, what refers to them, and what was meant.
+//! Asks the linker about undefined symbols: their names in C++, their references, and similar symbols.
 //!
-//! A link of the objects in which all other undefined symbols have a definition fails with one error, which tells it. The
-//! definitions are in an object that is written for it.
+//! A link in which all other undefined symbols have a definition fails with a single error, which has the answer. An
+//! object that is written for this link has the definitions.
 const std = @import("std");
 const common = @import("common");
 const elf = @import("elf.zig");
@@ -9,18 +9,18 @@ const mangled = @import("mangled.zig");
 
 const most_near = 3;
 const most_output = 1 << 26;
-/// How lld begins to tell of a symbol that is undefined, less a word such as `hidden`.
+/// The beginning of lld's error about an undefined symbol, before `hidden` or the like.
 const head = "ld.lld: error: undefined ";
 const more = ">>> ";
 
-/// An object that the library was linked from.
+/// An object of the library.
 pub const Object = struct { path: []const u8, symbols: []const elf.Named };
 
-/// What is known of a symbol.
-pub const Told = struct {
+/// The linker's explanation of a symbol.
+pub const Explanation = struct {
     /// Its name in C++.
     name: []const u8,
-    /// Lines, each of which names an object by its path.
+    /// Lines, each with the path of an object.
     lines: []const []const u8,
 };
 
@@ -29,11 +29,11 @@ pub const Linker = struct {
     program: []const u8,
     objects: []const Object,
     machine: u16,
-    /// A file that may be written; it is gone afterwards.
+    /// The path of a temporary file; it is deleted after each link.
     scratch: []const u8,
 
-    /// What the linker says of a symbol that no object defines; null if none refers to it.
-    pub fn explain(self: *const Linker, symbol: []const u8) !?Told {
+    /// The explanation of a symbol that no object defines; null if no object refers to it.
+    pub fn explain(self: *const Linker, symbol: []const u8) !?Explanation {
         var others = try Writer.init(self.allocator, self.machine);
         var known = std.StringHashMap(void).init(self.allocator);
         for (self.objects) |object| {
@@ -51,20 +51,20 @@ pub const Linker = struct {
         return .{ .name = blocks[0].name, .lines = lines.items };
     }
 
-    /// The definitions that have the same name, and other parameters or another namespace.
+    /// Adds definitions of the same name with other parameters or in another namespace.
     fn near(self: *const Linker, symbol: []const u8, lines: *std.ArrayList([]const u8)) !void {
         const wanted = mangled.Entity.of(symbol);
-        for ([_]bool{ true, false }) |whole| {
+        for ([_]bool{ true, false }) |with_namespace| {
             var names = std.ArrayList([]const u8).init(self.allocator);
             var places = std.ArrayList([]const u8).init(self.allocator);
             for (self.objects) |object| {
                 for (object.symbols) |other| {
                     const entity = mangled.Entity.of(other.name);
-                    const same = if (whole) entity.isSame(wanted) else common.is(entity.last, wanted.last);
+                    const same = if (with_namespace) entity.isSame(wanted) else common.is(entity.last, wanted.last);
                     if (!other.defined or !same or names.items.len == most_near) continue;
                     try names.append(other.name);
                     try places.append(try std.fmt.allocPrint(self.allocator, "{s} defines{s}", .{
-                        object.path, if (other.local) " for itself alone" else "",
+                        object.path, if (other.local) " as a local symbol" else "",
                     }));
                 }
             }
@@ -74,14 +74,14 @@ pub const Linker = struct {
         }
     }
 
-    /// Names as C++ has them: the linker tells them of an object that refers to each.
+    /// Demangles names: the linker demangles the undefined symbols of an object that refers to each.
     pub fn demangle(self: *const Linker, names: []const []const u8) ![]const []const u8 {
         if (names.len == 0) return names;
         var references = try Writer.init(self.allocator, self.machine);
         for (names) |name| try references.refer(name);
         const blocks = try self.link(&.{}, &references);
         const found = try self.allocator.dupe([]const u8, names);
-        // One that is undefined twice is told once.
+        // A symbol with several references has a single error.
         if (blocks.len == names.len) for (found, blocks) |*name, block| {
             name.* = block.name;
         };
@@ -108,7 +108,7 @@ pub const Linker = struct {
 
 const Block = struct { name: []const u8, lines: []const []const u8 };
 
-/// What lld said of undefined symbols.
+/// The errors of lld about undefined symbols.
 fn parse(allocator: std.mem.Allocator, text: []const u8) ![]const Block {
     var found = std.ArrayList(Block).init(allocator);
     var current = std.ArrayList([]const u8).init(allocator);
@@ -129,8 +129,8 @@ fn parse(allocator: std.mem.Allocator, text: []const u8) ![]const Block {
     return found.items;
 }
 
-/// Lines of lld, each pair as one: `referenced by OBJECT in FUNCTION`, `did you mean: NAME, which OBJECT defines`. Whether
-/// a name is among them that may have been meant.
+/// Joins each pair of lld's lines: `referenced by OBJECT in FUNCTION`, `did you mean: NAME, which OBJECT defines`.
+/// Returns whether a line suggests a name.
 fn shorten(allocator: std.mem.Allocator, lines: []const []const u8, found: *std.ArrayList([]const u8)) !bool {
     const by = "referenced by ";
     const meant = "did you mean";
@@ -164,7 +164,7 @@ fn shorten(allocator: std.mem.Allocator, lines: []const []const u8, found: *std.
     return suggested;
 }
 
-/// Where debug information puts a reference: of `a.cpp:5 (/x/a.cpp:5)` the path and the line.
+/// The path and line of a reference by debug information: of `a.cpp:5 (/x/a.cpp:5)` the part in parentheses.
 fn placeOf(allocator: std.mem.Allocator, text: []const u8) ![]const u8 {
     const open = std.mem.indexOf(u8, text, " (") orelse return "";
     return std.fmt.allocPrint(allocator, " at {s}", .{std.mem.trimRight(u8, text[open + 2 ..], ")")});
@@ -183,15 +183,15 @@ const Writer = struct {
     const section_names = "\x00.data\x00.tbss\x00.rela.data\x00.symtab\x00.strtab\x00";
 
     fn init(allocator: std.mem.Allocator, machine: u16) !Writer {
-        var made = Writer{
+        var output = Writer{
             .names = std.ArrayList(u8).init(allocator),
             .symbols = std.ArrayList(u8).init(allocator),
             .relocations = std.ArrayList(u8).init(allocator),
             .machine = machine,
         };
-        try made.names.append(0);
-        try made.symbols.appendNTimes(0, @sizeOf(std.elf.Elf64_Sym));
-        return made;
+        try output.names.append(0);
+        try output.symbols.appendNTimes(0, @sizeOf(std.elf.Elf64_Sym));
+        return output;
     }
 
     fn define(self: *Writer, name: []const u8, thread_local: bool) !void {
@@ -223,16 +223,16 @@ const Writer = struct {
         try self.names.append(0);
     }
 
-    /// The object: the header, the headers of the sections, then what is in them.
+    /// The bytes of the object: the header, the section headers, then the sections.
     fn bytes(self: *Writer) ![]const u8 {
         const room = @max(8, self.relocations.items.len / 3);
-        var made = std.ArrayList(u8).init(self.names.allocator);
+        var output = std.ArrayList(u8).init(self.names.allocator);
         var at: u64 = @sizeOf(std.elf.Elf64_Ehdr) + sections * @sizeOf(std.elf.Elf64_Shdr);
-        try made.appendSlice(std.elf.MAGIC ++ "\x02\x01\x01" ++ "\x00" ** 9);
-        try made.appendSlice(std.mem.asBytes(&[_]u16{ 1, self.machine, 1, 0 }));
-        try made.appendSlice(std.mem.asBytes(&[_]u64{ 0, 0, @sizeOf(std.elf.Elf64_Ehdr) }));
-        try made.appendSlice(std.mem.asBytes(&[_]u16{ 0, 0, @sizeOf(std.elf.Elf64_Ehdr), 0, 0, 64, sections, sections - 1 }));
-        try made.appendNTimes(0, @sizeOf(std.elf.Elf64_Shdr));
+        try output.appendSlice(std.elf.MAGIC ++ "\x02\x01\x01" ++ "\x00" ** 9);
+        try output.appendSlice(std.mem.asBytes(&[_]u16{ 1, self.machine, 1, 0 }));
+        try output.appendSlice(std.mem.asBytes(&[_]u64{ 0, 0, @sizeOf(std.elf.Elf64_Ehdr) }));
+        try output.appendSlice(std.mem.asBytes(&[_]u16{ 0, 0, @sizeOf(std.elf.Elf64_Ehdr), 0, 0, 64, sections, sections - 1 }));
+        try output.appendNTimes(0, @sizeOf(std.elf.Elf64_Shdr));
         const zeros = try self.names.allocator.alloc(u8, room);
         @memset(zeros, 0);
         const write = std.elf.SHF_WRITE | std.elf.SHF_ALLOC;
@@ -245,26 +245,26 @@ const Writer = struct {
             .{ .kind = std.elf.SHT_STRTAB, .flags = 0, .data = section_names, .link = 0, .info = 0, .entry = 0 },
         };
         var named: u32 = 1;
-        for (contents) |one| {
-            try made.appendSlice(std.mem.asBytes(&std.elf.Elf64_Shdr{
+        for (contents) |section| {
+            try output.appendSlice(std.mem.asBytes(&std.elf.Elf64_Shdr{
                 .sh_name = named,
-                .sh_type = one.kind,
-                .sh_flags = one.flags,
+                .sh_type = section.kind,
+                .sh_flags = section.flags,
                 .sh_addr = 0,
                 .sh_offset = at,
-                .sh_size = if (one.kind == std.elf.SHT_NOBITS) 8 else one.data.len,
-                .sh_link = one.link,
-                .sh_info = one.info,
+                .sh_size = if (section.kind == std.elf.SHT_NOBITS) 8 else section.data.len,
+                .sh_link = section.link,
+                .sh_info = section.info,
                 .sh_addralign = 1,
-                .sh_entsize = one.entry,
+                .sh_entsize = section.entry,
             }));
-            // The last has the name of the one before it.
+            // The last section, of strings too, has the name of the section before it.
             const next = std.mem.indexOfScalarPos(u8, section_names, named, 0).? + 1;
             if (next < section_names.len) named = @intCast(next);
-            at += one.data.len;
+            at += section.data.len;
         }
-        for (contents) |one| try made.appendSlice(one.data);
-        return made.items;
+        for (contents) |section| try output.appendSlice(section.data);
+        return output.items;
     }
 };
 

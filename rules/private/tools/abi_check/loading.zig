@@ -1,5 +1,5 @@
-//! The rules of the ABI check about what a library tells the loader: its program headers, dynamic tags, flags and
-//! relocations, by the lists in rules/private/policy/loading.txt; and about the static TLS that it takes.
+//! The rules of the ABI check about program headers, dynamic tags, flags and relocations, by the lists in
+//! rules/private/policy/loading.txt; and about the size of static TLS.
 const std = @import("std");
 const common = @import("common");
 const elf = @import("elf.zig");
@@ -7,22 +7,22 @@ const policies = @import("policy.zig");
 const rules = @import("rules.zig");
 
 const Check = rules.Check;
-/// What is allowed once in a file: the loader takes one of several, and this check could look at another.
+/// Segments that are allowed once: of several, the loader could use another than this check.
 const single = [_]u32{ std.elf.PT_DYNAMIC, std.elf.PT_TLS, std.elf.PT_GNU_STACK, std.elf.PT_GNU_RELRO };
 
-/// What a number in a file means.
+/// A line of the list: the meaning of a number in a file.
 const Entry = struct {
     kind: []const u8,
     cpu: []const u8,
     number: u64,
     name: []const u8,
-    /// Why it may not be there; empty if it may.
+    /// The reason why it is not allowed; empty if it is allowed.
     reason: []const u8,
 };
 
 pub const Lists = struct {
     entries: []const Entry = &.{},
-    /// How many bytes of static TLS a library may take.
+    /// The maximum size of a library's static TLS, in bytes.
     static_tls: u64 = 0,
 
     pub fn read(allocator: std.mem.Allocator, path: []const u8) !Lists {
@@ -66,13 +66,13 @@ pub fn check(work: *Check) elf.Error!void {
     try relocations(work);
 }
 
-/// Looks a number up; whether it may be there.
+/// Looks up a number, and adds a finding if it is not allowed; returns whether it is.
 fn judge(work: *Check, kind: []const u8, rule: []const u8, number: u64, what: []const u8) elf.Error!bool {
     const known = work.lists.find(kind, work.cpu(), number);
     if (known != null and known.?.reason.len == 0) return true;
     const name = if (known) |entry| entry.name else try std.fmt.allocPrint(work.allocator, "0x{x}", .{number});
-    const reason = if (known) |entry| entry.reason else "not among those that a library may have";
-    try work.add(rule, name, "{s}{s}", .{ what, reason }, "link as `driver build` does, without the option that asks for it");
+    const reason = if (known) |entry| entry.reason else "unknown, and so not allowed";
+    try work.add(rule, name, "{s}{s}", .{ what, reason }, "link like `driver build`, without the option that adds it");
     return false;
 }
 
@@ -87,9 +87,9 @@ fn segments(work: *Check) elf.Error!void {
             if (segment.kind == kind and first != i) try work.add(
                 "program-header",
                 work.lists.find("segment", work.cpu(), kind).?.name,
-                "there twice: loaders take the one or the other",
+                "exists twice: loaders differ in which of both they use",
                 .{},
-                "link it anew",
+                "link the library again",
             );
         }
         if (segment.kind != std.elf.PT_LOAD) continue;
@@ -97,9 +97,9 @@ fn segments(work: *Check) elf.Error!void {
         if (segment.flags & both == both) try work.add(
             "program-header",
             "PT_LOAD",
-            "memory is both writable and executable",
+            "a segment is writable and executable",
             .{},
-            "link without `-N` and without sections of both kinds",
+            "link without `-N` and without writable sections with code",
         );
         const page: u64 = if (common.is(work.cpu(), "aarch64")) 0x10000 else 0x1000;
         const alignment = segment.alignment;
@@ -108,7 +108,7 @@ fn segments(work: *Check) elf.Error!void {
             "PT_LOAD",
             "not aligned to pages of {d} bytes",
             .{page},
-            "link with `-z max-page-size` of that, or more",
+            "link with `-z max-page-size` of at least that size",
         );
     }
 }
@@ -122,9 +122,9 @@ fn tags(work: *Check) elf.Error!void {
         if (again and allowed and entry.tag != std.elf.DT_NEEDED) try work.add(
             "dynamic-tag",
             work.lists.find("tag", work.cpu(), entry.tag).?.name,
-            "there twice: loaders take the one or the other",
+            "exists twice: loaders differ in which of both they use",
             .{},
-            "link it anew",
+            "link the library again",
         );
         if (entry.tag == std.elf.DT_FLAGS) try flags(work, "flag", entry.value);
         if (entry.tag == std.elf.DT_FLAGS_1) try flags(work, "flag-1", entry.value);
@@ -152,14 +152,14 @@ fn relocations(work: *Check) elf.Error!void {
         if (relocation.kind != 0 and !library.isWritable(relocation.address)) in_code += 1;
     }
     for (counts.keys(), counts.values()) |kind, count| {
-        const what = try std.fmt.allocPrint(work.allocator, "{d} of them: ", .{count});
+        const what = try std.fmt.allocPrint(work.allocator, "{d} relocations: ", .{count});
         _ = try judge(work, "relocation", "relocation", kind, what);
     }
-    // Where the file says that the loader has to write into code, it has said all.
+    // With TEXTREL in the file, the rule `text-relocations` reports it.
     if (in_code > 0 and !library.text_relocations) try work.add(
         "text-relocations",
         "TEXTREL",
-        "missing, though the loader would have to write into what is not writable, {d} times: it would crash",
+        "missing, but {d} relocations write into read-only memory: the loader would crash",
         .{in_code},
         "compile everything with `-fPIC`",
     );
@@ -173,7 +173,7 @@ fn relocations(work: *Check) elf.Error!void {
     if ((static or flag) and taken > work.lists.static_tls) try work.add(
         "static-tls",
         "PT_TLS",
-        "{d} bytes of variables of threads have to be in static TLS, of which a library may take {d}",
+        "{d} bytes of static TLS; a library may use {d}",
         .{ taken, work.lists.static_tls },
         "compile without `-ftls-model=initial-exec` and `tls_model(\"initial-exec\")`; glibc has 1664 bytes for all libraries",
     );

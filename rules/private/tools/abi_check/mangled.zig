@@ -1,10 +1,10 @@
-//! Looks into mangled C++ names without demangling them: whose function it is, and which std::string it knows.
+//! Reads mangled C++ names without demangling them: the owner of a function, and the std::string of its parameters.
 //! Grammar: Itanium C++ ABI, chapter 5.1.
 const std = @import("std");
 
 const namespaces = [_][]const u8{ "2at", "3c10", "5torch", "6caffe2" };
 
-/// What a name is about: a function or variable, or that to which a vtable or type information belongs.
+/// The part of a name for a function, a variable, or the class of a vtable or of type information.
 fn subject(name: []const u8) ?[]const u8 {
     if (!std.mem.startsWith(u8, name, "_Z")) return null;
     for ([_][]const u8{ "TV", "TI", "TS", "TT", "TH", "TW", "GV" }) |special| {
@@ -13,9 +13,9 @@ fn subject(name: []const u8) ?[]const u8 {
     return name[2..];
 }
 
-/// What a function or variable is called, without its parameters: the identifiers of its namespaces and its own.
+/// The qualified name of a function or variable, without parameters.
 pub const Entity = struct {
-    /// The identifiers, each with its length before it: `2ns4near`; empty of a name that is none of C++.
+    /// The identifiers, each behind its length: `2ns4near`; empty for a name that is not mangled.
     path: []const u8 = "",
     last: []const u8 = "",
 
@@ -42,7 +42,7 @@ pub const Entity = struct {
     }
 };
 
-/// Whether a name is something in one of torch's namespaces: a function, a variable, a vtable, type information.
+/// Whether a name belongs to one of torch's namespaces: a function, a variable, a vtable, type information.
 pub fn isTorch(name: []const u8) bool {
     var rest = subject(name) orelse return false;
     if (rest.len == 0 or rest[0] != 'N') return false;
@@ -53,19 +53,19 @@ pub fn isTorch(name: []const u8) bool {
     return false;
 }
 
-/// Whether a name knows a class of the new library ABI: std::__cxx11::string or list, or the tag of their functions.
+/// Whether a name has a class of the new library ABI, std::__cxx11::string or list, or the tag of their functions.
 pub fn isCxx11(name: []const u8) bool {
     return std.mem.indexOf(u8, name, "7__cxx11") != null or std.mem.indexOf(u8, name, "B5cxx11") != null;
 }
 
-/// Whether a name knows std::string, std::basic_string or std::list of the old library ABI.
+/// Whether a name has std::string, std::basic_string or std::list of the old library ABI.
 ///
-/// The letters `Ss` mean std::string outside of identifiers only, so these are skipped. Where the number of a lambda could
-/// be the length of an identifier too, the rest of the name is left alone. What is not told apart, and hardly occurs:
-/// operators inside of expressions. What a compiler puts behind a dot, as `.cold`, is no part of the name.
+/// The letters `Ss` mean std::string only outside of identifiers, so identifiers are skipped. Where the number of a
+/// lambda could also be the length of an identifier, the rest of the name is not read. Not distinguished, but rare:
+/// operators inside expressions. A suffix behind a dot, such as `.cold`, is not part of the name.
 pub fn isCxx98(full_name: []const u8) bool {
-    const whole = subject(full_name) orelse return false;
-    const name = whole[0 .. std.mem.indexOfScalar(u8, whole, '.') orelse whole.len];
+    const mangled = subject(full_name) orelse return false;
+    const name = mangled[0 .. std.mem.indexOfScalar(u8, mangled, '.') orelse mangled.len];
     var lambda = false;
     var at: usize = 0;
     while (at < name.len) {
@@ -105,7 +105,7 @@ fn countDigits(text: []const u8) usize {
     return text.len;
 }
 
-/// The length of the number, in base 36, of a substitution or template parameter, with the `_` that ends it.
+/// The length of the base-36 number of a substitution or template parameter, with its final `_`.
 fn sequence(text: []const u8) usize {
     for (text, 0..) |c, i| {
         if (c == '_') return i + 1;
@@ -114,7 +114,7 @@ fn sequence(text: []const u8) usize {
     return 0;
 }
 
-test "what names are about" {
+test "subjects of names" {
     for ([_][4][]const u8{
         .{ "_Z5scalePfl", "_Z5scalePfi", "5scale", "scale" },
         .{ "_ZN2ns4nearEPNS_1TEi", "_ZNK2ns4nearEv", "2ns4near", "near" },

@@ -1,4 +1,4 @@
-//! Unpacks what fatbinary has compressed: blocks of LZ4, and frames of Zstandard from CUDA 12.8 on.
+//! Decompresses the entries of a fat binary: blocks of LZ4, and frames of Zstandard from CUDA 12.8 on.
 //!
 //! Layout: lz4_Block_format.md of LZ4; RFC 8878.
 const std = @import("std");
@@ -8,39 +8,39 @@ const elf = @import("elf.zig");
 const most = 1 << 30;
 const shortest_match = 4;
 
-/// The content of a frame of Zstandard, which has to have a size.
+/// The content of a frame of Zstandard; fails if its size is not `size`.
 pub fn zstandard(allocator: std.mem.Allocator, data: []const u8, size: u64) elf.Error![]const u8 {
     if (size > most) return error.Malformed;
-    const room = try allocator.alloc(u8, size);
-    const written = std.compress.zstd.decompress.decode(room, data, true) catch return error.Malformed;
-    return if (written == size) room else error.Malformed;
+    const output = try allocator.alloc(u8, size);
+    const written = std.compress.zstd.decompress.decode(output, data, true) catch return error.Malformed;
+    return if (written == size) output else error.Malformed;
 }
 
-/// The content of a block of LZ4, which has to have a size.
+/// The content of a block of LZ4; fails if its size is not `size`.
 pub fn lz4(allocator: std.mem.Allocator, data: []const u8, size: u64) elf.Error![]const u8 {
     if (size > most) return error.Malformed;
     const bytes = elf.Bytes{ .data = data };
-    var made = try std.ArrayList(u8).initCapacity(allocator, size);
+    var output = try std.ArrayList(u8).initCapacity(allocator, size);
     var at: u64 = 0;
     while (at < data.len) {
         const token = try bytes.int(u8, at);
         at += 1;
         const literals = try length(bytes, &at, token >> 4);
-        if (literals > size - made.items.len) return error.Malformed;
-        made.appendSliceAssumeCapacity(try bytes.part(at, literals));
+        if (literals > size - output.items.len) return error.Malformed;
+        output.appendSliceAssumeCapacity(try bytes.part(at, literals));
         at += literals;
-        // The last sequence has literals alone.
+        // The last sequence has only literals.
         if (at == data.len) break;
         const distance = try bytes.int(u16, at);
         at += 2;
         const count = try length(bytes, &at, token & 15) + shortest_match;
-        if (distance == 0 or distance > made.items.len or count > size - made.items.len) return error.Malformed;
-        for (0..count) |_| made.appendAssumeCapacity(made.items[made.items.len - distance]);
+        if (distance == 0 or distance > output.items.len or count > size - output.items.len) return error.Malformed;
+        for (0..count) |_| output.appendAssumeCapacity(output.items[output.items.len - distance]);
     }
-    return if (made.items.len == size) made.items else error.Malformed;
+    return if (output.items.len == size) output.items else error.Malformed;
 }
 
-/// A length, which further bytes continue where its four bits are full.
+/// A length: further bytes follow if its four bits are all set.
 fn length(bytes: elf.Bytes, at: *u64, first: u8) elf.Error!u64 {
     var total: u64 = first;
     if (first < 15) return total;
@@ -66,9 +66,9 @@ test "a block of LZ4" {
 
 test "a frame of Zstandard" {
     const a = std.testing.allocator;
-    // Three bytes in a raw block: `zstd` of them.
+    // `zstd` of three bytes: a raw block.
     const frame = "\x28\xb5\x2f\xfd\x20\x03\x19\x00\x00abc";
-    const made = try zstandard(a, frame, 3);
-    defer a.free(made);
-    try std.testing.expectEqualStrings("abc", made);
+    const output = try zstandard(a, frame, 3);
+    defer a.free(output);
+    try std.testing.expectEqualStrings("abc", output);
 }

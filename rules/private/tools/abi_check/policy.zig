@@ -1,13 +1,13 @@
-//! What a compliant library may ask for, read from the files of rules/private/policy.
+//! The dependencies that the ABI check allows, read from the files of rules/private/policy.
 const std = @import("std");
 const common = @import("common");
 
 /// A library that an extension may need.
 pub const Allowed = struct {
-    /// Its name; `#` stands for a number such as `13` or `11.0`.
+    /// The name; `#` stands for a number such as `13` or `11.0`.
     name: []const u8,
-    /// How its symbols begin, if it is one of CUDA or ROCm: words with blanks between them.
-    beginnings: []const u8,
+    /// For a library of CUDA or ROCm, the prefixes of its symbols, separated by blanks.
+    prefixes: []const u8,
 
     pub fn is(self: *const Allowed, library: []const u8) bool {
         return matches(self.name, library);
@@ -15,17 +15,17 @@ pub const Allowed = struct {
 };
 
 pub const Policy = struct {
-    /// Family of symbol versions, e.g. `GLIBC`, to the newest one allowed, e.g. `2.28`.
+    /// The newest allowed version, e.g. `2.28`, by family of symbol versions, e.g. `GLIBC`.
     families: std.StringHashMap([]const u8),
-    /// Symbol of Python's stable ABI to the Python that brought it.
+    /// The first Python with a symbol of the stable ABI.
     python: std.StringHashMap([]const u8),
-    /// The Python that a library must load into.
+    /// The oldest Python that must load a library.
     oldest_python: []const u8 = "0",
-    /// Function of torch's C shim to the torch that brought it, for those later than the first of them.
+    /// The first torch with a function of its C shim, except functions of the first shim.
     shims: std.StringHashMap([]const u8),
-    /// What a library may need.
+    /// The libraries that an extension may need.
     libraries: []const Allowed = &.{},
-    /// Weak symbols that may stay undefined; `*` at the end stands for any text.
+    /// Weak symbols that may stay undefined; `*` at the end matches any text.
     weak: []const []const u8 = &.{},
 
     pub fn init(allocator: std.mem.Allocator) Policy {
@@ -36,13 +36,13 @@ pub const Policy = struct {
         };
     }
 
-    /// The family of a version of symbols, and the newest one that is allowed.
+    /// The family of a symbol version, and the newest allowed version.
     pub fn familyOf(self: *const Policy, version: []const u8) struct { []const u8, ?[]const u8 } {
         const family = version[0 .. std.mem.indexOfScalar(u8, version, '_') orelse version.len];
         return .{ family, self.families.get(family) };
     }
 
-    /// Whether a library may ask for a version of symbols, e.g. `GLIBC_2.28`.
+    /// Whether a library may need a symbol version, e.g. `GLIBC_2.28`.
     pub fn judge(self: *const Policy, version: []const u8) enum { allowed, unknown, private, newer } {
         const family, const limit = self.familyOf(version);
         const is_newer = newer(version[@min(version.len, family.len + 1)..], limit orelse return .unknown) orelse return .private;
@@ -60,49 +60,49 @@ pub const Policy = struct {
     }
 
     pub fn allowsLibrary(self: *const Policy, name: []const u8) bool {
-        for (self.libraries) |one| {
-            if (one.is(name)) return true;
+        for (self.libraries) |library| {
+            if (library.is(name)) return true;
         }
         return false;
     }
 
-    /// Whether a library is one of CUDA or ROCm.
+    /// Whether a library belongs to CUDA or ROCm.
     pub fn isOfGpu(self: *const Policy, name: []const u8) bool {
-        for (self.libraries) |one| {
-            if (one.beginnings.len > 0 and one.is(name)) return true;
+        for (self.libraries) |library| {
+            if (library.prefixes.len > 0 and library.is(name)) return true;
         }
         return false;
     }
 
-    /// The library of CUDA or ROCm whose symbols begin as this one does, the longest beginning first. No small letter
-    /// follows a beginning: `cuInit` begins with `cu`, and `custom` does not.
+    /// The library of CUDA or ROCm with the longest prefix of a symbol. No lower-case letter follows a prefix: `cuInit`
+    /// has the prefix `cu`, `custom` does not.
     pub fn libraryLike(self: *const Policy, symbol: []const u8) ?Allowed {
         var found: ?Allowed = null;
         var longest: usize = 0;
-        for (self.libraries) |one| {
-            var words = std.mem.tokenizeScalar(u8, one.beginnings, ' ');
-            while (words.next()) |word| {
-                if (word.len <= longest or !std.mem.startsWith(u8, symbol, word)) continue;
-                if (symbol.len > word.len and std.ascii.isLower(symbol[word.len])) continue;
-                found = one;
-                longest = word.len;
+        for (self.libraries) |library| {
+            var prefixes = std.mem.tokenizeScalar(u8, library.prefixes, ' ');
+            while (prefixes.next()) |prefix| {
+                if (prefix.len <= longest or !std.mem.startsWith(u8, symbol, prefix)) continue;
+                if (symbol.len > prefix.len and std.ascii.isLower(symbol[prefix.len])) continue;
+                found = library;
+                longest = prefix.len;
             }
         }
         return found;
     }
 };
 
-/// The libraries of a file: on each line a name, and how the symbols of that library begin.
+/// The libraries of a file: on each line a name, and the prefixes of the library's symbols.
 pub fn readLibraries(allocator: std.mem.Allocator, path: []const u8) ![]const Allowed {
     var found = std.ArrayList(Allowed).init(allocator);
     for (try readLines(allocator, path)) |line| {
         const blank = std.mem.indexOfScalar(u8, line, ' ') orelse line.len;
-        try found.append(.{ .name = line[0..blank], .beginnings = line[blank..] });
+        try found.append(.{ .name = line[0..blank], .prefixes = line[blank..] });
     }
     return found.items;
 }
 
-/// The lines of a file, split at the first blank; `#` at the beginning of a line makes a comment.
+/// Reads the lines of a file, split at the first blank; `#` begins a comment line.
 pub fn readTable(allocator: std.mem.Allocator, path: []const u8, table: *std.StringHashMap([]const u8)) !void {
     for (try readLines(allocator, path)) |line| {
         const blank = std.mem.indexOfScalar(u8, line, ' ') orelse
@@ -111,7 +111,7 @@ pub fn readTable(allocator: std.mem.Allocator, path: []const u8, table: *std.Str
     }
 }
 
-/// The lines of a file that are no comments.
+/// The lines of a file, without comments.
 pub fn readLines(allocator: std.mem.Allocator, path: []const u8) ![]const []const u8 {
     var found = std.ArrayList([]const u8).init(allocator);
     var lines = std.mem.tokenizeScalar(u8, try common.read(allocator, path), '\n');
@@ -121,16 +121,16 @@ pub fn readLines(allocator: std.mem.Allocator, path: []const u8) ![]const []cons
     return found.items;
 }
 
-/// Whether a version is newer than another; null if one of them is no list of numbers.
+/// Whether a version is newer than another; null if either is not a list of numbers.
 pub fn newer(version: []const u8, limit: []const u8) ?bool {
     var ours = std.mem.splitScalar(u8, version, '.');
     var theirs = std.mem.splitScalar(u8, limit, '.');
     var verdict: ?bool = null;
     while (true) {
-        const one = ours.next();
+        const part = ours.next();
         const other = theirs.next();
-        if (one == null and other == null) return verdict orelse false;
-        const a = std.fmt.parseInt(u32, one orelse "0", 10) catch return null;
+        if (part == null and other == null) return verdict orelse false;
+        const a = std.fmt.parseInt(u32, part orelse "0", 10) catch return null;
         const b = std.fmt.parseInt(u32, other orelse "0", 10) catch return null;
         if (verdict == null and a != b) verdict = a > b;
     }

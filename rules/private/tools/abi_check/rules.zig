@@ -1,4 +1,4 @@
-//! The rules of the ABI check, one function each. Every finding is reported, not the first alone.
+//! The rules of the ABI check, a function for each. Every finding is reported, not only the first.
 const std = @import("std");
 const common = @import("common");
 const elf = @import("elf.zig");
@@ -14,49 +14,49 @@ const libraries = @import("libraries.zig");
 
 const examples_shown = 3;
 
-/// One thing that is wrong.
+/// A violation of a rule.
 pub const Finding = struct {
     rule: []const u8,
     subject: []const u8,
     message: []const u8,
     help: []const u8,
-    /// Of a symbol its name in C++, if the linker told it.
+    /// For a symbol, its C++ name, if the linker demangled it.
     name: []const u8 = "",
-    /// What refers to it, and what was meant.
+    /// Its references, and similar symbols.
     context: []const []const u8 = &.{},
 };
 
-/// What a library has to export for whoever loads it.
+/// The function that a library exports for its loader.
 pub const Entry = enum {
     /// The PyInit function of a kernel.
     kernel,
-    /// The PyInit function of an extension module, or none: torch.ops.load_library loads it.
+    /// The PyInit function of an extension module, or no function: torch.ops.load_library loads it.
     module,
-    /// What the Python file of a binding calls; there is no Python in the library.
+    /// The function that the Python file of a binding calls; the library does not use Python.
     binding,
 };
 
-/// What a library is checked for, besides what is asked of every library.
+/// The requirements for a library, besides those for every library.
 pub const Wanted = struct {
     module: ?[]const u8 = null,
-    /// How the library is loaded.
+    /// The kind of loader.
     entry: Entry = .kernel,
-    /// What it is for: `x86_64` or `aarch64`; any of them if nobody says.
+    /// The CPU: `x86_64` or `aarch64`; null for either.
     cpu: ?[]const u8 = null,
     cxx_abi: ?[]const u8 = null,
     stable_abi: ?[]const u8 = null,
     torch: ?[]const u8 = null,
-    /// The SHA-256 of the wheel of that torch, if it is known: of another build of it nothing is recorded.
+    /// The SHA-256 of that torch's wheel, if known: the symbols of other builds are not recorded.
     torch_wheel: ?[]const u8 = null,
     gpu: bool = true,
-    /// Whether tvm-ffi loads it, and not Python and torch.
+    /// Whether tvm-ffi loads it instead of Python and torch.
     tvm_ffi: bool = false,
     /// Whether the GPUs are AMD's.
     rocm: bool = false,
     code: ?[]const device.Code = null,
-    /// What the library was linked from, less what is no file of the author's.
+    /// The objects of the library that are compiled from the author's files.
     objects: []const linker.Object = &.{},
-    /// The same as metadata.json states it: of AMD's architectures no features.
+    /// The same as in metadata.json: AMD's architectures without features.
     stated: ?[]const device.Code = null,
 };
 
@@ -66,21 +66,21 @@ pub const Check = struct {
     policy: *const policies.Policy,
     wanted: Wanted,
     exports: ?tables.Exports = null,
-    /// What libtorch_python.so of the releases of torch defines, if the library may need that.
+    /// The symbols of libtorch_python.so in the releases of torch, if the library may need it.
     torch_python: ?tables.Exports = null,
-    /// What the one Python defines that the library is for; empty if it is for all.
+    /// The symbols of the library's single Python; empty for a library for every Python.
     python: []const libraries.Library = &.{},
-    /// What the libraries of the system define.
+    /// The symbols of the system's libraries.
     system: systems.System = .{},
-    /// What a library may tell the loader.
+    /// The allowed program headers, tags, flags and relocations.
     lists: loading.Lists = .{},
-    /// What the libraries define of the releases of CUDA or ROCm that the library may be for.
+    /// The symbols of the libraries of CUDA or ROCm, for the possible releases.
     gpu_libraries: []const libraries.Library = &.{},
     code: []const device.Code = &.{},
-    /// What the CUDA driver can make code of, too.
+    /// The linkable PTX, which the CUDA driver can compile too.
     linkable: []const device.Code = &.{},
     findings: std.ArrayList(Finding),
-    /// What could not be found out, and is no finding.
+    /// Facts that could not be checked and are no findings.
     notes: std.ArrayList([]const u8),
 
     pub fn run(self: *Check) elf.Error!void {
@@ -90,7 +90,7 @@ pub const Check = struct {
             "",
             "not a shared library for {s} (ELF64, ET_DYN, with a dynamic segment)",
             .{self.cpu()},
-            "build it for that CPU and Linux with `-shared -fPIC`",
+            "compile it for that CPU and Linux with `-shared -fPIC`",
         );
         self.code = try device.find(self.allocator, self.library);
         self.linkable = try device.linkable(self.allocator, self.library);
@@ -132,11 +132,12 @@ pub const Check = struct {
             if (!self.needs(version.library)) try self.add(
                 "symbol-version",
                 version.name,
-                "asked of {s}, which is not among the needed libraries: the loader gives up",
+                "a version of {s}, which is not a needed library: the loader fails",
                 .{version.library},
                 "link with that library",
             );
-            // They version their symbols with their own name; which release has a symbol is looked up by its name.
+            // Libraries of CUDA and ROCm version their symbols with their own name; `undefined.zig` looks up the
+            // releases.
             if (self.policy.isOfGpu(version.library)) continue;
             const family, const limit = self.policy.familyOf(version.name);
             const users = try self.usersOf(version.index);
@@ -144,22 +145,22 @@ pub const Check = struct {
                 .allowed => {},
                 .unknown => try self.add("symbol-version", version.name, "no version of {s} is allowed; needed from {s} by {s}", .{
                     family, version.library, users,
-                }, "do not use what needs it, or link it statically"),
+                }, "remove the uses of these symbols, or link the library statically"),
                 .private => try self.add("symbol-version", version.name, "not a public version; needed from {s} by {s}", .{
                     version.library, users,
-                }, "do not use what needs it"),
+                }, "remove the uses of these symbols"),
                 .newer => try self.add(
                     "symbol-version",
                     version.name,
                     "newer than {s}_{s}; needed from {s} by {s}",
                     .{ family, limit.?, version.library, users },
-                    "compile and link for an older system; `driver build` does",
+                    "compile and link for an older system, like `driver build`",
                 ),
             }
         }
     }
 
-    /// The symbols of a version, the first few by name.
+    /// The symbols that need a version, the first few by name.
     fn usersOf(self: *Check, index: u16) elf.Error![]const u8 {
         var text = std.ArrayList(u8).init(self.allocator);
         var count: usize = 0;
@@ -179,7 +180,7 @@ pub const Check = struct {
         for (self.library.symbols) |symbol| {
             if (symbol.defined or !isOfPython(symbol.name)) continue;
             if (self.wanted.entry == .binding) {
-                try self.add("python-abi", symbol.name, "a symbol of Python, in a binding without Python", .{}, "remove what refers to it");
+                try self.add("python-abi", symbol.name, "a symbol of Python, in a binding without Python", .{}, "remove its uses");
                 continue;
             }
             if (self.python.len > 0) {
@@ -193,9 +194,9 @@ pub const Check = struct {
             if (policies.newer(since, self.policy.oldest_python) orelse true) try self.add(
                 "python-abi",
                 symbol.name,
-                "in Python's stable ABI since {s}; {s} is the oldest to load into",
+                "in Python's stable ABI since {s}; the library must load into {s}",
                 .{ since, self.policy.oldest_python },
-                "use what older Pythons have; Py_LIMITED_API limits the headers to it",
+                "use functions of that Python; `Py_LIMITED_API` limits the headers to them",
             );
         }
     }
@@ -206,7 +207,7 @@ pub const Check = struct {
         }
         try self.add("python-abi", symbol, "{s} does not define it", .{
             self.python[0].release,
-        }, "use what that Python has, or do not build for it");
+        }, "use functions of that Python, or do not build for it");
     }
 
     fn needed(self: *Check) elf.Error!void {
@@ -215,7 +216,7 @@ pub const Check = struct {
             if (!self.policy.allowsLibrary(name)) try self.add(
                 "needed-library",
                 name,
-                "neither torch nor every Linux system brings this library",
+                "no library of torch or of every Linux system",
                 .{},
                 "link it statically, or do not use it",
             );
@@ -226,9 +227,9 @@ pub const Check = struct {
         for (self.library.search_paths) |path| try self.add(
             "search-path",
             path,
-            "the file names a place to search for libraries (RPATH or RUNPATH)",
+            "a search path for libraries in the file (RPATH or RUNPATH)",
             .{},
-            "link without `-rpath`; torch has loaded what is needed",
+            "link without `-rpath`; torch has loaded the needed libraries",
         );
     }
 
@@ -237,7 +238,7 @@ pub const Check = struct {
             if (symbol.binding == std.elf.STB_GNU_UNIQUE) try self.add(
                 "unique-symbol",
                 symbol.name,
-                "one for the whole process (STB_GNU_UNIQUE): two versions of a kernel would share it",
+                "unique in the process (STB_GNU_UNIQUE): two versions of a kernel would share it",
                 .{},
                 "compile with `-fno-gnu-unique`, or do not export it",
             );
@@ -247,7 +248,7 @@ pub const Check = struct {
     fn exported(self: *Check) elf.Error!void {
         if (self.wanted.tvm_ffi) return self.exportedToTvmFfi();
         const prefix = if (self.wanted.entry == .binding) "rules_torch_kernels_binding_" else "PyInit_";
-        const help = "hide it: `-fvisibility=hidden`, and a version script that exports the module's function alone";
+        const help = "hide it: `-fvisibility=hidden`, and a version script that exports only the module's function";
         var found = false;
         for (self.library.symbols) |symbol| {
             if (!symbol.defined or symbol.binding == std.elf.STB_LOCAL or !symbol.visible) continue;
@@ -287,7 +288,7 @@ pub const Check = struct {
         if (!found) try self.add(
             "init-function",
             prefix ++ "*",
-            "no function is exported, so tvm-ffi finds none",
+            "not exported, so tvm-ffi finds no function",
             .{},
             "export one in the binding: `TVM_FFI_DLL_EXPORT_TYPED_FUNC(name, function)`",
         );
@@ -299,20 +300,20 @@ pub const Check = struct {
             "executable-stack",
             "PT_GNU_STACK",
             "{s}",
-            .{if (stack == null) "missing, so the stack becomes executable" else "asks for an executable stack"},
+            .{if (stack == null) "missing, so the stack becomes executable" else "requires an executable stack"},
             "link with `-z noexecstack`",
         );
         if (self.library.segment(std.elf.PT_GNU_RELRO) == null) try self.add(
             "relro",
             "PT_GNU_RELRO",
-            "missing: what the loader has bound stays writable",
+            "missing: relocated data stays writable",
             .{},
             "link with `-z relro`",
         );
         if (!self.library.bind_now) try self.add(
             "relro",
             "BIND_NOW",
-            "missing: symbols are bound late, so a missing one shows late and the table stays writable",
+            "missing: symbols are bound at the first call, so an undefined symbol fails late and the table stays writable",
             .{},
             "link with `-z now`",
         );
@@ -334,17 +335,17 @@ pub const Check = struct {
             if (other) try self.add(
                 "cxx-abi",
                 symbol.name,
-                "a torch of {s} does not have this function",
+                "torch with the ABI {s} does not have this function",
                 .{abi},
                 if (new) "compile with `-D_GLIBCXX_USE_CXX11_ABI=1`" else "compile with `-D_GLIBCXX_USE_CXX11_ABI=0`",
             );
         }
     }
 
-    /// Whether one object has another std::string than the others: what one returns and another takes may have it inside
-    /// without a word of that in any name. Only the objects tell it for sure: a library that asks for strings of both can
-    /// be right, as it has code of libstdc++.a for what old systems lack. Who moves a std::logic_error gets
-    /// cow-stdexcept.o with it, which asks for old strings whatever it is linked to.
+    /// Checks that no object has another std::string than the library's ABI: a type that one object returns and another
+    /// takes can contain a string that no mangled name shows. Only the objects prove it: a library that needs both
+    /// kinds of strings can be correct, because code of libstdc++.a supplies functions that old systems lack. For
+    /// example, a move of std::logic_error links cow-stdexcept.o, which needs old strings in any case.
     fn cxxAbiOfObjects(self: *Check) elf.Error!void {
         const abi = self.wanted.cxx_abi orelse return;
         const new = common.is(abi, "cxx11");
@@ -358,9 +359,9 @@ pub const Check = struct {
             }
             if (example) |name| try self.add(
                 "cxx-abi",
-                // Where Bazel puts it differs between machines; below that, the path says target and source.
+                // Bazel's output directory differs between machines; the path below it has the target and the source.
                 object.path[if (std.mem.indexOf(u8, object.path, "/bin/")) |at| at + "/bin/".len else 0..],
-                "not compiled for {s}, by {d} of its symbols: `{s}`",
+                "not compiled for {s}: symbols with the other ABI: {d}, such as `{s}`",
                 .{ abi, count, name },
                 "leave `_GLIBCXX_USE_CXX11_ABI` to the rules; no source may define it",
             );
@@ -382,17 +383,17 @@ pub const Check = struct {
             if (policies.newer(since, oldest) orelse true) try self.add(
                 "torch-stable-abi",
                 symbol.name,
-                "in torch since {s}; {s} is the oldest to load into",
+                "in torch since {s}; the library must load into {s}",
                 .{ since, oldest },
                 "do not use it, or raise `stable-abi`",
             );
         }
     }
 
-    /// Whether a library is among those that this one needs.
+    /// Whether the library needs another library.
     pub fn needs(self: *const Check, name: []const u8) bool {
-        for (self.library.needed) |one| {
-            if (common.is(one, name)) return true;
+        for (self.library.needed) |library| {
+            if (common.is(library, name)) return true;
         }
         return false;
     }
@@ -408,20 +409,20 @@ pub const Check = struct {
     }
 
     fn compare(self: *Check, wanted: []const device.Code, found: []const device.Code) elf.Error!void {
-        for (wanted) |one| {
-            if (!device.has(found, one) and !device.has(self.linkable, one)) try self.add(
+        for (wanted) |code| {
+            if (!device.has(found, code) and !device.has(self.linkable, code)) try self.add(
                 "gpu-code",
-                try one.spell(self.allocator),
-                "declared, and not in the file",
+                try code.spell(self.allocator),
+                "declared, but not in the file",
                 .{},
-                "compile for it, or do not declare it",
+                "compile for it, or remove the declaration",
             );
         }
-        for (found) |one| {
-            if (!device.has(wanted, one)) try self.add(
+        for (found) |code| {
+            if (!device.has(wanted, code)) try self.add(
                 "gpu-code",
-                try one.spell(self.allocator),
-                "in the file, and not declared",
+                try code.spell(self.allocator),
+                "in the file, but not declared",
                 .{},
                 "declare it, or do not compile for it",
             );
@@ -429,12 +430,12 @@ pub const Check = struct {
     }
 };
 
-/// Whether a symbol is one of Python's by its name.
+/// Whether a symbol's name is that of a symbol of Python.
 pub fn isOfPython(symbol: []const u8) bool {
     return std.mem.startsWith(u8, symbol, "Py") or std.mem.startsWith(u8, symbol, "_Py");
 }
 
-/// A text of a file, safe to print: what is not printable ASCII is escaped, and a very long text is cut.
+/// A text of a file, safe to print: characters other than printable ASCII are escaped, and a very long text is cut.
 pub fn clean(allocator: std.mem.Allocator, text: []const u8) elf.Error![]const u8 {
     const most = 1000;
     var safe = std.ArrayList(u8).init(allocator);

@@ -1,9 +1,9 @@
-//! Reads which symbols the libraries of the system define, and in which versions: rules/private/policy/system_symbols.txt,
-//! which system.py writes there.
+//! Reads the symbols of the system's libraries, with their versions: rules/private/policy/system_symbols.txt, which
+//! system.py beside it writes.
 const std = @import("std");
 const common = @import("common");
 
-/// What a library defines: a symbol, and the names of its versions with blanks between them.
+/// The symbols of a library, with the names of their versions separated by blanks.
 pub const Library = struct {
     cpu: []const u8,
     name: []const u8,
@@ -11,7 +11,7 @@ pub const Library = struct {
 
     fn has(self: *const Library, symbol: []const u8, version: []const u8) bool {
         var versions = std.mem.tokenizeScalar(u8, self.symbols.get(symbol) orelse return false, ' ');
-        while (versions.next()) |one| if (common.is(one, version)) return true;
+        while (versions.next()) |candidate| if (common.is(candidate, version)) return true;
         return false;
     }
 };
@@ -42,25 +42,25 @@ pub const System = struct {
 
     /// Whether the symbols of a library are recorded.
     pub fn knows(self: *const System, cpu: []const u8, library: []const u8) bool {
-        for (self.libraries) |*one| {
-            if (common.is(one.cpu, cpu) and common.is(one.name, library)) return true;
+        for (self.libraries) |*recorded| {
+            if (common.is(recorded.cpu, cpu) and common.is(recorded.name, library)) return true;
         }
         return false;
     }
 
-    /// Whether some library defines a symbol in a version. The loader compares the version's name, and not whose it is:
-    /// newer releases of glibc have moved symbols from one library to another.
+    /// Whether any library defines a symbol in a version. The loader compares the name of the version, not the library:
+    /// newer releases of glibc have moved symbols between libraries.
     pub fn defines(self: *const System, cpu: []const u8, symbol: []const u8, version: []const u8) bool {
-        for (self.libraries) |*one| {
-            if (common.is(one.cpu, cpu) and one.has(symbol, version)) return true;
+        for (self.libraries) |*library| {
+            if (common.is(library.cpu, cpu) and library.has(symbol, version)) return true;
         }
         return false;
     }
 
     /// The library that defines a symbol in any version.
     pub fn definer(self: *const System, cpu: []const u8, symbol: []const u8) ?[]const u8 {
-        for (self.libraries) |*one| {
-            if (common.is(one.cpu, cpu) and one.symbols.contains(symbol)) return one.name;
+        for (self.libraries) |*library| {
+            if (common.is(library.cpu, cpu) and library.symbols.contains(symbol)) return library.name;
         }
         return null;
     }

@@ -1,4 +1,4 @@
-//! The rule of the ABI check about symbols that a library does not define: some other library must, that is loaded by then.
+//! The rule of the ABI check about undefined symbols: a library that is already loaded must define them.
 const std = @import("std");
 const common = @import("common");
 const elf = @import("elf.zig");
@@ -12,7 +12,7 @@ const Check = rules.Check;
 /// The rule's name.
 pub const name = "undefined-symbol";
 
-/// Judges each symbol. Those of Python have a rule of their own.
+/// Checks each undefined symbol, except Python's, which have a rule of their own.
 pub fn check(work: *Check) elf.Error!void {
     const torch = Torch.of(work);
     for (work.library.symbols) |symbol| {
@@ -23,8 +23,8 @@ pub fn check(work: *Check) elf.Error!void {
     }
 }
 
-/// The version of one of the system's libraries that a symbol has. Those of CUDA and ROCm version their symbols with their
-/// own name; which release has a symbol is looked up by its name.
+/// The symbol version, if it is one of a system library. The libraries of CUDA and ROCm version their symbols with
+/// their own name; the releases with such a symbol are looked up by its name.
 fn versionOf(work: *const Check, symbol: elf.Symbol) ?elf.Version {
     if (symbol.version <= 1) return null;
     for (work.library.versions) |version| {
@@ -33,16 +33,16 @@ fn versionOf(work: *const Check, symbol: elf.Symbol) ?elf.Version {
     return null;
 }
 
-/// Of a version that no library may ask for, `symbolVersions` has said so.
+/// Checks a symbol with a version; `symbolVersions` has reported versions that are not allowed.
 fn versioned(work: *Check, symbol: []const u8, version: elf.Version) elf.Error!void {
     if (work.policy.judge(version.name) != .allowed or !work.system.knows(work.cpu(), version.library)) return;
     if (work.system.defines(work.cpu(), symbol, version.name)) return;
-    try work.add(name, symbol, "no library of the system has it in the version {s}, which is asked of {s}", .{
+    try work.add(name, symbol, "no system library defines it in version {s}, which is needed from {s}", .{
         version.name, version.library,
-    }, "use what the oldest system has that the library is for; `driver build` links against that");
+    }, "use functions of the oldest supported system; `driver build` links against its libraries");
 }
 
-/// A symbol without a version must be torch's, or of a library of the system, CUDA or ROCm.
+/// Checks a symbol without a version: torch, or a library of the system, CUDA or ROCm must define it.
 fn unversioned(work: *Check, symbol: elf.Symbol, torch: ?Torch) elf.Error!void {
     const weak = symbol.binding == std.elf.STB_WEAK;
     if (weak and work.policy.isKnownWeak(symbol.name)) return;
@@ -52,7 +52,7 @@ fn unversioned(work: *Check, symbol: elf.Symbol, torch: ?Torch) elf.Error!void {
         symbol.name,
         "a weak symbol that no library defines: its address is zero",
         .{},
-        "add the source that defines it to `src`, or remove what refers to it",
+        "add the source that defines it to `src`, or remove its uses",
     );
     if (weak) return;
     if ((work.wanted.gpu or work.wanted.tvm_ffi) and try isOfGpuLibrary(work, symbol.name)) return;
@@ -62,12 +62,13 @@ fn unversioned(work: *Check, symbol: elf.Symbol, torch: ?Torch) elf.Error!void {
         name,
         symbol.name,
         "{s}",
-        .{if (of_torch) "torch defines it, which is not loaded for tvm-ffi" else "no library defines it"},
+        .{if (of_torch) "torch defines it, but is not loaded for tvm-ffi" else "no library defines it"},
         advice(symbol.name),
     );
 }
 
-/// What to do about a symbol that no library defines. `__kmpc_*` are LLVM's OpenMP; rules/private/include/openmp.c has a part.
+/// The help for a symbol that no library defines. `__kmpc_*` are functions of LLVM's OpenMP;
+/// rules/private/include/openmp.c has a part of them.
 fn advice(symbol: []const u8) []const u8 {
     return if (std.mem.startsWith(u8, symbol, "__kmpc_"))
         "host code of GPU sources cannot use this part of OpenMP: move it to a .cpp file"
@@ -75,22 +76,22 @@ fn advice(symbol: []const u8) []const u8 {
         "add the source that defines it to `src`, or remove the call";
 }
 
-/// What a release of torch defines, if that is recorded.
+/// The symbols of a release of torch, if they are recorded.
 const Torch = struct {
     version: []const u8,
     table: *const tables.Exports,
-    /// The same of libtorch_python.so, if the library may need that.
+    /// The same for libtorch_python.so, if the library may need it.
     python: ?*const tables.Exports,
-    /// The columns of the release, and of these the ones that count.
+    /// The columns of the release, and the relevant ones of these.
     of_release: tables.Mask,
     columns: tables.Mask,
-    /// Whether the columns are those of the C++ ABI that the library is for.
+    /// Whether the columns are for the library's C++ ABI.
     of_abi: bool,
 
     fn of(work: *const Check) ?Torch {
         if (work.wanted.tvm_ffi) return null;
         const version = work.wanted.torch orelse return null;
-        const table = if (work.exports) |*one| one else return null;
+        const table = if (work.exports) |*exports| exports else return null;
         const wheel = work.wanted.torch_wheel;
         const of_release = table.of(version, wheel, null, work.wanted.gpu);
         if (of_release == 0) return null;
@@ -98,23 +99,23 @@ const Torch = struct {
         return .{
             .version = version,
             .table = table,
-            .python = if (work.torch_python) |*one| one else null,
+            .python = if (work.torch_python) |*exports| exports else null,
             .of_release = of_release,
             .columns = if (of_abi == 0) of_release else of_abi,
             .of_abi = of_abi != 0,
         };
     }
 
-    /// Whether some release defines a symbol: what a library calls only where it is there.
+    /// Whether any release defines a symbol: a library may call it only where it exists.
     fn hasEver(self: *const Torch, symbol: []const u8) bool {
         return self.table.definers(symbol) != 0 or (if (self.python) |python| python.definers(symbol) != 0 else false);
     }
 
     fn check(self: *const Torch, work: *Check, symbol: []const u8) elf.Error!void {
-        // What a ROCm build of torch exports is not recorded: it is what a CUDA build does, but for HIP's types.
+        // The exports of ROCm builds of torch are not recorded: they are those of a CUDA build, except HIP's types.
         const of_hip = mangled.isTorch(symbol) and std.mem.indexOf(u8, symbol, "hip") != null;
         if (work.wanted.rocm and of_hip) return;
-        // Of some releases only the build with the other C++ ABI is recorded: it names these differently.
+        // For some releases only the build with the other C++ ABI is recorded, which has other names for these symbols.
         if (!self.of_abi and (mangled.isCxx11(symbol) or mangled.isCxx98(symbol))) return;
         if (self.python) |python| {
             if (python.definers(symbol) & python.of(self.version, work.wanted.torch_wheel, null, true) != 0) return;
@@ -126,15 +127,15 @@ const Torch = struct {
         if (definers & elsewhere != 0) {
             try work.add(name, symbol, "torch {s} defines it for another CPU only", .{
                 self.version,
-            }, "use what torch has for all CPUs that you build for");
+            }, "use functions that torch has on every CPU of the build");
         } else if (others.len > 0) {
-            try work.add(name, symbol, "torch {s} does not define it; these do: {s}", .{
+            try work.add(name, symbol, "torch {s} does not define it; these releases do: {s}", .{
                 self.version, others,
-            }, "use what all the releases that you build for have, or limit them with `minver` and `maxver`");
+            }, "use functions of all releases of the build, or limit the releases with `minver` and `maxver`");
         } else if (definers & self.of_release != 0 or mangled.isTorch(symbol)) {
-            try work.add(name, symbol, "no library of torch {s} that is loaded defines it", .{
+            try work.add(name, symbol, "no loaded library of torch {s} defines it", .{
                 self.version,
-            }, "use what torch exports to extensions; internal functions are not");
+            }, "use functions that torch exports; it does not export internal functions");
         } else try work.add(
             name,
             symbol,
@@ -145,8 +146,8 @@ const Torch = struct {
     }
 };
 
-/// Whether a symbol is of a library of the system that is loaded by then: one that is needed, the C library, the loader, or
-/// one that torch needs.
+/// Whether a loaded library of the system defines a symbol: a needed library, the C library, the loader, or a library
+/// that torch needs.
 fn isOfSystem(work: *Check, symbol: []const u8) elf.Error!bool {
     const library = work.system.definer(work.cpu(), symbol) orelse return false;
     const always = std.mem.startsWith(u8, library, "libc.") or std.mem.startsWith(u8, library, "ld-linux");
@@ -154,9 +155,9 @@ fn isOfSystem(work: *Check, symbol: []const u8) elf.Error!bool {
     if (!always and !by_torch and !work.needs(library)) try work.add(
         name,
         symbol,
-        "{s} defines it, and is not among the needed libraries",
+        "{s} defines it, but is not a needed library",
         .{library},
-        "link with that library; `driver build` links with those that are called",
+        "link with that library; `driver build` links with each library that is called",
     );
     return true;
 }
@@ -165,7 +166,7 @@ fn mayBeOfGpu(work: *const Check, symbol: []const u8) bool {
     return work.wanted.gpu and work.policy.libraryLike(symbol) != null;
 }
 
-/// Whether a symbol is of a library of CUDA or ROCm, be that needed or not.
+/// Whether a library of CUDA or ROCm defines a symbol, even a library that is not needed.
 fn isOfGpuLibrary(work: *Check, symbol: []const u8) elf.Error!bool {
     var definer: ?libraries.Library = null;
     for (work.gpu_libraries) |library| {
@@ -174,15 +175,15 @@ fn isOfGpuLibrary(work: *Check, symbol: []const u8) elf.Error!bool {
         definer = library;
     }
     if (definer) |library| {
-        try work.add(name, symbol, "{s} of {s} defines it, and is not among the needed libraries", .{
+        try work.add(name, symbol, "{s} of {s} defines it, but is not a needed library", .{
             library.name, library.release,
-        }, "link with that library; `driver build` links with those that are called");
+        }, "link with that library; `driver build` links with each library that is called");
         return true;
     }
     const like = work.policy.libraryLike(symbol) orelse return false;
     for (work.library.needed) |needed| {
         if (!like.is(needed) or isRecorded(work, needed)) continue;
-        try work.notes.append(try std.fmt.allocPrint(work.allocator, "{s}: taken for one of {s}, of which no symbols are recorded", .{
+        try work.notes.append(try std.fmt.allocPrint(work.allocator, "{s}: probably in {s}, whose symbols are not recorded", .{
             try rules.clean(work.allocator, symbol), try rules.clean(work.allocator, needed),
         }));
         return true;
@@ -190,15 +191,15 @@ fn isOfGpuLibrary(work: *Check, symbol: []const u8) elf.Error!bool {
     for (work.gpu_libraries) |library| {
         if (like.is(library.name)) return false;
     }
-    try work.add(name, symbol, "{s} may define it, but is not among the needed libraries, and its symbols are not recorded", .{
+    try work.add(name, symbol, "{s} may define it, but is not a needed library, and its symbols are not recorded", .{
         std.mem.trimRight(u8, like.name, ".#"),
     }, "remove the call, or record the library: `libraries` of the release in the matrix, see docs/toolchains.md");
     return true;
 }
 
-fn isRecorded(work: *const Check, library: []const u8) bool {
-    for (work.gpu_libraries) |one| {
-        if (common.is(one.name, library)) return true;
+fn isRecorded(work: *const Check, soname: []const u8) bool {
+    for (work.gpu_libraries) |library| {
+        if (common.is(library.name, soname)) return true;
     }
     return false;
 }

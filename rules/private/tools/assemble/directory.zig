@@ -1,11 +1,11 @@
-//! Assembles directories: one variant in the layout that the `kernels` client loads, and the bundle of all variants.
+//! Assembles directories: a variant in the layout that the `kernels` client loads, and the bundle of all variants.
 const std = @import("std");
 const common = @import("common");
 
 const Value = std.json.Value;
 
-/// Writes a variant directory: the files, the extension under its unique name, and metadata.json with a digest of each
-/// and with the version of these rules.
+/// Writes a variant directory: the files, the extension under its unique name, and metadata.json with the files'
+/// digests and the version of these rules.
 pub fn variant(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var id: []const u8 = "";
     var template: []const u8 = "";
@@ -40,14 +40,14 @@ pub fn variant(allocator: std.mem.Allocator, arguments: *common.Arguments) !void
         try digests.put(name, .{ .string = try digest(allocator, content) });
     }
     var metadata = std.json.parseFromSliceLeaky(Value, allocator, template, .{}) catch
-        return common.fail("the metadata is not JSON", .{});
+        return common.fail("variant: the metadata is not valid JSON", .{});
     sort(&digests);
     var record = std.json.ObjectMap.init(allocator);
     try record.put("algorithm", .{ .string = "sha256" });
     try record.put("files", .{ .object = digests });
     try metadata.object.put("digest", .{ .object = record });
     try metadata.object.put("id", .{ .string = id });
-    // The client's own keys. No commit stands here: it would make each variant anew for every commit.
+    // Keys of the client. The commit is not among them: it would change every variant with every commit.
     var version = std.json.ObjectMap.init(allocator);
     try version.put("version", .{ .string = builder });
     var provenance = std.json.ObjectMap.init(allocator);
@@ -58,7 +58,7 @@ pub fn variant(allocator: std.mem.Allocator, arguments: *common.Arguments) !void
     try put(root, "metadata.json", try std.mem.concat(allocator, u8, &.{ text, "\n" }));
 }
 
-/// Copies variant directories into one, each under its name.
+/// Copies variant directories into a directory, each under its name.
 pub fn bundle(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var out: ?std.fs.Dir = null;
     while (arguments.next()) |flag| {
@@ -82,7 +82,7 @@ pub fn bundle(allocator: std.mem.Allocator, arguments: *common.Arguments) !void 
 
 fn open(path: []const u8) !std.fs.Dir {
     return std.fs.cwd().makeOpenPath(path, .{}) catch |err|
-        common.fail("cannot make {s}: {s}", .{ path, @errorName(err) });
+        common.fail("cannot create {s}: {s}", .{ path, @errorName(err) });
 }
 
 fn put(root: std.fs.Dir, name: []const u8, content: []const u8) !void {

@@ -1,14 +1,14 @@
-//! The unique id of a kernel and backend: a hash of its sources and of the configuration that no cell changes.
+//! The unique id of a kernel and backend: a hash of its sources and of the settings that all variants share.
 const std = @import("std");
 const common = @import("common");
 
-/// Raised whenever the bytes that enter the hash change their form.
+/// Raised with every change of the form of the hashed bytes.
 const format = "rules_torch_kernels id 1";
-/// Hexadecimal digits of the hash that enter the id: 48 bits.
+/// Hexadecimal digits of the hash in the id: 48 bits.
 const digits = 12;
 
-/// Writes the id `_<module>_<backend>_<hash>` as text and as a C header that defines TORCH_EXTENSION_NAME, and says
-/// that objects which have the id are linked (registration.h).
+/// Writes the id `_<module>_<backend>_<hash>` as text and as a C header that defines TORCH_EXTENSION_NAME, and
+/// TORCH_EXTENSION_NAME_IS_LINKED, because objects with the id are linked (registration.h).
 pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var backend: []const u8 = "";
     var module: []const u8 = "";
@@ -43,7 +43,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     try common.write(header, try std.fmt.allocPrint(allocator, "#define TORCH_EXTENSION_NAME {s}\n#define TORCH_EXTENSION_NAME_IS_LINKED\n", .{id}));
 }
 
-/// Adds a length-prefixed field, so that no two lists of fields give the same bytes.
+/// Adds a field with its length before it, so that different lists of fields have different bytes.
 fn field(hash: *std.crypto.hash.sha2.Sha256, bytes: []const u8) void {
     var length: [8]u8 = undefined;
     std.mem.writeInt(u64, &length, bytes.len, .little);

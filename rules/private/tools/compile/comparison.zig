@@ -1,8 +1,8 @@
-//! Whether a source means the same with the headers that it seems to need as with all of them.
+//! Decides whether a source has the same meaning with the headers that it seems to need as with all headers.
 //!
-//! Both texts that a preprocessor has made are read. The words that come from the project's own files must be equal: then
-//! every macro that they mention is. And no header that was left out may declare what a search for one of those words
-//! could find: an overload, a better match, a namespace, an operator, or a specialisation of a template.
+//! It compares both preprocessed texts. The words from the project's own files must be equal: then every macro that
+//! they use is equal. And no omitted header may declare a name that a search for one of those words could find: an
+//! overload, a better match, a namespace, an operator, or a specialisation of a template.
 const std = @import("std");
 const common = @import("common");
 const declarations = @import("declarations.zig");
@@ -13,22 +13,22 @@ const mentions = @import("mentions.zig");
 pub const Reader = lookup.Reader;
 pub const Spelled = mentions.Spelled;
 
-/// How the names of the files of pinned archives begin: those that are not the project's.
+/// The prefix of the files of pinned archives, which are not the project's.
 const pinned = "external/";
 
-/// Where the headers of ours are that stand in the place of pybind11's: they are as little the project's, wherever they lie.
+/// The directory of our headers that replace pybind11's, which are not the project's either, wherever they are.
 const binding = "rules/private/include/pybind/";
 
-/// Why a source may mean something else with the headers that it seems to need; null if it means the same.
+/// The reason why a source may have another meaning with the headers that it seems to need; null if it means the same.
 ///
-/// Args: `needed` and `full`, the texts with the headers that are needed and with all.
+/// Args: `needed` and `full`, the texts with the needed headers and with all headers.
 pub fn difference(allocator: std.mem.Allocator, needed: []const u8, full: []const u8, spelled: Spelled, reader: Reader) !?[]const u8 {
     var files = Files.init(allocator);
     var mentioned = mentions.Mentions.init(allocator, spelled);
     const few = try Text.read(allocator, needed, &files, &mentioned);
     const all = try Text.read(allocator, full, &files, null);
-    if (few.own_hash != all.own_hash) return "a macro that it mentions is another one";
-    if (try extra(allocator, &few, &all)) |name| return try std.fmt.allocPrint(allocator, "only with fewer does it read {s}", .{name});
+    if (few.own_hash != all.own_hash) return "a macro that it uses differs";
+    if (try extra(allocator, &few, &all)) |name| return try std.fmt.allocPrint(allocator, "it reads {s} only with fewer headers", .{name});
     const known = try lookup.Known.init(allocator, few.found.items, all.found.items, &mentioned);
     for (all.found.items) |found| {
         if (found.own or few.sameFile(&all, found.file) or !try known.hides(found, reader)) continue;
@@ -38,7 +38,7 @@ pub fn difference(allocator: std.mem.Allocator, needed: []const u8, full: []cons
     return null;
 }
 
-/// A header that is read with fewer headers and not with all, or that declares more then; null if there is none.
+/// A header that is read only with fewer headers, or declares more with fewer headers; null if there is none.
 fn extra(allocator: std.mem.Allocator, few: *const Text, all: *const Text) !?[]const u8 {
     var keys = std.AutoHashMap(u64, void).init(allocator);
     for (all.found.items) |found| try keys.put(found.key(), {});
@@ -48,7 +48,7 @@ fn extra(allocator: std.mem.Allocator, few: *const Text, all: *const Text) !?[]c
     return null;
 }
 
-/// Of the words that come from the project's own files.
+/// A hash of the words from the project's own files.
 pub fn ownHash(allocator: std.mem.Allocator, text: []const u8) !u64 {
     var files = Files.init(allocator);
     var words = Words.init(allocator, text, &files);
@@ -57,7 +57,7 @@ pub fn ownHash(allocator: std.mem.Allocator, text: []const u8) !u64 {
     return own.final();
 }
 
-/// Names of files, and whose they are.
+/// The names of files, and whether they are the project's.
 const Files = struct {
     const File = struct { name: []const u8, own: bool };
 
@@ -80,8 +80,8 @@ const Files = struct {
     }
 };
 
-/// What a header of an archive is called below its directory: the smaller umbrella headers are called as torch's own. For
-/// other files the whole name.
+/// The name of an archive's header below its directory: the smaller umbrella headers have the same names as torch's.
+/// For other files the whole name.
 fn canonical(name: []const u8) []const u8 {
     if (!std.mem.startsWith(u8, name, pinned)) return name;
     var rest = name;
@@ -97,7 +97,7 @@ const Words = struct {
     files: *Files,
     /// The open files, the source first.
     open: std.ArrayList(usize),
-    /// That of the last word.
+    /// The file of the last word.
     file: usize = 0,
 
     fn init(allocator: std.mem.Allocator, text: []const u8, files: *Files) Words {
@@ -108,7 +108,7 @@ const Words = struct {
         while (self.lexer.next()) |token| {
             if (token.kind != .directive) return token;
             const marker = Marker.of(token.text) orelse return token;
-            // A `#line` renames a file, which stays whose it is.
+            // A `#line` renames a file, but does not change its owner.
             if (marker.enters or self.open.items.len == 0) {
                 try self.open.append(try self.files.number(marker.name));
             } else if (marker.leaves and self.open.items.len > 1) {
@@ -120,7 +120,7 @@ const Words = struct {
     }
 };
 
-/// `# 12 "name" 1 3`, by which a preprocessor says where the next line is from.
+/// `# 12 "name" 1 3`, a preprocessor's marker for the origin of the next line.
 const Marker = struct {
     name: []const u8,
     enters: bool = false,
@@ -143,16 +143,16 @@ const Marker = struct {
     }
 };
 
-/// A preprocessed text, as the parser of its declarations reads it.
+/// A preprocessed text, as the source of the parser of declarations.
 const Text = struct {
     allocator: std.mem.Allocator,
     words: Words,
-    /// Where what the project's files mention is noted.
+    /// The mentions of the project's files, if they are recorded.
     mentioned: ?*mentions.Mentions,
-    /// Of the words of the project's files, and of those of each header.
+    /// The hash of the words of the project's files, and of those of each header.
     own: std.hash.Wyhash = std.hash.Wyhash.init(0),
     hashes: std.AutoHashMap(usize, std.hash.Wyhash),
-    /// How many words of the project's files stand before this one, and before each header's first.
+    /// The number of words of the project's files before this one, and before the first of each header.
     own_words: usize = 0,
     places: std.AutoHashMap(usize, usize),
     own_hash: u64 = 0,
@@ -217,10 +217,10 @@ const Text = struct {
         try self.found.append(.{ .file = self.words.file, .own = self.isOwn(), .after = self.own_words, .namespaces = path, .declaration = found });
     }
 
-    /// Whether a file has the same words in another text, at the same place among those of the project.
+    /// Whether a file has the same words in another text, at the same position among the project's words.
     fn sameFile(self: *const Text, other: *const Text, file: usize) bool {
-        const place = self.places.get(file) orelse return false;
-        if (place != other.places.get(file) orelse return false) return false;
+        const position = self.places.get(file) orelse return false;
+        if (position != other.places.get(file) orelse return false) return false;
         var state = self.hashes.get(file) orelse return false;
         var another = other.hashes.get(file) orelse return false;
         return state.final() == another.final();
@@ -252,7 +252,7 @@ fn compared(allocator: std.mem.Allocator, own: []const u8, left_out: []const u8,
     return difference(allocator, needed, full, .{ .words = &names }, reader);
 }
 
-test "what a source may find in a header that was left out" {
+test "declarations of an omitted header that a source may find" {
     const Case = struct { own: []const u8, left_out: []const u8, gpu: bool, host: bool };
     const cases = [_]Case{
         // A better match.
@@ -269,7 +269,7 @@ test "what a source may find in a header that was left out" {
         .{ .own = "auto f = &at::save;", .left_out = "namespace at { long save(Tensor t); }", .host = false, .gpu = false },
         .{ .own = "namespace at { namespace native { int view(int); int f() { return view(1); } } }", .left_out = "namespace at { namespace native { long view(int x); } }", .host = false, .gpu = false },
         .{ .own = "int f() { return view(1); }", .left_out = "namespace at { namespace native { long view(int x); } }", .host = true, .gpu = true },
-        // A call on the host tells a GPU nothing but its type.
+        // Of a call on the host, a GPU needs only the type.
         .{ .own = "auto f() { return torch::add(t); }", .left_out = "namespace torch { at::Tensor add(at::Tensor a); }", .host = false, .gpu = true },
         .{ .own = "decltype(t) f() { return torch::add(t); }", .left_out = "namespace torch { at::Tensor add(at::Tensor a); }", .host = false, .gpu = true },
         .{ .own = "decltype(g(torch::add(t))) f();", .left_out = "namespace torch { at::Tensor add(at::Tensor a); }", .host = false, .gpu = false },
@@ -285,7 +285,7 @@ test "what a source may find in a header that was left out" {
         .{ .own = "int g() { return std::save(1); }", .left_out = "namespace at { int save(int x); }", .host = true, .gpu = true },
         .{ .own = "namespace torch { int g() { return x; } }", .left_out = "namespace torch { using namespace nn; }", .host = false, .gpu = false },
         .{ .own = "int h;", .left_out = "namespace std { static ios_base::Init __ioinit; }", .host = false, .gpu = false },
-        // However a name is mentioned.
+        // All ways to mention a name.
         .{ .own = "using namespace torch; int f(int n) { return n-- > save(t); }", .left_out = "namespace torch { long save(Tensor t); }", .host = false, .gpu = false },
         .{ .own = "using namespace torch; int f() { return ::save(t); }", .left_out = "namespace torch { long save(Tensor t); }", .host = false, .gpu = false },
         .{ .own = "using namespace torch; bool f() { return 3 > ::save(t); }", .left_out = "namespace torch { long save(Tensor t); }", .host = false, .gpu = false },
@@ -321,7 +321,7 @@ test "what a source may find in a header that was left out" {
     }
 }
 
-test "headers that are read only with fewer" {
+test "headers that are read only with fewer headers" {
     var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
     defer arena.deinit();
     const a = arena.allocator();
@@ -335,7 +335,7 @@ test "headers that are read only with fewer" {
     }
 }
 
-test "where a header is read" {
+test "the position of a header" {
     var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
     defer arena.deinit();
     const a = arena.allocator();
@@ -364,7 +364,7 @@ test "words of the project's own files are the same" {
         .{ .needed = "int y;\n\n\nint z;", .full = "# 3 \"a.cu\"\nint  y; int z;", .same = true },
         .{ .needed = "int y;", .full = "int z;", .same = false },
         .{ .needed = "int y;", .full = "", .same = false },
-        // Whatever a `#line` says, the file is the project's.
+        // A `#line` does not change the owner of the file.
         .{ .needed = "# 1 \"external/b.h\"\nint y;", .full = "# 1 \"external/b.h\"\nint z;", .same = false },
         .{ .needed = "R\"(\n# 1 \"external/b.h\" 1\n)\" y;", .full = "R\"(\n# 1 \"external/b.h\" 1\n)\" z;", .same = false },
     };

@@ -1,43 +1,43 @@
-//! What a preprocessed text declares in its namespaces, as far as a search for a name can find it.
+//! The declarations of a preprocessed text in its namespaces, as far as a search for a name can find them.
 //!
-//! Rather more than less: a name that only seems to be declared costs a compile with all headers, and a missed one could
-//! change what is compiled.
+//! A false declaration costs only a compile with all headers, but a missed declaration could change the compiled code.
+//! So in doubt, a name counts as declared.
 const std = @import("std");
 const common = @import("common");
 const Token = @import("lexer.zig").Token;
 
-/// What a name is declared as.
+/// The kind of a declaration.
 pub const What = enum {
-    /// A function, or what is declared like one.
+    /// A function, or a declaration that looks like one.
     function,
     /// A variable, type, enumerator or alias.
     entity,
     namespace,
-    /// A name of another namespace, by `using`.
+    /// A name from another namespace, by `using`.
     using,
-    /// A `using namespace`; the name is the last one of the namespace.
+    /// A `using namespace`; the name is the last part of the namespace.
     directive,
-    /// A specialisation of a template; the name is that of the template.
+    /// A specialisation; the name is that of the template.
     specialisation,
-    /// An operator; the name is how it is spelled, such as `<<`.
+    /// An operator; the name is its spelling, such as `<<`.
     operator,
 };
 
-/// One declaration.
+/// A declaration.
 pub const Declaration = struct {
     name: []const u8,
     what: What,
-    /// Of a `using`: the last namespace before the name.
+    /// For a `using`: the last namespace before the name.
     from: []const u8 = "",
-    /// Of a type: whether it is defined here.
+    /// For a type: whether it is defined here.
     defined: bool = false,
-    /// Of a function: with how many arguments it can be called, as a bit each; the last bit is for that many and more.
+    /// For a function: its possible numbers of arguments, a bit for each; the last bit is for that number and more.
     arity: u64 = any_arity,
-    /// Of a function that runs on the host alone: its type without namespaces, as a hash; 0 for others.
+    /// For a function of the host only: a hash of its type without namespaces; 0 for others.
     type_hash: u64 = 0,
-    /// Of a function or operator: its parameters, as a hash.
+    /// For a function or operator: a hash of its parameters.
     parameters: u64 = 0,
-    /// Of an operator: names of the types that it takes. Of a specialisation: those of its arguments.
+    /// For an operator: the names of its parameters' types. For a specialisation: those of its arguments.
     types: []const []const u8 = &.{},
 };
 
@@ -50,25 +50,26 @@ pub fn arities(least: usize, most: usize) u64 {
     return (any_arity >> (63 - last)) & (any_arity << first);
 }
 
-/// Parses the words that a source yields.
+/// Parses the words of a source.
 ///
-/// `Source` has `next() ?Token`, and `declared(namespaces: []const []const u8, declaration: Declaration) !void`, which is
-/// called when the word behind the declaration was read. Inline and unnamed namespaces are not among the namespaces.
+/// `Source` has `next() ?Token`, and `declared(namespaces: []const []const u8, declaration: Declaration) !void`, which
+/// is called after the word behind a declaration was read. Inline and unnamed namespaces are omitted from the
+/// namespaces.
 pub fn Parser(comptime Source: type) type {
     return struct {
         const Self = @This();
 
         allocator: std.mem.Allocator,
         source: *Source,
-        /// The word that is looked at; null at the end.
+        /// The current word; null at the end.
         token: ?Token = null,
-        /// Names of the open namespaces.
+        /// The open namespaces.
         namespaces: std.ArrayList([]const u8),
-        /// How many names each open brace has added.
+        /// The number of namespaces that each open brace has added.
         braces: std.ArrayList(usize),
         /// Whether the statement is a template.
         is_template: bool = false,
-        /// Of all words since it was set.
+        /// The hash of all words since it was set.
         hash: std.hash.Wyhash = std.hash.Wyhash.init(0),
 
         pub fn init(allocator: std.mem.Allocator, source: *Source) Self {
@@ -80,7 +81,7 @@ pub fn Parser(comptime Source: type) type {
             };
         }
 
-        /// Tells the source of everything that it declares.
+        /// Reports all declarations to the source.
         pub fn all(self: *Self) !void {
             self.go();
             while (self.token) |token| {
@@ -95,7 +96,7 @@ pub fn Parser(comptime Source: type) type {
             }
         }
 
-        /// Goes to the next word that is no directive.
+        /// Goes to the next word that is not a directive.
         fn go(self: *Self) void {
             while (true) {
                 if (self.token) |token| self.hash.update(token.text);
@@ -190,7 +191,7 @@ pub fn Parser(comptime Source: type) type {
             self.skip();
         }
 
-        /// Tells of what a statement declares, and goes behind it.
+        /// Reports the declarations of a statement, and goes behind it.
         fn statement(self: *Self) !void {
             defer self.is_template = false;
             // The last word, if it is a name that may be declared, and whether `::` stands before it.
@@ -200,10 +201,10 @@ pub fn Parser(comptime Source: type) type {
             var is_type = false;
             var is_enum = false;
             var has_parameters = false;
-            // Of a function on the host: what stands before its name.
+            // For a function of the host: a hash of the words before its name.
             var type_hash = std.hash.Wyhash.init(0);
             var host = true;
-            // Whether its type is one of the language's, which no argument of a template can change.
+            // Whether its type is a built-in type, which no template argument can change.
             var plain = true;
             while (self.token) |token| {
                 if (token.kind == .name) {
@@ -254,7 +255,7 @@ pub fn Parser(comptime Source: type) type {
                         for (arguments) |argument| type_hash.update(argument);
                         const hashed = self.hash.final();
                         if (arguments.len == 0) type_hash.update(std.mem.asBytes(&hashed));
-                        // `template <> void f<S>(S)`, and likewise of a variable.
+                        // `template <> void f<S>(S)`, and the same for a variable.
                         const ends = self.at('(') or self.at('=') or self.at(';') or self.at('{');
                         const specialises = self.is_template and !is_type and !qualified and !has_parameters and ends;
                         if (specialises) try self.tell(.{ .name = name, .what = .specialisation, .types = arguments });
@@ -291,7 +292,7 @@ pub fn Parser(comptime Source: type) type {
             if (!common.isAny(name, &namespaces_of_types)) hash.update(name);
         }
 
-        /// The name behind `class` and the like.
+        /// Reports the name behind `class` and the like.
         fn named(self: *Self, is_enum: bool) !void {
             self.go();
             var found: ?[]const u8 = null;
@@ -317,7 +318,7 @@ pub fn Parser(comptime Source: type) type {
                 } else if (token.isMark(':')) {
                     self.go();
                     if (!self.at(':')) {
-                        // A list of bases, or the type of an enumeration: it has no further name.
+                        // A list of bases, or the type of an enumeration: no further name follows.
                         if (found) |name| try self.tell(.{ .name = name, .what = .entity, .defined = true });
                         while (self.token) |other| {
                             if (other.isMark('{') or other.isMark(';')) return;
@@ -370,8 +371,8 @@ pub fn Parser(comptime Source: type) type {
             });
         }
 
-        /// Goes behind the parameters of a function, and says with how many arguments it can be called. `(*name)` and
-        /// `(&name)` declare a variable.
+        /// Goes behind the parameters of a function; returns its possible numbers of arguments. `(*name)` and `(&name)`
+        /// declare a variable.
         fn parameters(self: *Self) !u64 {
             self.go();
             if (self.at('*') or self.at('&')) {
@@ -410,7 +411,7 @@ pub fn Parser(comptime Source: type) type {
                 if (token.isMark('<') and after_name) {
                     self.angles();
                 } else if (token.isMark('(') or token.isMark('[') or token.isMark('{')) {
-                    // The parameter of a function, too: `void (*f)(int)`.
+                    // Also for a parameter that is a function: `void (*f)(int)`.
                     has_words = true;
                     _ = self.balanced();
                 } else {
@@ -448,8 +449,8 @@ pub fn Parser(comptime Source: type) type {
             }
         }
 
-        /// Goes behind brackets of either kind, and tells the names of types in them: those that are not the last word of a
-        /// parameter.
+        /// Goes behind brackets of either kind; returns the names of types in them: names that are not the last word of
+        /// a parameter.
         fn typesBetween(self: *Self) ![]const []const u8 {
             var found = std.ArrayList([]const u8).init(self.allocator);
             const angle = self.at('<');
@@ -468,7 +469,8 @@ pub fn Parser(comptime Source: type) type {
             return found.items;
         }
 
-        /// Goes behind angle brackets; one that is none ends before the next bracket of another kind, or the statement.
+        /// Goes behind angle brackets; a `<` that is no bracket ends before the next bracket of another kind, or at the
+        /// end of the statement.
         fn angles(self: *Self) void {
             var depth: usize = 0;
             while (self.token) |token| {
@@ -486,7 +488,7 @@ pub fn Parser(comptime Source: type) type {
             }
         }
 
-        /// Goes behind what a bracket holds; whether that has the word by which CUDA marks a function of the GPU.
+        /// Goes behind the content of brackets; returns whether it has CUDA's attribute of a function of the GPU.
         fn balanced(self: *Self) bool {
             const token = self.token orelse return false;
             const open = token.text[0];
@@ -508,7 +510,7 @@ pub fn Parser(comptime Source: type) type {
             return for_gpu;
         }
 
-        /// Goes behind a statement that declares nothing.
+        /// Goes behind a statement without declarations.
         fn skip(self: *Self) void {
             while (self.token) |token| {
                 if (token.isMark(';')) return self.go();
@@ -527,19 +529,19 @@ pub fn Parser(comptime Source: type) type {
 
 const type_keys = [_][]const u8{ "class", "enum", "struct", "union" };
 
-/// Namespaces that a type may be named with or without.
+/// Namespaces that may be omitted in the name of a type.
 const namespaces_of_types = [_][]const u8{ "at", "c10", "std", "torch" };
 
-/// Words that parentheses may follow though they name no function.
+/// Words before parentheses that do not name a function.
 const called_keywords = [_][]const u8{
     "__asm__",  "__attribute", "__attribute__", "__declspec", "__typeof__", "alignas", "asm",   "decltype",
     "explicit", "if",          "noexcept",      "requires",   "return",     "sizeof",  "throw", "typeof",
 };
 
-/// Types of the language.
+/// Built-in types.
 const types = [_][]const u8{ "auto", "bool", "char", "double", "float", "int", "long", "short", "signed", "unsigned", "void" };
 
-/// Words that stand where a name may, and are none.
+/// Words in the position of a name that are not names.
 const keywords = types ++ [_][]const u8{
     "const",    "constexpr", "default", "delete", "false", "inline",       "mutable", "new",      "nullptr",
     "override", "static",    "this",    "struct", "true",  "thread_local", "typedef", "typename", "volatile",
@@ -568,14 +570,14 @@ const Told = struct {
     }
 };
 
-fn told(allocator: std.mem.Allocator, text: []const u8, details: bool) ![]const u8 {
+fn listed(allocator: std.mem.Allocator, text: []const u8, details: bool) ![]const u8 {
     var source = Told{ .lexer = .{ .text = text }, .out = std.ArrayList(u8).init(allocator), .details = details };
     var parser = Parser(Told).init(allocator, &source);
     try parser.all();
     return source.out.items;
 }
 
-test "what a text declares" {
+test "declarations of a text" {
     const cases = [_][2][]const u8{
         .{ "int a; extern int b, *c; static const char *d[] = {f(1)}, e = g;", "a:e b:e c:e d:e e:e g:e" },
         .{ "void f(int x); inline at::T g(at::S s) { int y; return h(y); } int i;", "f:f g:f i:e" },
@@ -597,10 +599,10 @@ test "what a text declares" {
     };
     var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
     defer arena.deinit();
-    for (cases) |case| try std.testing.expectEqualStrings(case[1], try told(arena.allocator(), case[0], false));
+    for (cases) |case| try std.testing.expectEqualStrings(case[1], try listed(arena.allocator(), case[0], false));
 }
 
-test "what it says of functions, operators and specialisations" {
+test "functions, operators and specialisations" {
     const cases = [_][2][]const u8{
         .{ "void f(); void f(void); void f(int, std::pair<a, b> c = {}, void (*g)(int, int) = nullptr);", "f:f0 f:f0 f:f123" },
         .{ "void f(int, ...); template <class... T> void g(T... t); void h(void* p, int (&a)[2]);", "f:f01234567 g:f01234567 h:f2" },
@@ -610,7 +612,7 @@ test "what it says of functions, operators and specialisations" {
     };
     var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
     defer arena.deinit();
-    for (cases) |case| try std.testing.expectEqualStrings(case[1], try told(arena.allocator(), case[0], true));
+    for (cases) |case| try std.testing.expectEqualStrings(case[1], try listed(arena.allocator(), case[0], true));
 }
 
 const Hashes = struct {

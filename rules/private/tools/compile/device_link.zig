@@ -1,9 +1,9 @@
-//! Links the device code of several sources: nvlink for each architecture, and then the object that registers what it made,
-//! which nvcc compiles of its link.stub. As elsewhere, the commands are those of `nvcc --dryrun`.
+//! Links the device code of several sources: nvlink for each architecture, and then the object that registers its
+//! output, which nvcc compiles from its link.stub. As elsewhere, the commands are those of `nvcc --dryrun`.
 //!
-//! nvlink takes the code of a source as it comes from ptxas, so no other architecture and no host code is part of what it
-//! reads. It writes its options into the result; so directories are none of them, and of cudadevrt the archive is an input.
-//! Which sources are registered nvcc finds out from their objects. Here it is a function of their names (`moduleId`).
+//! nvlink reads ptxas's output for each source, so its inputs have no other architecture and no host code. It writes
+//! its options into its output, so no option is a directory, and the archive of cudadevrt is an input. nvcc finds the
+//! registered sources in their objects; here they are a function of the sources' names (`moduleId`).
 const std = @import("std");
 const common = @import("common");
 const dryrun = @import("dryrun.zig");
@@ -11,13 +11,13 @@ const object = @import("object.zig");
 const phases = @import("phase.zig");
 const Editor = @import("editor.zig").Editor;
 
-/// What the call of nvcc names in the place of the sources' objects.
+/// The name in the call of nvcc for the sources' objects.
 const placeholder = "object.o";
 const linked_name = "linked.cubin";
 const registered_name = "registered.c";
 const fatbin_name = "fatbin.c";
 const nvvm_name = "nvvm";
-/// Where the linked code of all architectures begins; an extension has it once.
+/// The symbol at the start of the linked code of all architectures; an extension has a single one.
 const symbol = "fatbin_device_link";
 
 const define_before = "DEFINE_REGISTER_FUNC(";
@@ -29,7 +29,7 @@ const cpu_flag = "-cpu-arch=";
 const fatbin_define = "-DFATBINFILE=";
 const registered_define = "-DREGISTERLINKBINARYFILE=";
 
-/// Links for an architecture. `--libraries` is the file for the module ids of what was taken of the archive.
+/// Links for an architecture. `--libraries` is the file for the module ids of the used members of the archive.
 pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var out: []const u8 = "";
     var libraries: []const u8 = "";
@@ -63,8 +63,8 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
         } else if (std.mem.startsWith(u8, word, registered_flag)) {
             try editor.words.append(registered_flag ++ registered_name);
         } else if (std.mem.startsWith(u8, word, nvvm_flag)) {
-            const there = try dryrun.absolute(allocator, word[nvvm_flag.len..]);
-            try std.fs.cwd().symLink(there, try std.fs.path.join(allocator, &.{ scratch, nvvm_name }), .{ .is_directory = true });
+            const directory = try dryrun.absolute(allocator, word[nvvm_flag.len..]);
+            try std.fs.cwd().symLink(directory, try std.fs.path.join(allocator, &.{ scratch, nvvm_name }), .{ .is_directory = true });
             try editor.words.append(nvvm_flag ++ nvvm_name);
         } else if (common.is(word, "-lcudadevrt")) {
             if (runtime) |archive| try editor.words.append(try dryrun.absolute(allocator, archive));
@@ -82,8 +82,8 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     try common.write(libraries, try takenOf(allocator, registered, archive));
 }
 
-/// What nvlink takes for the device code of a source. It looks into no object without a module id, which the code of all
-/// architectures by itself has none of; so that becomes what fatbinary has made.
+/// The file that nvlink accepts as the device code of a source. nvlink ignores an object without a module id, and an
+/// object with only the code of all architectures has none; so this is fatbinary's output.
 fn linkable(allocator: std.mem.Allocator, path: []const u8, scratch: []const u8, number: usize) ![]const u8 {
     if (!std.mem.endsWith(u8, path, ".o")) return path;
     const code = object.data(try common.read(allocator, path)) orelse return path;
@@ -92,7 +92,7 @@ fn linkable(allocator: std.mem.Allocator, path: []const u8, scratch: []const u8,
     return bundle;
 }
 
-/// The module ids that are registered and stand in an archive, one in a line.
+/// The registered module ids that an archive contains, one per line.
 fn takenOf(allocator: std.mem.Allocator, registered: []const u8, archive: []const u8) ![]const u8 {
     var found = std.ArrayList(u8).init(allocator);
     var lines = std.mem.splitScalar(u8, registered, '\n');
@@ -104,7 +104,7 @@ fn takenOf(allocator: std.mem.Allocator, registered: []const u8, archive: []cons
     return found.items;
 }
 
-/// Makes the object that registers linked device code, and that of the code itself.
+/// Makes the object that registers linked device code, and the object of the code.
 pub fn register(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var work = phases.Work.init(allocator);
     var ids = std.ArrayList([]const u8).init(allocator);
@@ -140,7 +140,7 @@ pub fn register(allocator: std.mem.Allocator, arguments: *common.Arguments) !voi
     _ = try work.packs.run(command, &plan.environment, true);
 }
 
-/// Adds the lines of a text that are not there yet: an archive is linked once, for whatever architectures.
+/// Adds the new lines of a text: the members of an archive are registered once for all architectures.
 fn addNew(ids: *std.ArrayList([]const u8), text: []const u8) !void {
     var lines = std.mem.tokenizeScalar(u8, text, '\n');
     while (lines.next()) |line| {
@@ -148,7 +148,7 @@ fn addNew(ids: *std.ArrayList([]const u8), text: []const u8) !void {
     }
 }
 
-/// What nvlink writes of the sources that it has linked.
+/// nvlink's output about the linked sources.
 fn registrations(allocator: std.mem.Allocator, ids: []const []const u8) ![]const u8 {
     var text = std.ArrayList(u8).init(allocator);
     try text.writer().print("#define NUM_PRELINKED_OBJECTS {d}\n", .{ids.len});
@@ -156,7 +156,7 @@ fn registrations(allocator: std.mem.Allocator, ids: []const []const u8) ![]const
     return text.items;
 }
 
-/// In the place of the text that nvcc makes of the linked code.
+/// The replacement of the text that nvcc makes of the linked code.
 const declared =
     \\#include "fatbinary_section.h"
     \\extern "C" __attribute__((visibility("hidden"))) const unsigned long long
@@ -194,7 +194,7 @@ fn compiled(work: *phases.Work, command: []const []const u8, scratch: []const u8
     return editor.words.items;
 }
 
-/// The CPU that the host's code is for, as nvlink is told.
+/// The CPU of the host code, by nvlink's options.
 fn cpuOf(plan: dryrun.Plan) !std.elf.EM {
     for (plan.commands) |command| {
         if (phases.phaseOf(command) != .nvlink) continue;
@@ -203,10 +203,10 @@ fn cpuOf(plan: dryrun.Plan) !std.elf.EM {
             return if (common.is(word[cpu_flag.len..], "X86_64")) .X86_64 else .AARCH64;
         }
     }
-    return common.fail("nvcc: nvlink is not told the CPU", .{});
+    return common.fail("nvcc: the command of nvlink does not name the CPU", .{});
 }
 
-test "what is registered" {
+test "registered sources" {
     var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
     defer arena.deinit();
     const allocator = arena.allocator();

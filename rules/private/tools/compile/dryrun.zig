@@ -1,4 +1,4 @@
-//! The commands that nvcc would run, as `nvcc --dryrun` names them, and how they are run.
+//! The commands that nvcc would run, by `nvcc --dryrun`, and the functions that run them.
 const std = @import("std");
 const common = @import("common");
 const landlock = @import("landlock.zig");
@@ -7,24 +7,24 @@ const prefix = "#$ ";
 const map_flag = "-ffile-prefix-map=";
 
 pub const Plan = struct {
-    /// The words of each command in the order of nvcc, less the deletions at its end.
+    /// The words of each command in nvcc's order, without the deletions at the end.
     commands: []const [][]const u8,
-    /// Names of files that nvcc deletes when all is done.
+    /// Names of files that nvcc deletes at the end.
     temporary: []const []const u8,
     environment: std.process.EnvMap,
 };
 
-/// Asks nvcc what it would run. nvcc names its own headers by absolute paths, so each `-ffile-prefix-map` is given for
-/// the absolute spelling too. What else it says, warnings about its flags, is shown only if `loud`: once is enough.
+/// Runs nvcc's dry run. nvcc names its own headers by absolute paths, so each `-ffile-prefix-map` is repeated for the
+/// absolute path. Its other messages, warnings about flags, are shown only if `loud`: once is enough.
 pub fn ask(allocator: std.mem.Allocator, command: []const []const u8, loud: bool) !Plan {
-    if (command.len == 0) return common.fail("nvcc: no command", .{});
+    if (command.len == 0) return common.fail("nvcc: the command is missing", .{});
     var words = std.ArrayList([]const u8).init(allocator);
     try words.append(command[0]);
     try words.append("--dryrun");
     const directory = try std.process.getCwdAlloc(allocator);
     if (std.mem.indexOfAny(u8, directory, " ,") != null)
-        return common.fail("nvcc cannot work in {s}, whose name has a blank or a comma in it; have Bazel work elsewhere with " ++
-            "RULES_TORCH_KERNELS_OUTPUT_USER_ROOT or --output_user_root", .{directory});
+        return common.fail("nvcc cannot run in {s}, because of the blank or comma in its name; choose another directory for " ++
+            "Bazel with RULES_TORCH_KERNELS_OUTPUT_USER_ROOT or --output_user_root", .{directory});
     for (command[1..]) |argument| {
         if (std.mem.startsWith(u8, argument, map_flag)) {
             const mapping = argument[map_flag.len..];
@@ -34,23 +34,23 @@ pub fn ask(allocator: std.mem.Allocator, command: []const []const u8, loud: bool
         try words.append(argument);
     }
     var environment = try std.process.getEnvMap(allocator);
-    // nvcc has its host compiler read a file that it has put there. Bazel gives every action the user's own, which a sandbox
-    // does not have, and nothing may be read from.
+    // nvcc's host compiler reads a file that nvcc writes there. Bazel sets the user's own TMPDIR for every action,
+    // which a sandbox does not have, and from which no file may be read.
     try environment.put("TMPDIR", directory);
     try landlock.confine(allocator);
-    const said = std.process.Child.run(.{
+    const result = std.process.Child.run(.{
         .allocator = allocator,
         .argv = words.items,
         .env_map = &environment,
         .max_output_bytes = 1 << 30,
     }) catch |err| return common.fail("cannot run {s}: {s}", .{ command[0], @errorName(err) });
-    if (said.term != .Exited or said.term.Exited != 0) {
-        try std.io.getStdErr().writeAll(said.stderr);
-        return common.fail("nvcc refused its arguments", .{});
+    if (result.term != .Exited or result.term.Exited != 0) {
+        try std.io.getStdErr().writeAll(result.stderr);
+        return common.fail("nvcc rejected its arguments", .{});
     }
     var commands = std.ArrayList([][]const u8).init(allocator);
     var temporary = std.ArrayList([]const u8).init(allocator);
-    var lines = std.mem.splitScalar(u8, said.stderr, '\n');
+    var lines = std.mem.splitScalar(u8, result.stderr, '\n');
     while (lines.next()) |line| {
         if (!std.mem.startsWith(u8, line, prefix)) {
             if (loud and line.len > 0) try std.io.getStdErr().writer().print("{s}\n", .{line});
@@ -66,14 +66,14 @@ pub fn ask(allocator: std.mem.Allocator, command: []const []const u8, loud: bool
     return .{ .commands = commands.items, .temporary = temporary.items, .environment = environment };
 }
 
-/// The environment of this program, with the working directory for temporary files: Landlock lets a compiler open no other.
+/// The environment of this program, with the working directory for temporary files, the only one that Landlock allows.
 pub fn environmentHere(allocator: std.mem.Allocator) !std.process.EnvMap {
     var environment = try std.process.getEnvMap(allocator);
     try environment.put("TMPDIR", ".");
     return environment;
 }
 
-/// Runs one command, see `start`. Ends this program with the command's exit code if that is not 0.
+/// Runs a command, see `start`. Exits with the command's exit code if that is not 0.
 pub fn execute(
     directory: ?[]const u8,
     allocator: std.mem.Allocator,
@@ -85,7 +85,7 @@ pub fn execute(
     if (code != 0) std.process.exit(code);
 }
 
-/// Runs one command that may fail; whether it did not. What it says is shown only then.
+/// Runs a command that may fail; returns whether it succeeded. Its messages are shown only then.
 pub fn attempt(
     directory: ?[]const u8,
     allocator: std.mem.Allocator,
@@ -93,14 +93,14 @@ pub fn attempt(
     environment: *const std.process.EnvMap,
 ) !bool {
     const ended = try tried(directory, allocator, command, environment);
-    if (ended.code == 0) try std.io.getStdErr().writeAll(ended.said);
+    if (ended.code == 0) try std.io.getStdErr().writeAll(ended.messages);
     return ended.code == 0;
 }
 
-/// How a command ended, and what it said.
-pub const Ended = struct { code: u8, said: []const u8 };
+/// The result of a command: its exit code and its messages.
+pub const Ended = struct { code: u8, messages: []const u8 };
 
-/// Runs one command that may fail, and shows nothing of what it says.
+/// Runs a command that may fail, and returns its messages instead of showing them.
 pub fn tried(
     directory: ?[]const u8,
     allocator: std.mem.Allocator,
@@ -108,18 +108,17 @@ pub fn tried(
     environment: *const std.process.EnvMap,
 ) !Ended {
     var child = try start(directory, allocator, command, environment, .Pipe);
-    const said = try listen(allocator, &child);
-    errdefer std.io.getStdErr().writeAll(said) catch {};
-    return .{ .code = try finish(&child), .said = said };
+    const messages = try listen(allocator, &child);
+    errdefer std.io.getStdErr().writeAll(messages) catch {};
+    return .{ .code = try finish(&child), .messages = messages };
 }
 
-/// What a command that `start` was told to pipe says until it ends.
+/// Waits for a command that `start` has piped; returns its messages.
 pub fn listen(allocator: std.mem.Allocator, child: *std.process.Child) ![]const u8 {
     return child.stderr.?.readToEndAlloc(allocator, std.math.maxInt(usize));
 }
 
-/// Starts a command, which reads no more than landlock.zig allows; its program is looked up in the PATH that the dry run
-/// has set.
+/// Starts a command, confined by landlock.zig; its program is looked up in the PATH of the dry run.
 pub fn start(
     directory: ?[]const u8,
     allocator: std.mem.Allocator,
@@ -153,7 +152,7 @@ fn spawn(child: *std.process.Child) !void {
     child.spawn() catch |err| return common.fail("cannot run {s}: {s}", .{ child.argv[0], @errorName(err) });
 }
 
-/// Runs one command with stdin, stdout and stderr of this process; its exit code.
+/// Runs a command with stdin, stdout and stderr of this process; returns its exit code.
 pub fn redirected(
     directory: []const u8,
     allocator: std.mem.Allocator,
@@ -166,7 +165,7 @@ pub fn redirected(
     return finish(&child);
 }
 
-/// Waits for a command; its exit code.
+/// Waits for a command; returns its exit code.
 pub fn finish(child: *std.process.Child) !u8 {
     const term = child.wait() catch |err| return common.fail("cannot run {s}: {s}", .{ child.argv[0], @errorName(err) });
     return switch (term) {
@@ -176,7 +175,7 @@ pub fn finish(child: *std.process.Child) !u8 {
     };
 }
 
-/// Where the `=` of `NAME=VALUE` is; null for a command.
+/// The position of the `=` in `NAME=VALUE`; null for a command.
 fn assignment(text: []const u8) ?usize {
     for (text, 0..) |c, i| {
         if (c == '=') return if (i > 0) i else null;
@@ -185,9 +184,9 @@ fn assignment(text: []const u8) ?usize {
     return null;
 }
 
-/// The words of a command as nvcc writes it for a shell, which never sees it: nothing in a flag is expanded or run.
-/// Words stand apart by blanks; double quotes hold a word together; a backslash frees the quote or backslash behind it.
-/// Only a word that begins with `$NAME`, as nvcc writes the way to cicc, takes that variable's value.
+/// The words of a command that nvcc prints for a shell. No shell runs it, so a flag is never expanded or executed.
+/// Blanks separate words; double quotes keep a word together; a backslash escapes a quote or backslash. Only `$NAME` at
+/// the start of a word, nvcc's spelling of the path of cicc, is replaced by that variable's value.
 pub fn split(allocator: std.mem.Allocator, text: []const u8, environment: *const std.process.EnvMap) ![][]const u8 {
     var found = std.ArrayList([]const u8).init(allocator);
     var word = std.ArrayList(u8).init(allocator);
@@ -212,12 +211,12 @@ pub fn split(allocator: std.mem.Allocator, text: []const u8, environment: *const
             i = end - 1;
         } else try word.append(c);
     }
-    if (quoted) return common.fail("nvcc: a dry run that this program does not understand: {s}", .{text});
+    if (quoted) return common.fail("nvcc: cannot parse the dry run: {s}", .{text});
     if (begun or word.items.len > 0) try found.append(try word.toOwnedSlice());
     return found.items;
 }
 
-/// Where a program is: as its name says, or in one of the directories of PATH.
+/// The path of a program: its name, if that is a path, or a file in a directory of PATH.
 pub fn program(allocator: std.mem.Allocator, name: []const u8, path: []const u8) ![]const u8 {
     if (std.mem.indexOfScalar(u8, name, '/') != null) return name;
     var directories = std.mem.splitScalar(u8, path, ':');
@@ -226,10 +225,10 @@ pub fn program(allocator: std.mem.Allocator, name: []const u8, path: []const u8)
         std.fs.cwd().access(candidate, .{}) catch continue;
         return candidate;
     }
-    return common.fail("nvcc: {s} is not beside it", .{name});
+    return common.fail("nvcc: cannot find {s}", .{name});
 }
 
-/// The path from the root, of one from the working directory.
+/// The absolute path of a path from the working directory.
 pub fn absolute(allocator: std.mem.Allocator, path: []const u8) ![]const u8 {
     return std.fs.path.resolve(allocator, &.{ try std.process.getCwdAlloc(allocator), path });
 }

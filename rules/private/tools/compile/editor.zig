@@ -1,18 +1,18 @@
-//! Makes a command of another one, word by word.
+//! Derives a command from another command, word by word.
 const std = @import("std");
 const common = @import("common");
 
 const list_flag = "-D__CUDA_ARCH_LIST__=";
 
-/// Whether the name of the source follows: nvcc hashes it into the names of symbols, and writes it into line tables.
+/// Whether the source's name follows: nvcc hashes it into the names of symbols, and writes it into line tables.
 pub fn namesSource(word: []const u8) bool {
     return common.is(word, "--orig_src_path_name") or common.is(word, "--orig_src_file_name");
 }
 
-/// Goes through the words of a command and collects those of another.
+/// Goes through the words of a command and collects the words of the new command.
 pub const Editor = struct {
     allocator: std.mem.Allocator,
-    /// The value of __CUDA_ARCH_LIST__; empty to leave nvcc's.
+    /// The value of __CUDA_ARCH_LIST__; empty for nvcc's value.
     arch_list: []const u8,
     command: []const []const u8,
     at: usize = 1,
@@ -36,16 +36,16 @@ pub const Editor = struct {
         try self.words.append(if (replaced) try std.mem.concat(self.allocator, u8, &.{ list_flag, list }) else word);
     }
 
-    /// Takes the word that was read last, with another one in place of that which follows it.
+    /// Keeps the current word, and replaces the next word by a value.
     pub fn replace(self: *Editor, value: []const u8) !void {
         try self.words.append(self.command[self.at - 1]);
         try self.words.append(value);
         self.at += 1;
     }
 
-    /// What cudafe++ and cicc have in common; whether the word was one of those.
+    /// Handles the words that cudafe++ and cicc have in common; returns whether the word was one of them.
     ///
-    /// `name` is that of the source, and `code` where its text is.
+    /// `name` is the source's name, and `code` the path of its text.
     pub fn keepShared(self: *Editor, word: []const u8, module_id: []const u8, name: []const u8, code: []const u8) !bool {
         if (common.is(word, "--gen_module_id_file")) return true;
         if (common.is(word, "--module_id_file_name")) {

@@ -1,5 +1,5 @@
-//! What the phases made with those of torch's headers that a source seems to need; or, if one of them failed, what they make
-//! with all headers. Their errors are the ones that a user sees.
+//! Selects the outputs of the phases with the headers of torch that a source seems to need; if a phase failed, runs all
+//! phases with all headers. A user sees only the errors of the latter.
 const std = @import("std");
 const common = @import("common");
 const needed = @import("needed.zig");
@@ -17,11 +17,11 @@ const Device = struct {
     }
 };
 
-/// Takes the object of the host's code and that of the code of all architectures. If an attempt has failed, one is empty, and
-/// all phases run here one after another, with files of a directory beside what it makes. `--read BEFORE AFTER` names the
-/// files with which headers that was tried, and with which it was done.
+/// Copies the object of the host code and that of the device code of all architectures. After a failed attempt, one of
+/// both is empty, and all phases run here in order, with files in a directory beside the output. `--read BEFORE AFTER`
+/// names the file with the headers of the attempt, and the file for the headers of the result.
 ///
-/// `--cubin NUMBER ATTEMPT OUT` names the code of an architecture that is linked with that of other sources.
+/// `--cubin NUMBER ATTEMPT OUT` names the code of an architecture for the device link.
 pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var work = phases.Work.init(allocator);
     var cubins = std.ArrayList([3][]const u8).init(allocator);
@@ -71,26 +71,26 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     work.stub = try std.fs.path.join(allocator, &.{ directory, "stub.c" });
     var wanted = std.ArrayList(texts.Text).init(allocator);
     try wanted.append(.{ .arch = null, .out = text, .gencode = host });
-    for (devices.items) |one|
-        try wanted.append(.{ .arch = one.number, .out = try one.file(allocator, directory, "ii"), .gencode = one.gencode });
+    for (devices.items) |device|
+        try wanted.append(.{ .arch = device.number, .out = try device.file(allocator, directory, "ii"), .gencode = device.gencode });
     _ = try nvcc.preprocessed(&work, call, wanted.items, true);
     try work.inputs.put("code", text);
     try phase(&work, .frontend, split, call, &.{host});
-    for (devices.items) |one| {
-        try work.inputs.put("code", try one.file(allocator, directory, "ii"));
-        try phase(&work, .cicc, try one.file(allocator, directory, "ptx"), call, &.{one.gencode});
+    for (devices.items) |device| {
+        try work.inputs.put("code", try device.file(allocator, directory, "ii"));
+        try phase(&work, .cicc, try device.file(allocator, directory, "ptx"), call, &.{device.gencode});
         try work.inputs.put("code", work.out);
-        try phase(&work, .ptxas, try one.file(allocator, directory, "cubin"), call, &.{one.gencode});
+        try phase(&work, .ptxas, try device.file(allocator, directory, "cubin"), call, &.{device.gencode});
         for (cubins.items) |cubin| {
-            if (common.is(cubin[0], one.number)) try common.write(cubin[2], try common.read(allocator, work.out));
+            if (common.is(cubin[0], device.number)) try common.write(cubin[2], try common.read(allocator, work.out));
         }
     }
     work.inputs.clearRetainingCapacity();
-    for (devices.items) |one| {
+    for (devices.items) |device| {
         for ([_][2][]const u8{ .{ "sm_", "cubin" }, .{ "compute_", "ptx" } }) |kind|
             try work.inputs.put(
-                try std.mem.concat(allocator, u8, &.{ kind[0], one.number }),
-                try one.file(allocator, directory, kind[1]),
+                try std.mem.concat(allocator, u8, &.{ kind[0], device.number }),
+                try device.file(allocator, directory, kind[1]),
             );
     }
     try phase(&work, .fatbinary, out[1], call, images.items);

@@ -1,28 +1,29 @@
-//! The program of the actions that compile with gcc: it runs cc1plus, which makes text or assembly, and an assembler.
+//! The program of the actions that compile with gcc: it runs cc1plus, which writes preprocessed text or assembly, and
+//! an assembler.
 //!
 //!   gcc preprocess [--scan FILE]... [--full TEXT] [--read OUT]         -- LOADER ARGUMENT... -o TEXT
 //!   gcc compile    [--full TEXT --read IN OUT] ASSEMBLER ARGUMENT... -- LOADER ARGUMENT... -o OBJECT
 //!
-//! A source is preprocessed with those of torch's headers that it seems to need, if that means the same as with all; its text
-//! is compiled by another action. What is read is looked at as for clang, see inputs.zig. LOADER is the dynamic loader
-//! that starts cc1plus, and ASSEMBLER is clang.
+//! A source is preprocessed with the headers of torch that it seems to need, if the meaning is the same as with all
+//! headers; another action compiles the text. The files that were read are checked as for clang, see inputs.zig. LOADER
+//! is the dynamic loader, which starts cc1plus, and ASSEMBLER is clang.
 const std = @import("std");
 const common = @import("common");
 const dryrun = @import("dryrun.zig");
 const inputs = @import("inputs.zig");
 const needed = @import("needed.zig");
 
-/// What asks whether there is a file.
+/// The operator that tests whether a file exists.
 const asked = "__has_include";
 
 fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
-    const step = arguments.next() orelse return common.fail("no step named", .{});
-    if (common.is(step, "preprocess")) return preprocess(allocator, arguments);
-    if (common.is(step, "compile")) return compile(allocator, arguments);
-    return common.fail("no such step: {s}", .{step});
+    const command = arguments.next() orelse return common.fail("the command is missing", .{});
+    if (common.is(command, "preprocess")) return preprocess(allocator, arguments);
+    if (common.is(command, "compile")) return compile(allocator, arguments);
+    return common.fail("no such command: {s}", .{command});
 }
 
-/// Preprocesses a source, with fewer of torch's headers where that means the same; see `inputs.run` for the flags.
+/// Preprocesses a source, with fewer headers of torch if the meaning is the same; see `inputs.run` for the flags.
 fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var scanned = std.ArrayList([]const u8).init(allocator);
     var full: []const u8 = "";
@@ -39,7 +40,7 @@ fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !void 
         } else return common.fail("preprocess: no such flag: {s}", .{flag});
     }
     const command = arguments.items[arguments.at..];
-    const out = try inputs.made(command);
+    const out = try inputs.output(command);
     const environment = try dryrun.environmentHere(allocator);
     const gcc = Gcc{ .allocator = allocator, .environment = &environment };
     const all = try needed.full(allocator, command);
@@ -54,7 +55,7 @@ fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !void 
     try gcc.check(out);
 }
 
-/// gcc as `inputs.differ` calls a preprocessor.
+/// gcc as the preprocessor of `inputs.differ`.
 const Gcc = struct {
     allocator: std.mem.Allocator,
     environment: *const std.process.EnvMap,
@@ -65,20 +66,20 @@ const Gcc = struct {
         return true;
     }
 
-    /// The words of a command that preprocesses and has gcc list what it reads.
+    /// The words of a preprocessing command with which gcc also lists the files that it reads.
     fn listing(self: Gcc, command: []const []const u8, text: []const u8) ![][]const u8 {
         const list = try inputs.listName(self.allocator, text);
         return std.mem.concat(self.allocator, []const u8, &.{ command, &.{ "-MD", list, "-MT", "out" } });
     }
 
-    /// Fails if a command of `listing` has read or found anything but inputs.
+    /// Fails if a command of `listing` has read or found other files than inputs.
     fn check(self: Gcc, text: []const u8) !void {
         try lookedFor(self.allocator, try std.process.getCwdAlloc(self.allocator), text);
         try inputs.check(self.allocator, text, null);
     }
 };
 
-/// Compiles a preprocessed text to assembly, and assembles that.
+/// Compiles a preprocessed text to assembly, and assembles it.
 fn compile(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const chooses = arguments.at < arguments.items.len and common.is(arguments.items[arguments.at], "--full");
     const texts = if (chooses) try inputs.Texts.of(arguments) else null;
@@ -87,31 +88,31 @@ fn compile(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
         if (common.is(word, "--")) break;
         try assembler.append(word);
     }
-    const given = arguments.items[arguments.at..];
-    const out = try inputs.made(given);
-    const made = try std.mem.concat(allocator, u8, &.{ out, ".s" });
+    const arguments_of_gcc = arguments.items[arguments.at..];
+    const out = try inputs.output(arguments_of_gcc);
+    const assembly = try std.mem.concat(allocator, u8, &.{ out, ".s" });
 
-    // Debug information names the directory that a compiler runs in.
+    // Debug information contains the compiler's working directory.
     const directory = try std.process.getCwdAlloc(allocator);
     const map = try std.mem.concat(allocator, u8, &.{ "-fdebug-prefix-map=", directory, "=." });
-    const command = try std.mem.concat(allocator, []const u8, &.{ given, &.{map} });
+    const command = try std.mem.concat(allocator, []const u8, &.{ arguments_of_gcc, &.{map} });
     for (command) |*word| {
-        if (common.is(word.*, out)) word.* = made;
+        if (common.is(word.*, out)) word.* = assembly;
     }
     const environment = try dryrun.environmentHere(allocator);
     if (texts) |both| try both.compile(allocator, command, &environment) else try dryrun.execute(null, allocator, command, &environment);
-    for ([_][]const u8{ "-c", made, "-o", out }) |word| try assembler.append(word);
+    for ([_][]const u8{ "-c", assembly, "-o", out }) |word| try assembler.append(word);
     try dryrun.execute(null, allocator, assembler.items, &environment);
-    std.fs.cwd().deleteFile(made) catch {};
+    std.fs.cwd().deleteFile(assembly) catch {};
 }
 
-/// Fails if a file that was read asks for one elsewhere with `__has_include`: gcc does not list what it has found like this.
+/// Fails if a file that was read tests for a file elsewhere with `__has_include`: gcc does not list such files.
 fn lookedFor(allocator: std.mem.Allocator, directory: []const u8, out: []const u8) !void {
     const list = try common.read(allocator, try inputs.listName(allocator, out));
     var rest: []const u8 = list[std.mem.indexOf(u8, list, ": ").? + 2 ..];
     while (try inputs.nextName(allocator, &rest)) |name| {
         if (std.mem.startsWith(u8, name, inputs.pinned)) continue;
-        const whole = common.read(allocator, name) catch continue; // what is elsewhere is refused by its name
+        const whole = common.read(allocator, name) catch continue; // a file elsewhere is refused by its name
         const text = try withoutComments(allocator, whole);
         const beside = std.fs.path.dirname(name) orelse ".";
         var at: usize = 0;
@@ -127,7 +128,7 @@ fn lookedFor(allocator: std.mem.Allocator, directory: []const u8, out: []const u
     }
 }
 
-/// A source without its comments; a string that has what begins one ends there too.
+/// A source without its comments; a string with the beginning of a comment ends there too.
 fn withoutComments(allocator: std.mem.Allocator, text: []const u8) ![]const u8 {
     var left = std.ArrayList(u8).init(allocator);
     var at: usize = 0;
@@ -161,7 +162,7 @@ fn named(text: []const u8) ?[]const u8 {
     return quoted[1 .. 1 + end];
 }
 
-test "names that are asked for" {
+test "names in __has_include" {
     try std.testing.expectEqualStrings("/a/b.h", named(" ( \"/a/b.h\") && x").?);
     try std.testing.expectEqualStrings("c.h", named("(<c.h>)").?);
     try std.testing.expectEqual(null, named("(NAME)"));

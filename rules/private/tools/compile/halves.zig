@@ -1,7 +1,8 @@
-//! The two programs of which cicc consists: the front end, which makes bitcode of text, and what makes PTX of that.
+//! The two programs in cicc: the front end, which compiles text to bitcode, and libnvvm, which compiles bitcode to PTX.
 //!
-//! cicc names both itself, up to CUDA 13.2. That of 13.5 has them and names none; they are called as those of 13.2 are, for
-//! which all words below were looked at with `-dryrun`. tests/e2e compares the PTX with that of cicc as a whole.
+//! Up to CUDA 13.2, cicc prints both commands itself. cicc of 13.5 has both programs and does not print them; they are
+//! called like those of 13.2, for which all words below were compared with `-dryrun`. tests/e2e compares the PTX with
+//! that of the whole cicc.
 const std = @import("std");
 const common = @import("common");
 const dryrun = @import("dryrun.zig");
@@ -15,10 +16,10 @@ pub const Half = enum {
     }
 };
 
-/// What a word of cicc is for its front end and for the rest; null if that does without.
+/// The words for the front end and for libnvvm that correspond to a word of cicc; null if there is none.
 const Meaning = struct { word: []const u8, frontend: ?[]const u8 = null, compile: ?[]const u8 = null };
 
-/// Words that begin with two dashes are for the front end, unless they stand here.
+/// Other words that begin with two dashes are for the front end.
 const meanings = [_]Meaning{
     .{ .word = "--device-c", .frontend = "--device-c", .compile = "--device-c" },
     .{ .word = "--promote_warnings", .frontend = "--promote_warnings", .compile = "-Werror" },
@@ -44,12 +45,12 @@ const meanings = [_]Meaning{
     .{ .word = "-w", .frontend = "-w", .compile = "-w" },
 };
 
-/// The first architecture whose bitcode is of the newer kind, which has 128-bit floating-point numbers.
+/// The first architecture with the newer kind of bitcode, which has 128-bit floating-point numbers.
 const newer = 100;
-/// What the name of an architecture begins with.
+/// The prefix of a virtual architecture.
 const virtual = "compute_";
 
-/// The command of a half of cicc, of that of the whole; `in` and `out` are in place of what it reads and writes.
+/// The command of a half of cicc, made from the command of the whole; `in` and `out` replace its input and output.
 pub fn of(
     allocator: std.mem.Allocator,
     whole: []const []const u8,
@@ -60,12 +61,12 @@ pub fn of(
 ) ![][]const u8 {
     const found = try dryrun.program(allocator, whole[0], environment.get("PATH") orelse "");
     const program = try dryrun.absolute(allocator, found);
-    const told = try asked(allocator, program, whole[1..], half, environment) orelse try known(allocator, whole[1..], half);
+    const arguments = try asked(allocator, program, whole[1..], half, environment) orelse try known(allocator, whole[1..], half);
     var words = std.ArrayList([]const u8).init(allocator);
     try words.append(program);
     var at: usize = 0;
-    while (at < told.len) : (at += 1) {
-        const word = told[at];
+    while (at < arguments.len) : (at += 1) {
+        const word = arguments[at];
         if (common.is(word, "-o")) {
             try words.appendSlice(&.{ word, out });
             at += 1;
@@ -76,7 +77,7 @@ pub fn of(
     return words.items;
 }
 
-/// What cicc says itself, after the program; null if it does not. What `NVVMCCWIZ` has to be stands in cicc.
+/// The arguments that cicc itself prints; null if it prints none. The value of `NVVMCCWIZ` is a constant in cicc.
 fn asked(
     allocator: std.mem.Allocator,
     program: []const u8,
@@ -89,27 +90,27 @@ fn asked(
     var call = std.ArrayList([]const u8).init(allocator);
     try call.appendSlice(&.{ program, "-dryrun", "-keep" });
     try call.appendSlice(words);
-    const said = std.process.Child.run(.{
+    const result = std.process.Child.run(.{
         .allocator = allocator,
         .argv = call.items,
         .env_map = environment,
         .max_output_bytes = 1 << 30,
     }) catch |err| return common.fail("cannot run {s}: {s}", .{ program, @errorName(err) });
-    var lines = std.mem.splitScalar(u8, try std.mem.concat(allocator, u8, &.{ said.stdout, "\n", said.stderr }), '\n');
+    var lines = std.mem.splitScalar(u8, try std.mem.concat(allocator, u8, &.{ result.stdout, "\n", result.stderr }), '\n');
     while (lines.next()) |line| {
-        const told = try dryrun.split(allocator, line, environment);
-        if (told.len > 1 and common.is(told[1], half.word())) return told[1..];
+        const printed = try dryrun.split(allocator, line, environment);
+        if (printed.len > 1 and common.is(printed[1], half.word())) return printed[1..];
     }
     return null;
 }
 
-/// What it would say, with `text.bc` for what is read or written between the halves.
+/// The arguments that cicc would print, with `text.bc` for the file between the halves.
 fn known(allocator: std.mem.Allocator, words: []const []const u8, half: Half) ![][]const u8 {
     var arch: []const u8 = "";
     var text: []const u8 = "text.bc";
     var rest = std.ArrayList([]const u8).init(allocator);
     var at: usize = 0;
-    // A word without dashes is the value of that before it, or the text.
+    // A word without dashes is the value of the word before it, or the text.
     var is_value = false;
     while (at < words.len) : (at += 1) {
         const word = words[at];
@@ -134,8 +135,8 @@ fn known(allocator: std.mem.Allocator, words: []const []const u8, half: Half) ![
             if (half == .compile) try rest.append(try std.mem.concat(allocator, u8, &.{ "-maxreg=", words[at] }));
         } else if (std.mem.startsWith(u8, word, "-jump-table-density=")) {
             if (half == .compile) try rest.append(word);
-        } else if (meaning(word)) |one| {
-            if (if (half == .frontend) one.frontend else one.compile) |other| try rest.append(other);
+        } else if (meaning(word)) |translation| {
+            if (if (half == .frontend) translation.frontend else translation.compile) |other| try rest.append(other);
         } else if (std.mem.startsWith(u8, word, "--")) {
             is_value = true;
             if (half == .frontend) try rest.append(word);
@@ -144,30 +145,30 @@ fn known(allocator: std.mem.Allocator, words: []const []const u8, half: Half) ![
     if (!std.mem.startsWith(u8, arch, virtual)) return unknown(arch);
     const number = std.fmt.parseInt(u32, std.mem.trimRight(u8, arch[virtual.len..], "af"), 10) catch return unknown(arch);
     const version = if (number < newer) "-nvvm-version=nvvm70" else "-nvvm-version=nvvm-latest";
-    var told = std.ArrayList([]const u8).init(allocator);
+    var arguments = std.ArrayList([]const u8).init(allocator);
     if (half == .frontend) {
-        try told.appendSlice(&.{ half.word(), text, "-o", "text.bc", "--emit-llvm-bc" });
-        try told.appendSlice(rest.items);
-        if (number < newer) try told.append("--no-device-float128");
-        try told.appendSlice(&.{ "--nv_arch", arch, version });
+        try arguments.appendSlice(&.{ half.word(), text, "-o", "text.bc", "--emit-llvm-bc" });
+        try arguments.appendSlice(rest.items);
+        if (number < newer) try arguments.append("--no-device-float128");
+        try arguments.appendSlice(&.{ "--nv_arch", arch, version });
     } else {
-        try told.appendSlice(&.{ half.word(), text, "-o", "text.ptx", version });
-        try told.appendSlice(rest.items);
-        try told.append(try std.mem.concat(allocator, u8, &.{ "-arch=", arch }));
+        try arguments.appendSlice(&.{ half.word(), text, "-o", "text.ptx", version });
+        try arguments.appendSlice(rest.items);
+        try arguments.append(try std.mem.concat(allocator, u8, &.{ "-arch=", arch }));
     }
-    return told.items;
+    return arguments.items;
 }
 
 fn meaning(word: []const u8) ?Meaning {
-    for (meanings) |one| if (common.is(one.word, word)) return one;
+    for (meanings) |candidate| if (common.is(candidate.word, word)) return candidate;
     return null;
 }
 
 fn unknown(word: []const u8) common.Failure {
-    return common.fail("cicc runs no front end of its own with {s}; compile in one step", .{word});
+    return common.fail("cicc's front end is not supported with {s}; build with `--cuda-compile monolithic`", .{word});
 }
 
-test "the halves of a cicc that does not say them" {
+test "the halves of a cicc that does not print them" {
     var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
     defer arena.deinit();
     const whole = [_][]const u8{

@@ -1,17 +1,17 @@
-//! Bundles the code objects of all architectures as HIP's runtime reads them.
+//! Bundles the code objects of all architectures for HIP's runtime.
 const std = @import("std");
 const common = @import("common");
 const object = @import("object.zig");
 
-/// The runtime wants an entry for the host first; there is nothing in it.
+/// The runtime expects an entry for the host first; it is empty.
 const host = "host-x86_64-unknown-linux-gnu-";
-/// The runtime maps the code objects as they lie there.
+/// The runtime maps code objects directly from the bundle.
 const alignment = 4096;
 
 const Code = struct { name: []const u8, content: []const u8 };
 
-/// Writes a bundle, as an object whose symbol is that which clang looks for if it is not told of a bundle: it has the
-/// option `-cuid` in it (CGCUDANV.cpp and ASTContext::getCUIDHash of LLVM).
+/// Writes a bundle as an object, with the symbol that clang's host code uses if clang gets no bundle: its name contains
+/// the option `-cuid` (CGCUDANV.cpp and ASTContext::getCUIDHash of LLVM).
 pub fn bundle(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var out: []const u8 = "";
     var cuid: []const u8 = "";

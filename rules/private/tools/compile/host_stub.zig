@@ -1,30 +1,32 @@
-//! The host code that launches the kernels of a source, as cicc writes it: without the place where it was written, and with
-//! the address of the device code where nvcc includes that as text.
+//! The host stub of a source, which launches its kernels: cicc's output without the path where it was written, and with
+//! the address of the device code where nvcc includes the code as text.
 const std = @import("std");
 const common = @import("common");
 
-/// What it calls if the device code of several sources is linked.
+/// The call in a stub whose device code is linked with that of other sources.
 const registers_linked = "____cudaRegisterLinkedBinary(";
 
 pub const Stub = struct {
-    /// Where it was written.
+    /// The path where it was written.
     path: []const u8,
-    /// What it is called everywhere.
+    /// The name in its place.
     name: []const u8,
-    /// The file of device code that it includes.
+    /// The included file with the device code.
     included: []const u8,
-    /// Where the device code of all architectures begins.
+    /// The symbol at the start of the device code of all architectures.
     symbol: []const u8,
-    /// The module id of the source, by which linked device code is registered.
+    /// The module id of the source, which registers linked device code.
     id: []const u8,
 };
 
-/// The text that is the same everywhere.
+/// The text of the stub, the same on every machine.
 pub fn clean(allocator: std.mem.Allocator, text: []const u8, stub: Stub) ![]const u8 {
     const include = try std.mem.concat(allocator, u8, &.{ "#include \"", stub.included, "\"\n" });
     const unplaced = try std.mem.replaceOwned(u8, allocator, text, stub.path, stub.name);
     if (std.mem.count(u8, unplaced, include) != 1)
-        return common.fail("nvcc: host code that does not include {s} once; compile in one step", .{stub.included});
+        return common.fail("nvcc: the host code does not include {s} exactly once; build with `--cuda-compile monolithic`", .{
+            stub.included,
+        });
     const is_linked = std.mem.indexOf(u8, text, registers_linked) != null;
     const declared = try std.fmt.allocPrint(allocator,
         \\#include "fatbinary_section.h"
@@ -42,7 +44,7 @@ pub fn clean(allocator: std.mem.Allocator, text: []const u8, stub: Stub) ![]cons
     return std.mem.replaceOwned(u8, allocator, unplaced, include, declared);
 }
 
-test "what a stub says of its device code" {
+test "the device code of a stub" {
     var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
     defer arena.deinit();
     const stub = Stub{ .path = "out/a/stub.c", .name = "stub.c", .included = "fatbin.c", .symbol = "fatbin_1", .id = "_1_a" };

@@ -1,9 +1,9 @@
-//! A compiler reads its inputs and nothing else: where no sandbox sees to that, what it has read is looked at afterwards.
-//! landlock.zig keeps it from the content of other files, also those that an assembler reads; a question whether a file is
-//! there is answered nevertheless. Without Landlock, what an assembler reads is looked for in the texts of the project.
+//! Ensures that a compiler reads only its inputs: without a sandbox, the files that it has read are checked afterwards.
+//! landlock.zig denies it the content of other files, also files that an assembler reads; it does not hide whether a
+//! file exists. Without Landlock, the project's texts are searched for files that an assembler would read.
 //!
-//! The compiler lists each file that a directive has read or found (`#include`, `#embed`, `__has_include`). A file counts
-//! as an input if it lies below the working directory, where a sandbox and an executor lay out an action's inputs.
+//! The compiler lists each file that a directive has read or found (`#include`, `#embed`, `__has_include`). A file
+//! below the working directory, where a sandbox or an executor puts an action's inputs, counts as an input.
 const std = @import("std");
 const common = @import("common");
 const comparison = @import("comparison.zig");
@@ -13,22 +13,22 @@ const needed = @import("needed.zig");
 const Packs = @import("packs.zig").Packs;
 const Precompiled = @import("precompiled.zig").Precompiled;
 
-/// What has an assembler read a file.
+/// Directives that make an assembler read a file.
 const directives = [_][]const u8{ ".incbin", ".include" };
 
-/// What has a compiler read one.
+/// Directives that make a compiler read a file.
 const reading = [_][]const u8{ "include", "import", "embed", "pragma GCC dependency" };
 
-/// Below it are pinned archives, in which nothing is looked for.
+/// The directory of pinned archives, which are not searched.
 pub const pinned = "external/";
 
-/// Runs a compiler, whose command line follows `--`, and fails if it has read anything but inputs.
+/// Runs a compiler, whose command line follows `--`, and fails if it has read any other file than inputs.
 ///
-/// If the command asks for the headers that the scanned files need, it reads those where that means the same, and all
-/// where it does not, or where it fails with those. `--read` is the file to which that is written, in words. With `--full`
-/// also the text of all headers is kept, for `either`; it is empty if that is what the command has made anyhow. With
-/// `--precompiled HEADER` and `--precompiled-text TEXT`, a source that begins with those headers is compiled with them, if
-/// they mean the same to it as all do.
+/// If the command has a place for needed headers, it reads only the headers that the scanned files need, or all headers
+/// if the meaning would differ or the compile fails. `--read` is the file for that result, in words. `--full` is the
+/// file for the text with all headers, for `either`; it is empty if the command's own output has that text. With
+/// `--precompiled HEADER` and `--precompiled-text TEXT`, a source that begins with those headers is compiled with them,
+/// if they mean the same to it as all headers.
 pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var scanned = std.ArrayList([]const u8).init(allocator);
     var text: []const u8 = "";
@@ -53,7 +53,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     }
     const command = arguments.items[arguments.at..];
     const environment = try dryrun.environmentHere(allocator);
-    const out = try made(command);
+    const out = try output(command);
     const all = try needed.full(allocator, command);
     try packs.layOut();
     const attempt = Attempt{ .allocator = allocator, .command = command, .all = all, .scanned = scanned.items, .packs = &packs, .environment = &environment };
@@ -70,7 +70,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     if (report.len > 0) try needed.tell(allocator, report, if (few == .all) few.all else null);
 }
 
-/// Compiling or preprocessing a C++ source with the headers that it seems to need.
+/// Compiles or preprocesses a C++ source with the headers that it seems to need.
 const Attempt = struct {
     allocator: std.mem.Allocator,
     command: []const []const u8,
@@ -79,7 +79,7 @@ const Attempt = struct {
     packs: *Packs,
     environment: *const std.process.EnvMap,
 
-    /// It is done, or why it is not.
+    /// Done, or the reason to read all headers.
     const Outcome = union(enum) { done, all: []const u8 };
 
     fn of(self: Attempt, kept: []const u8) !Outcome {
@@ -87,7 +87,7 @@ const Attempt = struct {
             .all => |why| return .{ .all = why },
             .few => |few| few,
         };
-        const out = try made(self.command);
+        const out = try output(self.command);
         const preprocesses = for (self.command) |word| {
             if (common.is(word, "-E")) break true;
         } else false;
@@ -104,19 +104,19 @@ const Attempt = struct {
         return .done;
     }
 
-    /// Compiles with precompiled headers, whether that was done: if they are what the source reads first, mean the same to it as
-    /// all do, and clang has nothing to say.
+    /// Compiles with precompiled headers; returns whether it did: if the source reads them first, they mean the same to
+    /// it as all headers, and clang prints nothing.
     fn precompiledWith(self: Attempt, precompiled: Precompiled) !bool {
         const few = switch (try needed.choose(self.allocator, self.command, self.scanned, .host, .widest)) {
             .all => return false,
             .few => |few| few,
         };
-        const out = try made(self.command);
+        const out = try output(self.command);
         const texts = [_][]const u8{ try self.beside(out, ".needed.ii"), try self.beside(out, ".full.ii") };
         defer for (texts) |text| std.fs.cwd().deleteFile(text) catch {};
         if (!try self.clang().preprocess(try preprocessing(self.allocator, few.command, texts[0]), texts[0])) return false;
         const text = try common.read(self.allocator, texts[0]);
-        // The compile runs beside the comparison, of which half is another preprocessor.
+        // The compile runs in parallel with the comparison, half of which is another preprocessor.
         var compile = (try precompiled.begin(self.allocator, self.command, text, self.environment)) orelse return false;
         const why = fullDiffers(self.allocator, few, self.all, texts, self.clang()) catch |err| {
             _ = try compile.end(self.allocator, false);
@@ -134,7 +134,7 @@ const Attempt = struct {
     }
 };
 
-/// clang as `differ` calls a preprocessor.
+/// clang as the preprocessor of `differ`.
 const Clang = struct {
     allocator: std.mem.Allocator,
     packs: *Packs,
@@ -147,8 +147,8 @@ const Clang = struct {
     }
 };
 
-/// Preprocesses a source to two texts: with the headers that it seems to need, and with all. Null if both mean the same;
-/// else why all are to be read. What is wrong with a source is for the compile with all headers to say.
+/// Preprocesses a source to two texts: with the headers that it seems to need, and with all. Returns null if both mean
+/// the same, otherwise the reason to read all. The compile with all headers reports errors of the source.
 ///
 /// Args: `few`, the choice of `needed.choose`; `all`, the command with all headers; `preprocessor`, whose method
 /// `preprocess` runs a command that writes a text, and returns whether it succeeded.
@@ -163,7 +163,7 @@ pub fn differ(
     return fullDiffers(allocator, few, all, texts, preprocessor);
 }
 
-/// As `differ`, where the first of the texts has been made.
+/// Like `differ`, for an existing first text.
 fn fullDiffers(
     allocator: std.mem.Allocator,
     few: needed.Few,
@@ -176,10 +176,10 @@ fn fullDiffers(
     return comparison.difference(allocator, reads[0], reads[1], few.spelled, .host);
 }
 
-/// The command that preprocesses to a file, of one that compiles or preprocesses.
+/// The command that preprocesses to a file, made from a command that compiles or preprocesses.
 pub fn preprocessing(allocator: std.mem.Allocator, command: []const []const u8, out: []const u8) ![][]const u8 {
     const words = try allocator.dupe([]const u8, command);
-    const before = try made(command);
+    const before = try output(command);
     for (words) |*word| {
         if (common.is(word.*, before)) word.* = out;
         if (common.is(word.*, "-c")) word.* = "-E";
@@ -187,7 +187,7 @@ pub fn preprocessing(allocator: std.mem.Allocator, command: []const []const u8, 
     return words;
 }
 
-/// Compiles a text that `run` has made, or, if that fails and there is one, that of all headers.
+/// Compiles a text of `run`, or, if that fails, the text of all headers, if it exists.
 pub fn either(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const texts = try Texts.of(arguments);
     if (!common.is(try arguments.value("either"), "--")) return common.fail("either: -- is missing", .{});
@@ -196,14 +196,14 @@ pub fn either(allocator: std.mem.Allocator, arguments: *common.Arguments) !void 
     try texts.compile(allocator, command, &environment);
 }
 
-/// The text of all headers, which may be empty, and the files in which `run` has written which headers it read, and in
-/// which a compile does: `--full TEXT --read BEFORE AFTER`.
+/// The text of all headers, which may be empty, the file with the headers that `run` read, and the file for those that
+/// the compile reads: `--full TEXT --read BEFORE AFTER`.
 pub const Texts = struct {
     full: []const u8,
     before: []const u8,
     after: []const u8,
 
-    /// Those that the next arguments name.
+    /// The texts of the next arguments.
     pub fn of(arguments: *common.Arguments) !Texts {
         if (!common.is(try arguments.value("--full"), "--full")) return common.fail("--full is missing", .{});
         const full = try arguments.value("--full");
@@ -211,7 +211,7 @@ pub const Texts = struct {
         return .{ .full = full, .before = try arguments.value("--read"), .after = try arguments.value("--read") };
     }
 
-    /// Compiles the text that a command names, or the text of all headers where the first fails.
+    /// Compiles the text of a command, or the text of all headers if that fails.
     pub fn compile(
         self: Texts,
         allocator: std.mem.Allocator,
@@ -232,7 +232,7 @@ pub const Texts = struct {
     }
 };
 
-/// Runs a compiler that reads a text which `run` has made, or an assembler.
+/// Runs a compiler on a text of `run`, or an assembler.
 pub fn confined(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     if (!common.is(try arguments.value("confined"), "--")) return common.fail("confined: -- is missing", .{});
     const environment = try dryrun.environmentHere(allocator);
@@ -240,16 +240,16 @@ pub fn confined(allocator: std.mem.Allocator, arguments: *common.Arguments) !voi
     try dryrun.execute(null, allocator, command, &environment);
 }
 
-/// What a command writes.
-pub fn made(command: []const []const u8) ![]const u8 {
+/// The output of a command.
+pub fn output(command: []const []const u8) ![]const u8 {
     for (command, 0..) |word, i| {
         if (common.is(word, "-o") and i + 1 < command.len) return command[i + 1];
     }
-    return common.fail("no -o in the command of a compiler", .{});
+    return common.fail("the compiler's command has no -o", .{});
 }
 
-/// The words of a command that preprocesses, and has it list what it reads beside a file that it makes. These are the
-/// options of clang behind `-MD`, which it does without for the device code of HIP.
+/// The words of a preprocessing command that also lists the read files beside its output. These options are clang's own
+/// for `-MD`, which it ignores for the device code of HIP.
 pub fn listing(allocator: std.mem.Allocator, command: []const []const u8, out: []const u8) ![][]const u8 {
     var words = std.ArrayList([]const u8).init(allocator);
     try words.appendSlice(command);
@@ -260,8 +260,8 @@ pub fn listing(allocator: std.mem.Allocator, command: []const []const u8, out: [
     return words.items;
 }
 
-/// Fails if a command of `listing` has read anything but inputs, or headers that are not what its packs have; the list is
-/// deleted.
+/// Fails if a command of `listing` has read other files than inputs, or headers that differ from its packs; deletes the
+/// list.
 pub fn check(allocator: std.mem.Allocator, out: []const u8, packs: ?*Packs) !void {
     const list = try listName(allocator, out);
     const text = try common.read(allocator, list);
@@ -270,10 +270,10 @@ pub fn check(allocator: std.mem.Allocator, out: []const u8, packs: ?*Packs) !voi
     var rest: []const u8 = text[(std.mem.indexOf(u8, text, ": ") orelse return common.fail("no dependencies in {s}", .{list})) + 2 ..];
     while (try nextName(allocator, &rest)) |name| {
         const path = try inside(allocator, directory, name) orelse return refuse(out, name);
-        if (packs) |some| if (!try some.holds(path)) {
+        if (packs) |headers| if (!try headers.holds(path)) {
             std.fs.cwd().deleteFile(out) catch {};
-            return common.fail("{s} is not what was unpacked: undo what was changed there, or have Bazel unpack it again, " ++
-                "with `bazel clean --expunge`", .{path});
+            return common.fail("{s} was changed after it was unpacked: undo the change, or unpack all archives again with " ++
+                "`bazel clean --expunge`", .{path});
         };
         if (std.mem.startsWith(u8, path, pinned)) continue;
         if (try assembled(allocator, directory, try common.read(allocator, path))) |foreign| return refuse(out, foreign);
@@ -285,15 +285,15 @@ pub fn check(allocator: std.mem.Allocator, out: []const u8, packs: ?*Packs) !voi
 
 pub fn refuse(out: []const u8, name: []const u8) common.Failure {
     std.fs.cwd().deleteFile(out) catch {};
-    return common.fail("{s} is read here and is no input of the action; list what a source reads in build.toml, and name " ++
-        "it by its path in the project", .{name});
+    return common.fail("{s} is read, but is not an input of the action; list the files that a source reads in build.toml, " ++
+        "and name them by their path in the project", .{name});
 }
 
 pub fn listName(allocator: std.mem.Allocator, out: []const u8) ![]const u8 {
     return std.mem.concat(allocator, u8, &.{ out, ".d" });
 }
 
-/// The next name in a list of dependencies as make reads it; null at the end.
+/// The next name in a list of dependencies in the format of make; null at the end.
 pub fn nextName(allocator: std.mem.Allocator, rest: *[]const u8) !?[]const u8 {
     var name = std.ArrayList(u8).init(allocator);
     const text = rest.*;
@@ -315,20 +315,20 @@ pub fn nextName(allocator: std.mem.Allocator, rest: *[]const u8) !?[]const u8 {
     return if (name.items.len > 0) name.items else null;
 }
 
-/// The path of a file from the working directory, without `.` and `..`; null if it lies elsewhere, also by way of a link.
+/// The path of a file from the working directory, without `.` and `..`; null for a file elsewhere, also through a link.
 pub fn inside(allocator: std.mem.Allocator, directory: []const u8, name: []const u8) !?[]const u8 {
-    const whole = try std.fs.path.resolvePosix(allocator, &.{ directory, name });
+    const resolved = try std.fs.path.resolvePosix(allocator, &.{ directory, name });
     const above = std.mem.trimRight(u8, directory, "/"); // an executor may lay out the inputs in a root of their own
-    if (!std.mem.startsWith(u8, whole, above) or whole.len <= above.len or whole[above.len] != '/') return null;
-    const path = whole[above.len + 1 ..];
+    if (!std.mem.startsWith(u8, resolved, above) or resolved.len <= above.len or resolved[above.len] != '/') return null;
+    const path = resolved[above.len + 1 ..];
     if (std.mem.indexOf(u8, name, "..") == null) return path;
     const spelled = std.fs.cwd().statFile(name) catch return null;
     const plain = std.fs.cwd().statFile(path) catch return null;
     return if (spelled.inode == plain.inode) path else null;
 }
 
-/// A file elsewhere that a directive for the assembler names in a text, `.incbin "..."`; null if there is none. A name with
-/// an escape in it is taken for one of a file elsewhere.
+/// The file elsewhere that an assembler's directive `.incbin "..."` names in a text; null if there is none. A name with
+/// an escape counts as a file elsewhere.
 fn assembled(allocator: std.mem.Allocator, directory: []const u8, text: []const u8) !?[]const u8 {
     for (directives) |directive| {
         var at: usize = 0;
@@ -346,12 +346,12 @@ fn assembled(allocator: std.mem.Allocator, directory: []const u8, text: []const 
     return null;
 }
 
-/// What a directive names that a macro has put into a preprocessed text, if that is a file elsewhere or nobody can tell;
-/// null if there is none.
+/// The name in a directive that a macro has put into a preprocessed text, if it is a file elsewhere or unclear; null if
+/// there is none.
 fn included(allocator: std.mem.Allocator, directory: []const u8, text: []const u8) !?[]const u8 {
     var lines = std.mem.splitScalar(u8, text, '\n');
     while (lines.next()) |line| {
-        // Strings are told from directives where there is one: they are seldom, and texts long.
+        // Only a possible directive is compared with the strings: they are rare, and texts are long.
         const name = try named(allocator, directory, line) orelse continue;
         const next = lines.index orelse text.len;
         if (!isQuoted(text, next - @min(next, line.len + 1))) return name;
@@ -359,7 +359,7 @@ fn included(allocator: std.mem.Allocator, directory: []const u8, text: []const u
     return null;
 }
 
-/// The file elsewhere that a line names, or all that follows the directive if that is no name.
+/// The file elsewhere that a line names, or the whole text behind the directive if it is not a name.
 fn named(allocator: std.mem.Allocator, directory: []const u8, line: []const u8) !?[]const u8 {
     const first = std.mem.trimLeft(u8, line, " \t");
     const mark: usize = if (std.mem.startsWith(u8, first, "#")) 1 else if (std.mem.startsWith(u8, first, "%:")) 2 else return null;
@@ -377,12 +377,12 @@ fn named(allocator: std.mem.Allocator, directory: []const u8, line: []const u8) 
     return null;
 }
 
-/// Whether a place in a preprocessed text is inside of a raw string.
-fn isQuoted(text: []const u8, place: usize) bool {
+/// Whether a position in a preprocessed text is inside a raw string.
+fn isQuoted(text: []const u8, position: usize) bool {
     var words = lexer.Lexer{ .text = text };
-    while (words.at <= place) {
+    while (words.at <= position) {
         const token = words.next() orelse return false;
-        if (token.kind == .string and words.at - token.text.len < place and place < words.at) return true;
+        if (token.kind == .string and words.at - token.text.len < position and position < words.at) return true;
     }
     return false;
 }

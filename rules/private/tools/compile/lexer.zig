@@ -1,17 +1,17 @@
-//! The words of C++: one lexer for texts of preprocessors, and for sources without continued lines.
+//! The words of C++: a lexer for preprocessed texts, and for sources without continued lines.
 const std = @import("std");
 const common = @import("common");
 
 pub const Kind = enum {
     /// A name or a keyword.
     name,
-    /// A number as preprocessors know them.
+    /// A preprocessing number.
     number,
-    /// A string or a character, with what stands before its quote.
+    /// A string or a character, with its prefix.
     string,
-    /// A line that begins with `#`, without its end.
+    /// A line that begins with `#`, without its line break.
     directive,
-    /// Any other character but a blank.
+    /// Any other character, except blanks.
     mark,
     comment,
 };
@@ -29,11 +29,11 @@ pub const Token = struct {
     }
 };
 
-/// Goes through a text word by word.
+/// Iterates over the words of a text.
 pub const Lexer = struct {
     text: []const u8,
     at: usize = 0,
-    /// Whether only blanks stand before this place of the line.
+    /// Whether only blanks stand before this position of the line.
     first: bool = true,
 
     /// The next word; null at the end.
@@ -53,7 +53,7 @@ pub const Lexer = struct {
         return .{ .kind = kind, .text = text[start..self.at] };
     }
 
-    /// Goes behind a word, and says what it is.
+    /// Goes behind a word, and returns its kind.
     fn pass(self: *Lexer) Kind {
         const rest = self.text[self.at..];
         const c = rest[0];
@@ -100,7 +100,7 @@ pub const Lexer = struct {
     }
 };
 
-/// The length of a string or a character from its quote on; one without an end goes on to that of the line.
+/// The length of a string or a character from its quote on; without a closing quote, up to the end of the line.
 pub fn quotedLength(text: []const u8) usize {
     var end: usize = 1;
     while (end < text.len and text[end] != '\n') : (end += 1) {
@@ -110,7 +110,7 @@ pub fn quotedLength(text: []const u8) usize {
     return end;
 }
 
-/// The length of a number as preprocessors know them.
+/// The length of a preprocessing number.
 pub fn numberLength(text: []const u8) usize {
     var end: usize = 1;
     while (end < text.len) : (end += 1) {

@@ -1,22 +1,22 @@
-//! Whether a search for the names that a project mentions could find a declaration.
+//! Decides whether a search for the names that a project mentions could find a declaration.
 const std = @import("std");
 const common = @import("common");
 const declarations = @import("declarations.zig");
 const Mentions = @import("mentions.zig").Mentions;
 
-/// For whom a text is.
+/// The target of a text.
 pub const Reader = enum {
     host,
-    /// A GPU, for which headers are left out that only code of the host uses.
+    /// A GPU, for which headers are omitted that only host code uses.
     gpu,
 };
 
-/// What headers declare, and where.
+/// A declaration, and its position.
 pub const Found = struct {
-    /// The number of the file, and whether it is one of the project's own.
+    /// The number of the file, and whether it is the project's own.
     file: usize,
     own: bool,
-    /// How many words of the project's files stand before it.
+    /// The number of words of the project's files before it.
     after: usize,
     namespaces: []const []const u8,
     declaration: declarations.Declaration,
@@ -25,7 +25,7 @@ pub const Found = struct {
         return self.declaration.what == what;
     }
 
-    /// What another declaration of the same has in common with it.
+    /// A key that declarations of the same entity share.
     pub fn key(self: Found) u64 {
         const declaration = self.declaration;
         var state = std.hash.Wyhash.init(hashOf(self.namespaces, declaration.name));
@@ -38,37 +38,37 @@ pub const Found = struct {
     }
 };
 
-/// What the text with the headers that are needed declares, to tell what the other one has besides; where a number is kept,
-/// it is that of the words of the project's files before the first such declaration.
+/// The declarations of the text with the needed headers, to find the additional ones of the other text. A number is
+/// that of the words of the project's files before the first such declaration.
 pub const Known = struct {
     allocator: std.mem.Allocator,
     mentions: *const Mentions,
     /// Declarations, see `Found.key`.
     keys: std.AutoHashMap(u64, usize),
-    /// Types, variables and namespaces, with theirs, and those of the types that are defined.
+    /// Types, variables and namespaces, with their namespaces, and the defined types.
     entities: std.AutoHashMap(u64, usize),
     defined: std.AutoHashMap(u64, usize),
-    /// The entities by the last namespace.
+    /// The entities by their last namespace.
     names: std.AutoHashMap(u64, usize),
     /// All names with their namespaces, and without.
     here: std.AutoHashMap(u64, usize),
     anywhere: std.StringHashMap(void),
-    /// Names of functions with their types.
+    /// The names of functions, with their types.
     functions: std.AutoHashMap([2]u64, void),
-    /// Namespaces that have types: a call searches those of its arguments.
+    /// Namespaces with types: a call searches the namespaces of its arguments.
     typed: std.AutoHashMap(u64, void),
-    /// Which namespaces a namespace searches, by their last names; this is of the text of all headers.
+    /// The namespaces that a namespace searches, by their last names, in the text with all headers.
     searches: std.StringHashMap(std.ArrayList([]const u8)),
-    /// Namespaces that the project's files search without a word, and those that these search.
+    /// Namespaces that the project's files search implicitly, and the namespaces that these search.
     opened: std.StringHashMap(void),
-    /// Types of which there can be a value only where no header was left out: names, and names with their namespaces.
+    /// Types that can have values only with all headers: names, and names with their namespaces.
     foreign: std.StringHashMap(void),
     foreign_entities: std.AutoHashMap(u64, void),
-    /// Templates and all else that the text of all headers declares, less specialisations, with their namespaces.
+    /// All declarations of the text with all headers, except specialisations, with their namespaces.
     primary: std.AutoHashMap(u64, void),
 
-    /// Args: `needed` and `full`, the declarations of the texts with the headers that are needed and with all; of the
-    /// project's own files functions alone.
+    /// Args: `needed` and `full`, the declarations of the texts with the needed headers and with all headers; of the
+    /// project's own files only functions.
     pub fn init(allocator: std.mem.Allocator, needed: []const Found, full: []const Found, mentions: *const Mentions) !Known {
         var self = Known{
             .allocator = allocator,
@@ -124,8 +124,8 @@ pub const Known = struct {
         found.value_ptr.* = if (found.found_existing) @min(found.value_ptr.*, after) else after;
     }
 
-    /// Whether something is declared in time: before the project's files have more words than before a declaration of the
-    /// other text, or before they mention its name.
+    /// Whether an entity is declared in time: not after the position of a declaration of the other text, or before the
+    /// project's files mention its name.
     fn inTime(self: *const Known, map: *const std.AutoHashMap(u64, usize), key: u64, found: Found) bool {
         const after = map.get(key) orelse return false;
         const mention = self.mentions.names.get(found.declaration.name);
@@ -152,14 +152,14 @@ pub const Known = struct {
         }
     }
 
-    /// Whether a declaration of the other text may be what a search of the project's files finds.
+    /// Whether a search of the project's files may find a declaration of the other text.
     pub fn hides(self: *const Known, found: Found, reader: Reader) !bool {
         if (self.inTime(&self.keys, found.key(), found)) return false;
         const path = found.namespaces;
         const declaration = found.declaration;
         const name = declaration.name;
         const mentions = self.mentions;
-        // For the GPU, a call on the host is as good as another one of the same type.
+        // For the GPU, calls on the host are equivalent if they have the same type.
         if (reader == .gpu and !mentions.sees(declaration) and
             self.functions.contains(.{ hashOf(&.{}, name), declaration.type_hash })) return false;
         switch (declaration.what) {
@@ -170,12 +170,12 @@ pub const Known = struct {
                 (mentions.names.contains(name) or mentions.all(declaration.types)),
             .entity, .namespace, .using, .function => {},
         }
-        // <iostream> has an object for each file, which makes streams ready before what that file constructs.
+        // <iostream> has an object for each file, which initialises streams before the file's own objects.
         if (common.is(name, "__ioinit")) return !self.inTime(&self.entities, hashOf(path, name), found);
         const mention = mentions.names.get(name) orelse return false;
         const called = mention.arity & declaration.arity != 0;
         if (declaration.what != .function and self.inTime(if (declaration.defined) &self.defined else &self.entities, hashOf(path, name), found)) return false;
-        // It is what a search of the other namespace finds anyway.
+        // A search of the other namespace finds it anyway.
         if (declaration.what == .using and self.inTime(&self.names, hashOf(&.{declaration.from}, name), found) and
             try self.reaches(lastOf(path), declaration.from)) return false;
         const is_open = for (path) |namespace| {
@@ -193,7 +193,7 @@ pub const Known = struct {
         return false;
     }
 
-    /// Whether a template that is specialised may be one that both texts have; it may be named with its namespaces.
+    /// Whether a specialised template may be in both texts; its name may include its namespaces.
     fn hasTemplate(self: *const Known, found: Found) bool {
         const key = hashOf(found.namespaces, found.declaration.name);
         return self.here.contains(key) or (self.anywhere.contains(found.declaration.name) and !self.primary.contains(key));
@@ -205,8 +205,8 @@ pub const Known = struct {
         return false;
     }
 
-    /// Whether a value may be of a type of the namespace, so that a call with it is searched there: of the outer ones any
-    /// function of torch may return one, of others those that the project's files mention.
+    /// Whether a value may have a type of the namespace, so that a call with it searches there: any function of torch
+    /// may return a type of an outer namespace; others only count if the project's files mention them.
     fn belongs(self: *const Known, path: []const []const u8) bool {
         const outer = path.len <= 1 or (path.len == 2 and common.is(path[0], "torch") and common.is(path[1], "autograd"));
         return self.typed.contains(hashOf(path, "")) and (outer or self.mentions.all(path));
@@ -218,15 +218,15 @@ pub const Known = struct {
         return reached.contains(to);
     }
 
-    /// Adds a namespace, and those that it searches.
+    /// Adds a namespace, and the namespaces that it searches.
     fn reach(self: *const Known, name: []const u8, into: *std.StringHashMap(void)) !void {
-        const there = try into.getOrPut(name);
-        if (there.found_existing) return;
+        const entry = try into.getOrPut(name);
+        if (entry.found_existing) return;
         if (self.searches.get(name)) |others| for (others.items) |other| try self.reach(other, into);
     }
 };
 
-/// Whether an operator reads or writes a stream: it is for the host alone, and returns the stream.
+/// Whether an operator reads or writes a stream: it is only for the host, and returns the stream.
 fn isStream(types: []const []const u8) bool {
     if (types.len == 0) return false;
     return common.isAny(types[0], &.{ "basic_istream", "basic_ostream", "istream", "ostream" });

@@ -1,4 +1,4 @@
-//! The program of all actions that compile: it runs compilers, or puts together what they have made.
+//! The program of all compile actions: it runs compilers, or combines their outputs.
 //!
 //!   compile sources [--lines] [IN OUT]...
 //!   compile name ID.txt [IN OUT]...
@@ -35,22 +35,22 @@ const sources = @import("sources.zig");
 const texts = @import("texts.zig");
 
 fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
-    const verb = arguments.next() orelse return common.fail("no step named", .{});
-    if (common.is(verb, "sources")) return sources.run(allocator, arguments);
-    if (common.is(verb, "name")) return sources.named(allocator, arguments);
-    if (common.is(verb, "guarded")) return inputs.run(allocator, arguments);
-    if (common.is(verb, "precompile")) return precompiled.run(allocator, arguments);
-    if (common.is(verb, "either")) return inputs.either(allocator, arguments);
-    if (common.is(verb, "confined")) return inputs.confined(allocator, arguments);
-    if (common.is(verb, "fallback")) return fallback.run(allocator, arguments);
-    if (common.is(verb, "nvcc")) return nvcc.run(allocator, arguments);
-    if (common.is(verb, "preprocess")) return nvcc.preprocess(allocator, arguments);
-    if (common.is(verb, "phase")) return phase.run(allocator, arguments);
-    if (common.is(verb, "device-link")) return device_link.run(allocator, arguments);
-    if (common.is(verb, "register-linked")) return device_link.register(allocator, arguments);
-    if (common.is(verb, "spread")) return texts.spread(allocator, arguments);
-    if (common.is(verb, "hip-bundle")) return hip.bundle(allocator, arguments);
-    return common.fail("no such step: {s}", .{verb});
+    const command = arguments.next() orelse return common.fail("the command is missing", .{});
+    if (common.is(command, "sources")) return sources.run(allocator, arguments);
+    if (common.is(command, "name")) return sources.named(allocator, arguments);
+    if (common.is(command, "guarded")) return inputs.run(allocator, arguments);
+    if (common.is(command, "precompile")) return precompiled.run(allocator, arguments);
+    if (common.is(command, "either")) return inputs.either(allocator, arguments);
+    if (common.is(command, "confined")) return inputs.confined(allocator, arguments);
+    if (common.is(command, "fallback")) return fallback.run(allocator, arguments);
+    if (common.is(command, "nvcc")) return nvcc.run(allocator, arguments);
+    if (common.is(command, "preprocess")) return nvcc.preprocess(allocator, arguments);
+    if (common.is(command, "phase")) return phase.run(allocator, arguments);
+    if (common.is(command, "device-link")) return device_link.run(allocator, arguments);
+    if (common.is(command, "register-linked")) return device_link.register(allocator, arguments);
+    if (common.is(command, "spread")) return texts.spread(allocator, arguments);
+    if (common.is(command, "hip-bundle")) return hip.bundle(allocator, arguments);
+    return common.fail("no such command: {s}", .{command});
 }
 
 pub fn main() u8 {

@@ -1,49 +1,50 @@
-//! What a project's own files mention, so far as a search for a name in namespaces follows from it.
+//! The names that a project's own files mention, as far as they cause a search in namespaces.
 const std = @import("std");
 const declarations = @import("declarations.zig");
 const common = @import("common");
 const lexer = @import("lexer.zig");
 
-/// What the project's own files and the flags of the command spell before they are preprocessed: names and numbers.
+/// The names and numbers in the project's own files before preprocessing, and in the flags of the command.
 pub const Spelled = struct {
     words: *const std.StringHashMap(void),
 
-    /// Whether a name is one of them, or such as a macro can make of them with `##`.
+    /// Whether a name is among them, or a macro can make it of them with `##`.
     fn has(self: Spelled, name: []const u8) bool {
         if (self.words.contains(name)) return true;
-        // Which beginnings of the name are made of words.
-        var made = std.StaticBitSet(longest + 1).initEmpty();
+        // The lengths of the name's prefixes that consist of words.
+        var reached = std.StaticBitSet(longest + 1).initEmpty();
         if (name.len > longest) return true;
-        made.set(0);
+        reached.set(0);
         for (1..name.len + 1) |end| {
             for (0..end) |start| {
-                if (made.isSet(start) and self.words.contains(name[start..end])) made.set(end);
+                if (reached.isSet(start) and self.words.contains(name[start..end])) reached.set(end);
             }
         }
-        return made.isSet(name.len);
+        return reached.isSet(name.len);
     }
 
     const longest = 64;
 };
 
-/// How the project's own files mention a name.
+/// The ways in which the project's own files mention a name.
 pub const Mention = struct {
     /// Without a namespace before it.
     plain: bool = false,
-    /// With parentheses or angle brackets behind it: with how many arguments, as in `declarations.Declaration.arity`.
+    /// The numbers of arguments in parentheses or angle brackets behind it, in the form of
+    /// `declarations.Declaration.arity`.
     arity: u64 = 0,
     /// As `::name`.
     global: bool = false,
-    /// Which word of the project's files it is first.
+    /// The number of its first word in the project's files.
     first: usize = 0,
-    /// Where more of an expression is asked for than its value, as in `decltype`: which functions there are can be seen.
+    /// In an operand whose type matters, as in `decltype`: the set of overloads is visible there.
     observed: bool = false,
     /// The namespaces before it.
     within: std.StringArrayHashMapUnmanaged(void) = .{},
 };
 
-/// What the project's own files mention. What stands behind `.` or `->` is in no namespace, and a name that only a macro of
-/// the toolchains spells has the meaning that those give it.
+/// The names that the project's own files mention. A name behind `.` or `->` is in no namespace, and a name that only a
+/// macro of the toolchains spells has the toolchains' meaning.
 pub const Mentions = struct {
     const Template = struct { name: []const u8, brackets: usize = 0 };
     const Bracket = struct { name: []const u8 = "", is_namespace: bool = false, commas: usize = 0, empty: bool = true, unsure: bool = false, observes: bool = false };
@@ -51,27 +52,27 @@ pub const Mentions = struct {
     allocator: std.mem.Allocator,
     spelled: Spelled,
     names: std.StringHashMap(Mention),
-    /// The namespaces that they open, or search with `using namespace`.
+    /// The namespaces that the files open, or search with `using namespace`.
     opened: std.StringHashMap(void),
-    /// Other names of namespaces, each with the last part of what it stands for.
+    /// Aliases of namespaces, each with the last part of its target.
     aliases: std.ArrayList([2][]const u8),
-    /// Words so far.
+    /// The number of words so far.
     count: usize = 0,
-    /// The parts of the qualified name that the last word ends.
+    /// The parts of the qualified name that ends with the last word.
     path: std.ArrayList([]const u8),
     /// The word before that.
     before_path: lexer.Token = .{ .kind = .mark, .text = ";" },
-    /// Marks that stand side by side, and whether any do where more is asked for than a value.
+    /// Adjacent marks, and whether any of them is in an observed operand.
     marks: std.AutoHashMap([2]u8, bool),
-    /// The last words, the newest first.
+    /// The last words, newest first.
     last: [4]lexer.Token = .{lexer.Token{ .kind = .mark, .text = ";" }} ** 4,
     state: enum { elsewhere, namespace, alias } = .elsewhere,
     alias: []const u8 = "",
-    /// Names with angle brackets that are open.
+    /// Names with open angle brackets.
     templates: std.ArrayList(Template),
-    /// The name before angle brackets that the last word has closed.
+    /// The name before the angle brackets that the last word closes.
     closed: []const u8 = "",
-    /// The name before `<<`, if these are the last words.
+    /// The name before `<<`, if the last words are a name and `<<`.
     shifted: []const u8 = "",
     brackets: std.ArrayList(Bracket),
 
@@ -117,7 +118,7 @@ pub const Mentions = struct {
         self.last = .{ token, last[0], last[1], last[2] };
     }
 
-    /// Notes the last word, a name, which `after` follows; the name if it is called with arguments that follow.
+    /// Notes the last word, a name, before the word `after`; returns the name if its arguments follow.
     fn mention(self: *Mentions, after: lexer.Token) ![]const u8 {
         const last = self.last;
         const name = last[0].text;
@@ -131,19 +132,19 @@ pub const Mentions = struct {
         }
         const mentioned = found.value_ptr;
         mentioned.observed = mentioned.observed or self.observes();
-        // `-->` is no arrow, and a type may stand behind the arrow of a function's declaration.
+        // `-->` is not an arrow, and a type may follow the arrow of a function's declaration.
         const is_arrow = last[1].isMark('>') and last[2].isMark('-') and !last[3].isMark('-');
         const is_member = last[1].isMark('.') or (is_arrow and (after.isMark('(') or !last[3].isMark(')')));
         if (is_member and !after.isMark(':')) return "";
         if (last[1].isMark(':') and last[2].isMark(':')) {
             const has_namespace = last[3].kind == .name and !common.isAny(last[3].text, &before_call);
             if (has_namespace) try mentioned.within.put(self.allocator, last[3].text, {}) else mentioned.global = true;
-            // What defines a member of a namespace, or specialises a template of one, searches it.
+            // The definition of a namespace's member, or a specialisation of its template, searches the namespace.
             const specialises = after.isMark('<') and common.isAny(self.before_path.text, &.{ "class", "enum", "struct", "union" });
             if (has_namespace and (specialises or after.isMark('(')) and self.isInNamespace())
                 for (self.path.items[0 .. self.path.items.len - 1]) |part| try self.opened.put(part, {});
         } else if (after.isMark('(')) {
-            // `int name(` declares it, and `return name(` calls it.
+            // `int name(` is a declaration, `return name(` a call.
             const declares = last[1].kind == .name and !common.isAny(last[1].text, &before_call);
             return if (declares) "" else name;
         } else if (after.isMark('<')) {
@@ -152,10 +153,10 @@ pub const Mentions = struct {
         return "";
     }
 
-    /// Follows angle brackets behind names; the name if it is called with arguments that follow.
+    /// Tracks angle brackets behind names; returns the name if its arguments follow.
     fn template(self: *Mentions, token: lexer.Token) ![]const u8 {
         if (self.shifted.len > 0) {
-            // `name<<<` launches a kernel, with arguments that are not counted here.
+            // `name<<<` launches a kernel; its arguments are not counted here.
             const mentioned = self.names.getPtr(self.shifted).?;
             if (token.isMark('<')) mentioned.arity = declarations.any_arity else mentioned.plain = true;
             self.shifted = "";
@@ -181,7 +182,7 @@ pub const Mentions = struct {
             ')', ']', '}', ';' => if (last.brackets > 0 and token.text[0] != ';') {
                 last.brackets -= 1;
             } else {
-                // These were no angle brackets.
+                // They are not angle brackets.
                 for (self.templates.items) |open| self.names.getPtr(open.name).?.arity = declarations.any_arity;
                 self.templates.clearRetainingCapacity();
             },
@@ -195,7 +196,7 @@ pub const Mentions = struct {
         return true;
     }
 
-    /// Follows brackets, and counts the arguments of calls.
+    /// Tracks brackets, and counts the arguments of calls.
     fn follow(self: *Mentions, token: lexer.Token, name: []const u8, opens: bool) !void {
         if (token.kind == .name) {
             for (alternatives) |alternative| if (token.is(alternative[0])) {
@@ -220,7 +221,7 @@ pub const Mentions = struct {
                 if (call.name.len == 0) return;
                 const mentioned = self.names.getPtr(call.name).?;
                 const most = if (call.empty) 0 else call.commas + 1;
-                // Between angle brackets commas part no arguments, and a pack stands for any number of them.
+                // Commas in angle brackets do not separate arguments, and a pack stands for any number of arguments.
                 mentioned.arity |= if (call.unsure) declarations.any_arity else declarations.arities(most, most);
             },
             else => {
@@ -246,7 +247,7 @@ pub const Mentions = struct {
         found.value_ptr.* = self.observes() or (found.found_existing and found.value_ptr.*);
     }
 
-    /// Whether an operator is used somewhere; if `observed`, where more is asked for than a value.
+    /// Whether an operator is used; with `observed`, whether it is used in an observed operand.
     fn usesWhere(self: *const Mentions, operator: []const u8, observed: bool) bool {
         if (operator.len == 1) return self.hasMarks(.{ 0, operator[0] }, observed);
         for (operator[0 .. operator.len - 1], operator[1..]) |first, second|
@@ -259,12 +260,12 @@ pub const Mentions = struct {
         return found or !observed;
     }
 
-    /// Whether an operator is used somewhere.
+    /// Whether an operator is used.
     pub fn uses(self: *const Mentions, operator: []const u8) bool {
         return self.usesWhere(operator, false);
     }
 
-    /// Whether a declaration can be seen by more than the value of a call.
+    /// Whether a declaration is visible by more than the value of a call.
     pub fn sees(self: *const Mentions, declaration: declarations.Declaration) bool {
         if (self.names.contains("requires")) return true;
         if (declaration.what == .operator) return self.usesWhere(declaration.name, true);
@@ -278,10 +279,10 @@ pub const Mentions = struct {
     }
 };
 
-/// Words that ask for more of an expression than its value.
+/// Words whose operand is observed: more than its value matters.
 const observers = [_][]const u8{ "__typeof__", "alignof", "decltype", "noexcept", "sizeof", "typeid" };
 
-/// Words that are no names, and may stand before a call.
+/// Keywords that may stand before a call.
 const before_call = [_][]const u8{
     "__extension__", "__imag__", "__real__", "and",       "and_eq", "bitand", "bitor", "case",   "co_await", "co_return",
     "co_yield",      "compl",    "const",    "constexpr", "delete", "do",     "else",  "goto",   "new",      "not",
@@ -289,13 +290,13 @@ const before_call = [_][]const u8{
     "xor_eq",
 };
 
-/// Operators that are spelled as words.
+/// Operators with alternative spellings as words.
 const alternatives = [_][2][]const u8{
     .{ "and", "&&" },    .{ "and_eq", "&=" }, .{ "bitand", "&" }, .{ "bitor", "|" }, .{ "compl", "~" },   .{ "not", "!" },
     .{ "not_eq", "!=" }, .{ "or", "||" },     .{ "or_eq", "|=" }, .{ "xor", "^" },   .{ "xor_eq", "^=" },
 };
 
-/// Whether `::` and a name stand before the next word.
+/// Whether a name and `::` stand before the next word.
 fn isQualified(last: [4]lexer.Token) bool {
     return last[0].isMark(':') and last[1].isMark(':') and last[2].kind == .name and !common.isAny(last[2].text, &before_call);
 }

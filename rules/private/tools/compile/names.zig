@@ -1,14 +1,13 @@
-//! What a text may name: all files that its directives read and ask for, however these are written, and more.
+//! The file names in a text: of all files that its directives read or test for, in every spelling, and more.
 const std = @import("std");
 
-/// What may stand between the words of a directive, with a line that is continued.
+/// Characters between the words of a directive, including continued lines.
 const between = " \t\\\r\n";
 
-/// Names of files are shorter.
+/// Longer than any file name.
 const longest = 1024;
 
-/// What may be a name of a file in a text, one after another: what stands between two marks in a line, or in several that
-/// are joined.
+/// Iterates over the possible file names in a text: the texts between two marks in a line, or in continued lines.
 pub const Names = struct {
     allocator: std.mem.Allocator,
     text: []const u8,
@@ -33,19 +32,19 @@ pub const Names = struct {
         return null;
     }
 
-    /// A name without the ends of lines in it.
+    /// A name without its line breaks.
     fn without(self: *Names, name: []const u8) ![]const u8 {
         var lines = std.mem.splitScalar(u8, name, '\n');
-        var whole = std.ArrayList(u8).init(self.allocator);
+        var joined = std.ArrayList(u8).init(self.allocator);
         while (lines.next()) |line| {
             const is_last = lines.peek() == null;
-            try whole.appendSlice(if (is_last) line else std.mem.trimRight(u8, std.mem.trimRight(u8, line, " \t\r"), "\\"));
+            try joined.appendSlice(if (is_last) line else std.mem.trimRight(u8, std.mem.trimRight(u8, line, " \t\r"), "\\"));
         }
-        return whole.items;
+        return joined.items;
     }
 };
 
-/// Whether a directive of a text, or a question in it, has something else than a name: what a macro makes, perhaps.
+/// Whether a directive of a text, or a test such as `__has_include`, has no literal name, but perhaps a macro.
 pub fn computes(text: []const u8) bool {
     for ([_][]const u8{ "include", "import", "embed" }) |word| {
         var at: usize = 0;
@@ -68,7 +67,7 @@ pub fn computes(text: []const u8) bool {
     return false;
 }
 
-test "what a text names" {
+test "names in a text" {
     var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
     defer arena.deinit();
     const text =

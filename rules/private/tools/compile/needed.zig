@@ -1,8 +1,8 @@
-//! Which of torch's headers a source seems to need, by the words of the project's files: toolchains/torch/needed.bzl makes
-//! smaller umbrella headers, and a table of what each word asks for.
+//! The headers of torch that a source seems to need, by the words of the project's files: toolchains/torch/needed.bzl
+//! makes smaller umbrella headers, and a table of the headers that each word needs.
 //!
-//! A command holds the place of the flags with `--needed-headers=DIRECTORY`. The words are a guess: who calls it compares
-//! the text with that of all headers (comparison.zig), and compiles with all if the command fails.
+//! In a command, `--needed-headers=DIRECTORY` is the place for the flags. The words are a guess: the caller compares
+//! the text with the text of all headers (comparison.zig), and compiles with all headers if the command fails.
 const std = @import("std");
 const common = @import("common");
 const comparison = @import("comparison.zig");
@@ -10,34 +10,34 @@ const lexer = @import("lexer.zig");
 
 pub const place = "--needed-headers=";
 
-/// What a word asks for if it asks for all headers.
+/// The entry of a word that needs all headers.
 const everything = "-";
 
-/// What a word asks for that names an umbrella header.
+/// The entry of a word that names an umbrella header.
 const umbrella = "+";
 
-/// What is told of headers that were precompiled.
+/// The text of `--read` for precompiled headers.
 pub const precompiled = "needed\nfrom a precompiled header\n";
 
-/// Why all headers are read where a command fails with fewer.
-pub const failed = "it does not compile with fewer";
+/// The reason to read all headers after a command has failed.
+pub const failed = "it does not compile with fewer headers";
 
-/// Writes which headers a source was compiled with: `needed`, or `all` and a line that says why.
+/// Writes the headers that a source was compiled with: `needed`, or `all` and a line with the reason.
 pub fn tell(allocator: std.mem.Allocator, path: []const u8, why: ?[]const u8) !void {
     try common.write(path, if (why) |text| try std.mem.concat(allocator, u8, &.{ "all\n", text, "\n" }) else "needed\n");
 }
 
-/// The headers that a source seems to need: the command with them, and what the project's files spell.
+/// An attempt with the needed headers: the command, and the words of the project's files.
 pub const Few = struct { command: [][]const u8, spelled: comparison.Spelled };
 
-/// With which headers a source is tried first.
+/// The headers of the first attempt.
 pub const Choice = union(enum) {
     few: Few,
-    /// All of them, and why.
+    /// All headers, and the reason.
     all: []const u8,
 };
 
-/// The headers that some files of the project need; all of them if the command holds no place for fewer.
+/// The headers that files of the project need; all headers if the command has no place for fewer.
 pub fn choose(
     allocator: std.mem.Allocator,
     command: []const []const u8,
@@ -45,7 +45,7 @@ pub fn choose(
     reader: comparison.Reader,
     width: Width,
 ) !Choice {
-    const directory = directoryOf(command) orelse return .{ .all = "fewer are not asked for" };
+    const directory = directoryOf(command) orelse return .{ .all = "the build does not limit headers" };
     const words = try allocator.create(Words);
     words.* = Words.init(allocator);
     for (files) |file| try words.read(try common.read(allocator, file));
@@ -62,12 +62,12 @@ pub fn choose(
     } };
 }
 
-/// Which headers of a guess are read: those that words ask for, or all that any word can ask for.
+/// The width of a guess: the headers that the words need, or all headers that any word can need.
 pub const Width = enum { words, widest };
 
-/// The command with all headers that a word can ask for, but for those that ask for everything.
+/// The command with all headers that any word can need, except words that need all headers.
 pub fn widest(allocator: std.mem.Allocator, command: []const []const u8) ![][]const u8 {
-    const directory = directoryOf(command) orelse return common.fail("no headers are asked for", .{});
+    const directory = directoryOf(command) orelse return common.fail("the command has no --needed-headers", .{});
     const table = try common.read(allocator, try std.fs.path.join(allocator, &.{ directory, "words.txt" }));
     return reduced(allocator, command, directory, try allMacros(allocator, table));
 }
@@ -89,11 +89,11 @@ fn allMacros(allocator: std.mem.Allocator, table: []const u8) ![]const []const u
 }
 
 fn sorted(allocator: std.mem.Allocator, macros: std.StringHashMap(void)) ![]const []const u8 {
-    var names = std.ArrayList([]const u8).init(allocator);
-    var each = macros.keyIterator();
-    while (each.next()) |name| try names.append(name.*);
-    std.mem.sort([]const u8, names.items, {}, earlier);
-    return names.items;
+    var items = std.ArrayList([]const u8).init(allocator);
+    var keys = macros.keyIterator();
+    while (keys.next()) |name| try items.append(name.*);
+    std.mem.sort([]const u8, items.items, {}, earlier);
+    return items.items;
 }
 
 fn reduced(allocator: std.mem.Allocator, command: []const []const u8, directory: []const u8, macros: []const []const u8) ![][]const u8 {
@@ -116,12 +116,12 @@ fn replaced(allocator: std.mem.Allocator, command: []const []const u8, flags: []
     return words.items;
 }
 
-/// The words of C++ texts: names and numbers; `NAME::` also, if `::` stands before or after it; and `<PATH` for an included header,
-/// without its extension, and for each directory of that.
+/// The words of C++ texts: names and numbers; also `NAME::` if `::` stands before or after it; and `<PATH` for an
+/// included header, without its extension, and for each of its directories.
 const Words = struct {
     allocator: std.mem.Allocator,
     found: std.StringHashMap(void),
-    /// Whether a line says itself what file it is from, as a preprocessor does.
+    /// Whether a line names its file, like a preprocessor's line marker.
     pretends: bool = false,
 
     fn init(allocator: std.mem.Allocator) Words {
@@ -172,10 +172,10 @@ const Words = struct {
 
     const Asked = union(enum) { few: []const []const u8, all: []const u8 };
 
-    /// What the words ask for, sorted, or why that is everything, or as good as that. A line of the table is a word and a
-    /// macro, or a sign.
+    /// The macros of the headers that the words need, sorted, or the reason to read all headers. A line of the table is
+    /// a word and a macro, or a sign.
     fn macros(self: *Words, table: []const u8, reader: comparison.Reader) !Asked {
-        if (self.pretends) return .{ .all = "a line of the project says what file it is from" };
+        if (self.pretends) return .{ .all = "a file of the project has a line marker" };
         var chosen = std.StringHashMap(void).init(self.allocator);
         var gains = reader == .gpu;
         var lines = std.mem.tokenizeScalar(u8, table, '\n');
@@ -184,7 +184,7 @@ const Words = struct {
             const word = line[0..blank];
             if (!self.found.contains(word)) continue;
             if (common.is(line[blank + 1 ..], everything))
-                return .{ .all = try std.fmt.allocPrint(self.allocator, "`{s}` asks for them", .{std.mem.trimLeft(u8, word, "<")}) };
+                return .{ .all = try std.fmt.allocPrint(self.allocator, "`{s}` needs them", .{std.mem.trimLeft(u8, word, "<")}) };
             if (common.is(line[blank + 1 ..], umbrella)) gains = true else try chosen.put(line[blank + 1 ..], {});
         }
         if (!gains) return .{ .all = "it includes no umbrella header" };
@@ -192,7 +192,7 @@ const Words = struct {
     }
 };
 
-/// Whether a line may begin as those of preprocessors, `# 12`, or a spelling is in the text that could hide that.
+/// Whether a line may be a line marker, `# 12`, or the text has a spelling that could hide one.
 fn hasMarker(text: []const u8) bool {
     for ([_][]const u8{ "%:", "??=", "#\\\n", "#\\\r" }) |odd| if (std.mem.indexOf(u8, text, odd) != null) return true;
     var at: usize = 0;
@@ -211,7 +211,7 @@ fn earlier(_: void, first: []const u8, second: []const u8) bool {
     return std.mem.lessThan(u8, first, second);
 }
 
-test "what words ask for" {
+test "needs of words" {
     var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
     defer arena.deinit();
     const table = "<torch/nn -\nadd OP_add\nadd_out OP_add\nautograd AUTOGRAD\njit:: -\nsum OP_sum\n";
@@ -244,7 +244,7 @@ test "what words ask for" {
     }
 }
 
-test "the host gains by umbrella headers alone" {
+test "the host gains only by umbrella headers" {
     var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
     defer arena.deinit();
     for ([_]struct { text: []const u8, gains: bool }{

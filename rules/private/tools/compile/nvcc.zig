@@ -1,6 +1,6 @@
-//! nvcc compiles: a whole one in one step, or all that preprocesses of one. Either way the commands are those that nvcc
-//! itself names, with changes that no flag of nvcc offers: what depends on the directory, the process or the order of the
-//! architectures is replaced by what depends on the names of source and target alone.
+//! Runs nvcc's commands: a whole monolithic compile, or the preprocessors. The commands are those that nvcc itself
+//! names, with changes that no flag of nvcc offers: names that depend on the directory, the process or the order of the
+//! architectures are replaced by names that depend only on the source and the target.
 const std = @import("std");
 const common = @import("common");
 const comparison = @import("comparison.zig");
@@ -12,10 +12,10 @@ const phases = @import("phase.zig");
 const shared = @import("shared.zig");
 const texts = @import("texts.zig");
 
-/// Runs all commands, one after another.
+/// Runs all commands in order.
 ///
-/// The module id, which makes the names of internal symbols unique among the files of a program, is ours: nvcc's has
-/// the absolute path of the source in it and, of a file without external symbols, the process id.
+/// The module id, which makes the names of internal symbols unique among the files of a program, is our own: nvcc's
+/// contains the absolute path of the source and, for a file without external symbols, the process id.
 pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var work = phases.Work.init(allocator);
     while (arguments.next()) |flag| {
@@ -42,27 +42,27 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
         const phase = phases.phaseOf(command);
         const preprocesses = phase == .@"host-preprocess" or phase == .@"device-preprocess";
         const out = words.items[words.items.len - 1];
-        const whole = if (preprocesses)
+        const inner = if (preprocesses)
             try inputs.listing(allocator, words.items, out)
         else if (phase == .fatbinary) try work.compressed(words.items) else words.items;
         if (phase == .cicc) {
-            const at_root = optimizedLater(whole);
-            const called = if (at_root) try fromRoot(allocator, whole, &plan.environment) else whole;
+            const at_root = optimizedLater(inner);
+            const called = if (at_root) try fromRoot(allocator, inner, &plan.environment) else inner;
             const ended = try dryrun.tried(if (at_root) "/" else null, allocator, called, &plan.environment);
-            try std.io.getStdErr().writeAll(ended.said);
+            try std.io.getStdErr().writeAll(ended.messages);
             if (ended.code != 0) std.process.exit(ended.code);
-            for (whole) |word| {
+            for (inner) |word| {
                 if (!std.mem.endsWith(u8, word, ".ii")) continue;
-                if (try shared.find(allocator, ended.said, word)) |name| return shared.fail(name);
+                if (try shared.find(allocator, ended.messages, word)) |name| return shared.fail(name);
             }
-        } else try dryrun.execute(null, allocator, whole, &plan.environment);
+        } else try dryrun.execute(null, allocator, inner, &plan.environment);
         if (preprocesses) try inputs.check(allocator, out, null);
         if (phase == .cicc) {
-            const at_root = optimizedLater(whole);
-            for (whole, 1..) |word, next| {
-                if (at_root and common.is(word, "--stub_file_name")) try relative(allocator, whole[next]);
-                if (common.is(word, "-o") and !std.mem.endsWith(u8, whole[next], ".ltoir"))
-                    try phases.leaveDirectory(allocator, whole[next]);
+            const at_root = optimizedLater(inner);
+            for (inner, 1..) |word, next| {
+                if (at_root and common.is(word, "--stub_file_name")) try relative(allocator, inner[next]);
+                if (common.is(word, "-o") and !std.mem.endsWith(u8, inner[next], ".ltoir"))
+                    try phases.leaveDirectory(allocator, inner[next]);
             }
         }
     }
@@ -74,13 +74,13 @@ const of_files = [_][]const u8{
     "--gen_c_file_name", "--gen_device_file_name", "--module_id_file_name", "--stub_file_name", "-o", "-olto",
 };
 
-/// Whether cicc makes what is optimised when device code is linked. The name of the directory that it works in is part of that.
+/// Whether cicc's output is optimised at the device link. Such an output contains the working directory's name.
 fn optimizedLater(command: []const []const u8) bool {
     for (command) |word| if (common.isAny(word, &.{ "-lto", "-olto" })) return true;
     return false;
 }
 
-/// A command for the root, the directory that has the same name everywhere.
+/// A command to run in the root directory, whose name is the same everywhere.
 fn fromRoot(allocator: std.mem.Allocator, command: []const []const u8, environment: *const std.process.EnvMap) ![][]const u8 {
     const program = try dryrun.program(allocator, command[0], environment.get("PATH") orelse "");
     const words = try allocator.dupe([]const u8, command);
@@ -91,17 +91,17 @@ fn fromRoot(allocator: std.mem.Allocator, command: []const []const u8, environme
     return words;
 }
 
-/// Has a file name itself as commands of the working directory do.
+/// Changes the file names in a file to those relative to the working directory.
 fn relative(allocator: std.mem.Allocator, path: []const u8) !void {
     const text = try common.read(allocator, path);
     try common.write(path, try std.mem.replaceOwned(u8, allocator, text, try dryrun.absolute(allocator, path), path));
 }
 
-/// Preprocesses a source for the host, for architectures, or for both. The host comes first and alone, so that what is
-/// wrong for all of them is said once; then all architectures at once.
+/// Preprocesses a source for the host, for architectures, or for both. The host comes first, so that an error in all of
+/// them is reported once; then all architectures in parallel.
 ///
-/// Each time nvcc is asked with the one architecture, so that no text depends on which others there are. `--read` is the
-/// file to which it is written with which headers of torch that was done.
+/// Each call of nvcc has a single architecture, so no text depends on the list of architectures. `--read` is the file
+/// for the headers of torch that were read.
 pub fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var work = phases.Work.init(allocator);
     var wanted = std.ArrayList(texts.Text).init(allocator);
@@ -144,17 +144,17 @@ pub fn preprocess(allocator: std.mem.Allocator, arguments: *common.Arguments) !v
     if (shares) try texts.share(allocator, wanted.items);
 }
 
-/// Makes all texts, with all that the packs have if it must be; whether that worked.
+/// Makes all texts, if necessary with all headers of the packs; returns whether that worked.
 fn attempted(work: *phases.Work, call: []const []const u8, wanted: []const texts.Text) !bool {
     return try preprocessed(work, call, wanted, false) or (try work.packs.rest() and try preprocessed(work, call, wanted, false));
 }
 
-/// Why the texts that were made with fewer headers may mean something else than those of all headers; null if they mean
+/// The reason why the texts with fewer headers may have another meaning than those with all headers; null if they mean
 /// the same.
 ///
-/// Of architectures some do for all: the first and the last one, those with features of their own, and each for which the
-/// project's own files have another text. What a removed header defines for none of these would be missed; in torch 2.13 no
-/// header that is removed asks for a single architecture (`__CUDA_ARCH__ ==`).
+/// Only some architectures are compared: the first and the last, those with features of their own, and each for which
+/// the project's own files have another text. A definition of a removed header for other architectures only would be
+/// missed; in torch 2.13 no removed header tests for a single architecture (`__CUDA_ARCH__ ==`).
 fn difference(work: *phases.Work, call: []const []const u8, wanted: []const texts.Text, spelled: comparison.Spelled) !?[]const u8 {
     const allocator = work.allocator;
     var chosen = std.ArrayList(texts.Text).init(allocator);
@@ -162,7 +162,7 @@ fn difference(work: *phases.Work, call: []const []const u8, wanted: []const text
     var seen = std.AutoHashMap(u64, void).init(allocator);
     for (wanted, 0..) |text, index| {
         const content = try common.read(allocator, text.out);
-        // The last one is compared in any case, and none comes after it.
+        // The last architecture is compared in any case.
         if (text.arch) |arch| if (index + 1 < wanted.len) {
             const is_new = !(try seen.getOrPut(try comparison.ownHash(allocator, content))).found_existing;
             const has_features = !std.ascii.isDigit(arch[arch.len - 1]);
@@ -181,13 +181,14 @@ fn difference(work: *phases.Work, call: []const []const u8, wanted: []const text
     return null;
 }
 
-/// Makes all texts, of inputs alone; whether that worked. If it must, it ends this program where it does not; else it says nothing then.
+/// Makes all texts from inputs only; returns whether that worked. With `must`, an error ends this program; otherwise
+/// its messages are not shown.
 pub fn preprocessed(work: *phases.Work, call: []const []const u8, wanted: []const texts.Text, must: bool) !bool {
     const allocator = work.allocator;
     var children = std.ArrayList(std.process.Child).init(allocator);
     for (wanted) |text| {
-        const whole = try std.mem.concat(allocator, []const u8, &.{ call, &.{text.gencode} });
-        const plan = try dryrun.ask(allocator, whole, text.arch == null);
+        const with_architecture = try std.mem.concat(allocator, []const u8, &.{ call, &.{text.gencode} });
+        const plan = try dryrun.ask(allocator, with_architecture, text.arch == null);
         work.out = text.out;
         const phase: phases.Phase = if (text.arch == null) .@"host-preprocess" else .@"device-preprocess";
         const command = try inputs.listing(allocator, try work.preprocess(try phases.only(plan, phase)), text.out);
@@ -199,10 +200,10 @@ pub fn preprocessed(work: *phases.Work, call: []const []const u8, wanted: []cons
     }
     var failed: u8 = 0;
     for (children.items) |*child| {
-        const said = if (must) "" else try dryrun.listen(allocator, child);
+        const messages = if (must) "" else try dryrun.listen(allocator, child);
         const code = try dryrun.finish(child);
         if (failed == 0) failed = code;
-        if (code == 0) try std.io.getStdErr().writeAll(said);
+        if (code == 0) try std.io.getStdErr().writeAll(messages);
     }
     if (failed != 0 and must) std.process.exit(failed);
     if (failed != 0) return false;
@@ -210,7 +211,7 @@ pub fn preprocessed(work: *phases.Work, call: []const []const u8, wanted: []cons
     return true;
 }
 
-test "what is optimised when device code is linked is made in the root" {
+test "code for the device link's optimiser is made in the root" {
     var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
     defer arena.deinit();
     const allocator = arena.allocator();

@@ -1,18 +1,18 @@
-//! Writes an object file that is nothing but data, for the linker to put beside the code that looks for it. So that code
-//! need not be compiled again when the data is another.
+//! Writes an object file of data, which the linker puts beside the code that uses it. So the code is not compiled again
+//! when the data changes.
 //!
 //! Layout: System V ABI, chapter 4.
 const std = @import("std");
 const common = @import("common");
 const elf = std.elf;
 
-/// Where the CUDA runtime looks for device code.
+/// The section where the CUDA runtime looks for device code.
 pub const device_section = ".nv_fatbin";
 
-/// Of an object, with the empty one that each begins with.
+/// The number of an object's sections, including the empty first section.
 const section_count = 5;
 
-/// Names of sections and of the symbol, one table for both.
+/// The names of sections and of the symbol, in a single table.
 const Names = struct {
     bytes: std.ArrayList(u8),
 
@@ -24,8 +24,8 @@ const Names = struct {
     }
 };
 
-/// Writes an object whose one section is some data, read only when loaded, and whose one symbol is where that begins.
-/// The symbol is hidden: libraries do not export it.
+/// Writes an object with a read-only section of data and a symbol at its start. The symbol is hidden: libraries do not
+/// export it.
 pub fn write(
     allocator: std.mem.Allocator,
     path: []const u8,
@@ -51,7 +51,7 @@ pub fn write(
     var sections = [section_count]elf.Elf64_Shdr{
         std.mem.zeroes(elf.Elf64_Shdr),
         header(try names.add(section), elf.SHT_PROGBITS, start, size, alignment),
-        // Says that no stack needs to be executable.
+        // No executable stack is needed.
         header(try names.add(".note.GNU-stack"), elf.SHT_PROGBITS, table, 0, 1),
         header(try names.add(".symtab"), elf.SHT_SYMTAB, table, @sizeOf(@TypeOf(symbols)), @alignOf(elf.Elf64_Sym)),
         header(try names.add(".strtab"), elf.SHT_STRTAB, table + @sizeOf(@TypeOf(symbols)), 0, 1),
@@ -82,8 +82,7 @@ pub fn write(
     try common.write(path, bytes);
 }
 
-/// The data of an object that `write` has made, up to the alignment of its size; null for another object, which has more
-/// sections.
+/// The data of an object of `write`, up to the alignment of its size; null for another object, which has more sections.
 pub fn data(object: []const u8) ?[]const u8 {
     if (object.len < @sizeOf(elf.Elf64_Ehdr)) return null;
     const first = std.mem.bytesToValue(elf.Elf64_Ehdr, object[0..@sizeOf(elf.Elf64_Ehdr)]);
@@ -94,13 +93,13 @@ pub fn data(object: []const u8) ?[]const u8 {
 }
 
 fn header(name: u32, kind: u32, offset: u64, size: u64, alignment: u64) elf.Elf64_Shdr {
-    var made = std.mem.zeroes(elf.Elf64_Shdr);
-    made.sh_name = name;
-    made.sh_type = kind;
-    made.sh_offset = offset;
-    made.sh_size = size;
-    made.sh_addralign = alignment;
-    return made;
+    var section = std.mem.zeroes(elf.Elf64_Shdr);
+    section.sh_name = name;
+    section.sh_type = kind;
+    section.sh_offset = offset;
+    section.sh_size = size;
+    section.sh_addralign = alignment;
+    return section;
 }
 
 fn put(bytes: []u8, offset: u64, part: []const u8) void {

@@ -1,20 +1,21 @@
-//! The headers of toolchains, each toolchain's in one file: a pack. To lay out ten thousand headers for an action takes
-//! Bazel and a worker longer than most actions take to run, so an action gets packs, and lays out what its source may read.
+//! Packs: the headers of a toolchain in a single file. Bazel or a worker needs longer to lay out ten thousand headers
+//! for an action than most actions run, so an action gets packs, and lays out only the headers that its source may
+//! read.
 //!
-//! What that is follows from the names between `<` and `>`, or between `"` and `"`, anywhere in a text: in a directive, in a
-//! question whether a header is there, in what a macro is given. Each is looked for beside the file that has it, and in each
-//! directory in which any toolchain searches. So it is too much, and too little only for a name that a macro puts together:
-//! if a file of the project has one, it is all of all packs. Should a compiler not find a file nevertheless, the caller lays
-//! out the rest and runs it again.
+//! These are the headers named between `<` and `>`, or between `"` and `"`, anywhere in a text: in a directive, in
+//! `__has_include`, in an argument of a macro. Each name is looked up beside the file that contains it, and in each
+//! include directory of any toolchain. The result is too large, and too small only for a name that a macro composes: if
+//! a file of the project has such a name, all headers of all packs are laid out. If a compiler still does not find a
+//! file, the caller lays out the rest and runs it again.
 //!
-//! To write files is not needed where their directories are at hand: beside what the pack is a link to, or in
-//! `/mnt`, where `driver build` has Bazel's sandbox mount all repositories (py_driver/bazel/sandbox.py). They are
-//! taken if the pack there is the very file that the action got. Then a link for each directory does, and `holds` says
-//! whether what was read is still what the pack has.
+//! No file is written if the unpacked directories are available: beside the target of the pack's link, or in `/mnt`,
+//! where `driver build` makes Bazel's sandbox mount all repositories (py_driver/bazel/sandbox.py). They are used if the
+//! pack there is the same file as the action's. Then a link for each directory is enough, and `holds` checks whether a
+//! file that was read still has the pack's content.
 //!
-//! A pack is text (toolchains/packs.py writes it): a line `headers 1`; a line `directory NAME` for each directory whose
-//! files it has; a line `root DIRECTORY` for each in which headers are searched; `SIZE PATH` for each file; an empty line;
-//! and then the files one after another. Names are relative to the directory of the pack.
+//! A pack is text (toolchains/packs.py writes it): a line `headers 1`; a line `directory NAME` for each directory of
+//! files; a line `root DIRECTORY` for each include directory; `SIZE PATH` for each file; an empty line; and the
+//! contents of all files. Names are relative to the directory of the pack.
 const std = @import("std");
 const common = @import("common");
 const dryrun = @import("dryrun.zig");
@@ -22,25 +23,25 @@ const names = @import("names.zig");
 
 const first_line = "headers 1";
 
-/// Where the sandbox shows the repositories of toolchains.
+/// The directory where the sandbox mounts the repositories of toolchains.
 const at_hand = "/mnt";
 
-/// What clang says of a header that it does not find.
+/// clang's message about a missing header.
 const missing = " file not found";
 
-/// What the compilers include by themselves, if it is there.
+/// The headers that compilers include by themselves, if they exist.
 const implied = [_][]const u8{ "__clang_hip_runtime_wrapper.h", "cuda_runtime.h", "stdc-predef.h" };
 
-/// A file of a pack; it is read if it was laid out, or found to be the same where it is.
+/// A file of a pack; `is_read` after it was laid out, or its unpacked file was found equal.
 const File = struct { content: []const u8, is_read: bool = false };
 
-/// A directory that a pack has the files of: the number of the pack, its name in that, and where it is laid out.
+/// A directory of a pack: the number of the pack, the name in it, and the path where it is laid out.
 const Tree = struct { pack: usize, name: []const u8, path: []const u8 };
 
-/// The lines of a pack that tell of its files, and those.
+/// The lines of a pack about its files, and the files.
 const Index = struct { lines: []const u8, files: []const u8 };
 
-/// Has clang parse the functions of templates where they are used.
+/// clang's options to parse functions of templates only at their use.
 const unused_templates = [_][]const u8{ "-fdelayed-template-parsing", "-Wno-delayed-template-parsing-in-cxx20" };
 
 pub const Packs = struct {
@@ -50,21 +51,21 @@ pub const Packs = struct {
     files: std.StringArrayHashMap(File),
     roots: std.ArrayList([]const u8),
     trees: std.ArrayList(Tree),
-    /// Files that are laid out, of which nobody has read yet what they name.
+    /// Laid out files whose text was not searched for names yet.
     waiting: std.ArrayList(usize),
-    /// Directories that were made.
+    /// Created directories.
     directories: std.StringHashMap(void),
-    /// The last part of the name of each file: what else is named is in no pack.
+    /// The last part of each file's name: other names are in no pack.
     basenames: std.StringHashMap(void),
-    /// All directories of files, once a name asks for one.
+    /// All directories of files; empty until a name with `..` needs them.
     known: std.StringHashMap(void),
-    /// What was looked for in the directories in which toolchains search.
+    /// Names that were looked up in the include directories.
     sought: std.StringHashMap(void),
-    /// What the packs have, before it is read.
+    /// The content of the packs until it is read.
     indexes: std.ArrayList(Index),
-    /// Whether all is laid out.
+    /// Whether all headers are laid out.
     whole: bool = false,
-    /// Whether that is by links.
+    /// Whether they are laid out as links.
     linked: bool = false,
 
     pub fn init(allocator: std.mem.Allocator) Packs {
@@ -84,7 +85,7 @@ pub const Packs = struct {
         };
     }
 
-    /// Whether a flag names a pack, or a file of the project whose headers are wanted.
+    /// Reads a flag for a pack, or for a file of the project whose headers are laid out; returns whether it was one.
     pub fn takes(self: *Packs, flag: []const u8, value: []const u8) !bool {
         if (common.is(flag, "--pack")) {
             try self.packs.append(value);
@@ -94,27 +95,27 @@ pub const Packs = struct {
         return true;
     }
 
-    /// Runs a compiler for which headers are laid out, and again with all of them if it finds one not; whether it worked.
-    /// If it must, it ends this program where it does not; else it says nothing then.
+    /// Runs a compiler with the laid out headers, and again with all headers if it does not find one; returns whether
+    /// it succeeded. With `must`, an error ends this program; otherwise its messages are not shown.
     pub fn run(self: *Packs, command: [][]const u8, environment: *const std.process.EnvMap, must: bool) !bool {
         var ended = try dryrun.tried(null, self.allocator, command, environment);
-        if (ended.code != 0 and std.mem.indexOf(u8, ended.said, missing) != null and try self.rest())
+        if (ended.code != 0 and std.mem.indexOf(u8, ended.messages, missing) != null and try self.rest())
             ended = try dryrun.tried(null, self.allocator, command, environment);
-        if (ended.code != 0 and must and unusedTemplates(ended.said)) {
+        if (ended.code != 0 and must and unusedTemplates(ended.messages)) {
             const lenient = try std.mem.concat(self.allocator, []const u8, &.{ command, &unused_templates });
             const again = try dryrun.tried(null, self.allocator, lenient, environment);
             if (again.code == 0) ended = again;
         }
-        if (ended.code == 0 or must) try std.io.getStdErr().writeAll(ended.said);
+        if (ended.code == 0 or must) try std.io.getStdErr().writeAll(ended.messages);
         if (ended.code != 0 and must) std.process.exit(ended.code);
         return ended.code == 0;
     }
 
-    /// Whether all errors of clang are about missing members. In a template of which such a function is never used, gcc, which
-    /// authors compile with, does not look for members; with these options clang does not, either, and all else is right.
-    fn unusedTemplates(said: []const u8) bool {
+    /// Whether all errors of clang are about missing members. gcc, which authors compile with, does not look for
+    /// members in the functions of templates that are never used; with `unused_templates` clang does not either.
+    fn unusedTemplates(messages: []const u8) bool {
         var found = false;
-        var lines = std.mem.splitScalar(u8, said, '\n');
+        var lines = std.mem.splitScalar(u8, messages, '\n');
         while (lines.next()) |line| {
             if (std.mem.indexOf(u8, line, "error: ") == null or std.mem.indexOf(u8, line, "too many errors") != null) continue;
             if (std.mem.indexOf(u8, line, "error: no member named ") == null) return false;
@@ -123,7 +124,7 @@ pub const Packs = struct {
         return found;
     }
 
-    /// Lays out what the files of the project may read, and those that they include.
+    /// Lays out the headers that the files of the project may read, and the headers that those include.
     pub fn layOut(self: *Packs) !void {
         for (self.packs.items, 0..) |path, number| try self.indexes.append(try self.open(path, number));
         self.linked = try self.link();
@@ -142,7 +143,7 @@ pub const Packs = struct {
         while (self.waiting.pop()) |index| try self.wantAll(self.files.values()[index].content, self.files.keys()[index]);
     }
 
-    /// Whether a file below a link is what a pack has; true for any other file.
+    /// Whether a file below a link has the content in the pack; true for any other file.
     pub fn holds(self: *Packs, path: []const u8) !bool {
         if (!self.linked) return true;
         for (self.trees.items) |tree| {
@@ -150,18 +151,18 @@ pub const Packs = struct {
             if (self.files.count() == 0) try self.readAll();
             const file = self.files.getPtr(path) orelse return false;
             if (file.is_read) return true;
-            const there = try mapped(path);
-            defer if (there.len > 0) std.posix.munmap(@alignCast(there));
-            file.is_read = std.mem.eql(u8, there, file.content);
+            const content = try mapped(path);
+            defer if (content.len > 0) std.posix.munmap(@alignCast(content));
+            file.is_read = std.mem.eql(u8, content, file.content);
             return file.is_read;
         }
         return true;
     }
 
-    /// Makes a link for each directory, if all are at hand; whether they were. What is there already stays.
+    /// Makes a link for each directory, if all are available; returns whether they are. Existing files stay.
     fn link(self: *Packs) !bool {
         const places = try self.allocator.alloc([]const u8, self.packs.items.len);
-        for (self.packs.items, places) |pack, *place| place.* = try self.directoryOf(pack) orelse return false;
+        for (self.packs.items, places) |pack, *directory| directory.* = try self.directoryOf(pack) orelse return false;
         const targets = try self.allocator.alloc([]const u8, self.trees.items.len);
         for (self.trees.items, targets) |tree, *target| {
             target.* = try std.fs.path.join(self.allocator, &.{ places[tree.pack], tree.name });
@@ -178,21 +179,21 @@ pub const Packs = struct {
         return true;
     }
 
-    /// The directory with the files of a pack; null if there is none at hand.
+    /// The directory with the unpacked files of a pack; null if it is not available.
     fn directoryOf(self: *Packs, pack: []const u8) !?[]const u8 {
         const directory = std.fs.path.dirname(pack) orelse ".";
         var buffer: [std.fs.max_path_bytes]u8 = undefined;
-        const place = if (std.fs.cwd().readLink(pack, &buffer)) |target|
+        const unpacked = if (std.fs.cwd().readLink(pack, &buffer)) |target|
             std.fs.path.dirname(target) orelse return null
         else |_|
             try std.fs.path.join(self.allocator, &.{ at_hand, std.fs.path.basename(directory) });
-        const same = try std.fs.path.join(self.allocator, &.{ place, std.fs.path.basename(pack) });
+        const same = try std.fs.path.join(self.allocator, &.{ unpacked, std.fs.path.basename(pack) });
         const here = std.posix.fstatat(std.fs.cwd().fd, pack, 0) catch return null;
-        const there = std.posix.fstatat(std.fs.cwd().fd, same, 0) catch return null;
-        return if (here.dev == there.dev and here.ino == there.ino) std.fs.path.dirname(same) else null;
+        const candidate = std.posix.fstatat(std.fs.cwd().fd, same, 0) catch return null;
+        return if (here.dev == candidate.dev and here.ino == candidate.ino) std.fs.path.dirname(same) else null;
     }
 
-    /// Lays out all that is left; whether that was anything.
+    /// Lays out the remaining headers; returns whether there were any.
     pub fn rest(self: *Packs) !bool {
         if (self.whole) return false;
         self.whole = true;
@@ -200,11 +201,11 @@ pub const Packs = struct {
         return true;
     }
 
-    /// Reads which directories a pack has, and where headers are searched; what is left of its lines, and the files.
+    /// Reads the directories and include directories of a pack; returns the rest of its lines, and the files.
     fn open(self: *Packs, path: []const u8, number: usize) !Index {
         const content = try mapped(path);
-        const end = std.mem.indexOf(u8, content, "\n\n") orelse return common.fail("{s} is no pack", .{path});
-        if (!std.mem.startsWith(u8, content, first_line ++ "\n")) return common.fail("{s} is no pack of this version", .{path});
+        const end = std.mem.indexOf(u8, content, "\n\n") orelse return common.fail("{s} is not a pack", .{path});
+        if (!std.mem.startsWith(u8, content, first_line ++ "\n")) return common.fail("{s} is a pack of another version", .{path});
         var lines = std.mem.splitScalar(u8, content[first_line.len + 1 .. end], '\n');
         while (lines.peek()) |line| : (_ = lines.next()) {
             if (std.mem.startsWith(u8, line, "directory ")) {
@@ -217,7 +218,7 @@ pub const Packs = struct {
         return .{ .lines = lines.rest(), .files = content[end + 2 ..] };
     }
 
-    /// Reads which files the packs have.
+    /// Reads the files of the packs.
     fn readAll(self: *Packs) !void {
         for (self.packs.items, self.indexes.items) |path, index| try self.read(path, index);
     }
@@ -228,7 +229,7 @@ pub const Packs = struct {
         while (lines.next()) |line| {
             const blank = std.mem.indexOfScalar(u8, line, ' ') orelse return common.fail("{s}: no blank in {s}", .{ path, line });
             const size = std.fmt.parseInt(usize, line[0..blank], 10) catch return common.fail("{s}: no size in {s}", .{ path, line });
-            if (at + size > index.files.len) return common.fail("{s} is cut off", .{path});
+            if (at + size > index.files.len) return common.fail("{s} is truncated", .{path});
             const content = index.files[at .. at + size];
             const name = line[blank + 1 ..];
             try self.files.put(try self.beside(path, name), .{ .content = content });
@@ -241,7 +242,7 @@ pub const Packs = struct {
         return std.fs.path.join(self.allocator, &.{ std.fs.path.dirname(pack) orelse ".", name });
     }
 
-    /// Brings each file that the names in the text of a file may mean.
+    /// Lays out each file that a name in the text of a file may mean.
     fn wantAll(self: *Packs, text: []const u8, path: []const u8) !void {
         var found = names.Names{ .allocator = self.allocator, .text = text };
         while (try found.next()) |name| {
@@ -268,13 +269,13 @@ pub const Packs = struct {
         try self.bring(index);
     }
 
-    /// Makes the directories that a name goes through and leaves by `..`, of those that the packs have.
+    /// Creates the directories of the packs that a name enters and leaves by `..`.
     fn makeOnTheWay(self: *Packs, directory: []const u8, name: []const u8) !void {
         if (self.known.count() == 0) {
             for (self.files.keys()) |path| {
                 var at = std.fs.path.dirname(path);
-                while (at) |one| : (at = std.fs.path.dirname(one)) {
-                    if ((try self.known.getOrPut(one)).found_existing) break;
+                while (at) |parent| : (at = std.fs.path.dirname(parent)) {
+                    if ((try self.known.getOrPut(parent)).found_existing) break;
                 }
             }
         }
@@ -286,7 +287,7 @@ pub const Packs = struct {
         }
     }
 
-    /// Lays a file out, unless it is there: where Bazel has no sandbox, all headers are.
+    /// Lays out a file, unless it exists: without Bazel's sandbox, all headers exist.
     fn bring(self: *Packs, index: usize) !void {
         const file = &self.files.values()[index];
         if (file.is_read) return;
@@ -297,12 +298,12 @@ pub const Packs = struct {
         if (!(try self.directories.getOrPut(directory)).found_existing)
             std.fs.cwd().makePath(directory) catch |err|
                 return common.fail("cannot make {s}: {s}", .{ directory, @errorName(err) });
-        const made = std.fs.cwd().createFile(path, .{ .exclusive = true }) catch |err| switch (err) {
+        const written = std.fs.cwd().createFile(path, .{ .exclusive = true }) catch |err| switch (err) {
             error.PathAlreadyExists => return,
             else => return common.fail("cannot write {s}: {s}", .{ path, @errorName(err) }),
         };
-        defer made.close();
-        made.writeAll(file.content) catch |err| return common.fail("cannot write {s}: {s}", .{ path, @errorName(err) });
+        defer written.close();
+        written.writeAll(file.content) catch |err| return common.fail("cannot write {s}: {s}", .{ path, @errorName(err) });
     }
 };
 
@@ -315,12 +316,12 @@ fn mapped(path: []const u8) ![]const u8 {
         common.fail("cannot read {s}: {s}", .{ path, @errorName(err) });
 }
 
-test "what is laid out" {
+test "headers that are laid out" {
     var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
     defer arena.deinit();
     const a = arena.allocator();
-    var place = std.testing.tmpDir(.{});
-    defer place.cleanup();
+    var directory = std.testing.tmpDir(.{});
+    defer directory.cleanup();
     const files = [_][2][]const u8{
         .{ "include/a.h", "#include \"sub/../b.h\"\n" },
         .{ "include/b.h", "#if HAS(<deep/c.h>)\n#endif\n" },
@@ -333,54 +334,54 @@ test "what is laid out" {
     for (files) |file| try index.writer().print("{d} {s}\n", .{ file[1].len, file[0] });
     try index.append('\n');
     for (files) |file| try index.appendSlice(file[1]);
-    try place.dir.writeFile(.{ .sub_path = "headers.pack", .data = index.items });
-    try place.dir.writeFile(.{ .sub_path = "source.cpp", .data = "#include <a.h>\n" });
+    try directory.dir.writeFile(.{ .sub_path = "headers.pack", .data = index.items });
+    try directory.dir.writeFile(.{ .sub_path = "source.cpp", .data = "#include <a.h>\n" });
     var packs = Packs.init(a);
-    try std.testing.expect(try packs.takes("--pack", try place.dir.realpathAlloc(a, "headers.pack")));
-    try std.testing.expect(try packs.takes("--reads", try place.dir.realpathAlloc(a, "source.cpp")));
+    try std.testing.expect(try packs.takes("--pack", try directory.dir.realpathAlloc(a, "headers.pack")));
+    try std.testing.expect(try packs.takes("--reads", try directory.dir.realpathAlloc(a, "source.cpp")));
     try packs.layOut();
     for (files[0..3]) |file|
-        try std.testing.expectEqualStrings(file[1], try place.dir.readFileAlloc(a, file[0], 1000));
-    try std.testing.expectError(error.FileNotFound, place.dir.access(files[3][0], .{}));
+        try std.testing.expectEqualStrings(file[1], try directory.dir.readFileAlloc(a, file[0], 1000));
+    try std.testing.expectError(error.FileNotFound, directory.dir.access(files[3][0], .{}));
     try std.testing.expect(try packs.rest());
-    try place.dir.access(files[3][0], .{});
+    try directory.dir.access(files[3][0], .{});
     try std.testing.expect(!try packs.rest());
 
-    // Where the pack is a link, the directories beside what it leads to are taken.
-    try place.dir.makeDir("elsewhere");
-    try place.dir.symLink(try place.dir.realpathAlloc(a, "headers.pack"), "elsewhere/headers.pack", .{});
+    // For a pack that is a link, the directories beside its target are used.
+    try directory.dir.makeDir("elsewhere");
+    try directory.dir.symLink(try directory.dir.realpathAlloc(a, "headers.pack"), "elsewhere/headers.pack", .{});
     var others = Packs.init(a);
-    const link = try std.fs.path.join(a, &.{ try place.dir.realpathAlloc(a, "elsewhere"), "headers.pack" });
+    const link = try std.fs.path.join(a, &.{ try directory.dir.realpathAlloc(a, "elsewhere"), "headers.pack" });
     try std.testing.expect(try others.takes("--pack", link));
     try others.layOut();
     try std.testing.expect(others.whole);
     const linked = try std.fs.path.join(a, &.{ std.fs.path.dirname(link).?, "include/b.h" });
-    try std.testing.expectEqualStrings(files[1][1], try place.dir.readFileAlloc(a, "elsewhere/include/b.h", 1000));
+    try std.testing.expectEqualStrings(files[1][1], try directory.dir.readFileAlloc(a, "elsewhere/include/b.h", 1000));
     try std.testing.expect(try others.holds(linked));
     try std.testing.expect(try others.holds("/elsewhere.h"));
-    try place.dir.writeFile(.{ .sub_path = "include/c.h", .data = "" });
+    try directory.dir.writeFile(.{ .sub_path = "include/c.h", .data = "" });
     try std.testing.expect(!try others.holds(try std.fs.path.join(a, &.{ std.fs.path.dirname(link).?, "include/c.h" })));
-    try place.dir.writeFile(.{ .sub_path = "include/b.h", .data = "int changed;\n" });
+    try directory.dir.writeFile(.{ .sub_path = "include/b.h", .data = "int changed;\n" });
     var later = Packs.init(a);
     try std.testing.expect(try later.takes("--pack", link));
     try later.layOut();
     try std.testing.expect(!try later.holds(linked));
 
-    // Where it is a link to a file with no such directories beside it, the files are taken out of the pack.
-    try place.dir.makeDir("alone");
-    try place.dir.makeDir("store");
-    try place.dir.copyFile("headers.pack", place.dir, "store/pack", .{});
-    try place.dir.symLink(try place.dir.realpathAlloc(a, "store/pack"), "alone/headers.pack", .{});
+    // For a link to a file without such directories beside it, the files are unpacked.
+    try directory.dir.makeDir("alone");
+    try directory.dir.makeDir("store");
+    try directory.dir.copyFile("headers.pack", directory.dir, "store/pack", .{});
+    try directory.dir.symLink(try directory.dir.realpathAlloc(a, "store/pack"), "alone/headers.pack", .{});
     var alone = Packs.init(a);
-    const one = try std.fs.path.join(a, &.{ try place.dir.realpathAlloc(a, "alone"), "headers.pack" });
-    try std.testing.expect(try alone.takes("--pack", one));
-    try std.testing.expect(try alone.takes("--reads", try place.dir.realpathAlloc(a, "source.cpp")));
+    const path = try std.fs.path.join(a, &.{ try directory.dir.realpathAlloc(a, "alone"), "headers.pack" });
+    try std.testing.expect(try alone.takes("--pack", path));
+    try std.testing.expect(try alone.takes("--reads", try directory.dir.realpathAlloc(a, "source.cpp")));
     try alone.layOut();
-    try std.testing.expectEqualStrings(files[1][1], try place.dir.readFileAlloc(a, "alone/include/b.h", 1000));
-    try place.dir.access("alone/include/sub", .{});
+    try std.testing.expectEqualStrings(files[1][1], try directory.dir.readFileAlloc(a, "alone/include/b.h", 1000));
+    try directory.dir.access("alone/include/sub", .{});
 }
 
-test "errors of templates that nobody uses" {
+test "errors of unused templates" {
     const own = "a.h:1:2: error: no member named 'f' in 'Matrix<type-parameter-0-0, 4>'; did you mean 'g'?\n m.f();\n";
     try std.testing.expect(Packs.unusedTemplates(own));
     try std.testing.expect(!Packs.unusedTemplates(""));

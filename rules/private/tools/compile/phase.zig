@@ -1,6 +1,7 @@
-//! One phase of nvcc: the command that its dry run names, with files of ours in place of nvcc's.
+//! A phase of nvcc: the command of nvcc's dry run, with our files in place of nvcc's.
 //!
-//! A command is known by its program and its flags, never by its place, so one reading fits all versions of nvcc.
+//! A command is identified by its program and flags, not by its position, so the same code works for all versions of
+//! nvcc.
 const std = @import("std");
 const common = @import("common");
 const dryrun = @import("dryrun.zig");
@@ -12,12 +13,12 @@ const Packs = @import("packs.zig").Packs;
 const shared = @import("shared.zig");
 const texts = @import("texts.zig");
 
-/// How fatbinary is told, with line information, what the code was made from.
+/// The option of fatbinary for the source's name, used with line information.
 pub const ident_flag = "--ident=";
 const stub_name = "stub.c";
 const fatbin_name = "fatbin.c";
 
-/// Where the linker of device code looks for the code of a source.
+/// The section where nvlink looks for the code of a source.
 const relocatable_section = "__nv_relfatbin";
 
 pub const Phase = enum {
@@ -33,9 +34,9 @@ pub const Phase = enum {
     @"host-compile",
 };
 
-/// Runs the one command of a phase, with files of ours in place of nvcc's.
+/// Runs the command of a phase, with our files in place of nvcc's.
 ///
-/// An attempt that fails, or that lacks what another one should have made, leaves empty files and says nothing.
+/// An attempt that fails, or that lacks the output of another attempt, writes empty files and prints nothing.
 pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     const called = try arguments.value("phase");
     const phase = std.meta.stringToEnum(Phase, called) orelse return common.fail("no such phase: {s}", .{called});
@@ -61,7 +62,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     try perform(&work, phase, arguments.items[arguments.at..], attempt);
 }
 
-/// Runs the one command of a phase, for the files of `work`; `call` is the call of nvcc.
+/// Runs the command of a phase for the files of `work`; `call` is the call of nvcc.
 pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: bool) !void {
     const allocator = work.allocator;
     const writes_stub = phase == .cicc or phase == .@"device-frontend";
@@ -71,7 +72,7 @@ pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: boo
         if (writes_stub) try common.write(work.stub, "");
         return;
     }
-    // The front end of cicc writes the name of its directory into the bitcode, and with -G from there into the PTX.
+    // cicc's front end writes the name of its directory into the bitcode, and with -G also into the PTX.
     const directory: ?[]const u8 = if (writes_stub) "/" else null;
     if (directory != null) {
         work.out = try dryrun.absolute(allocator, work.out);
@@ -83,7 +84,7 @@ pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: boo
     const module_id = try std.mem.concat(allocator, u8, &.{ work.out, ".id" });
     const scratch = try std.mem.concat(allocator, u8, &.{ work.out, ".tmp" });
     const words = switch (phase) {
-        .@"host-preprocess", .@"device-preprocess", .nvlink => return common.fail("phase: {s} is a step of its own", .{@tagName(phase)}),
+        .@"host-preprocess", .@"device-preprocess", .nvlink => return common.fail("phase: {s} is a command of its own", .{@tagName(phase)}),
         .frontend => try work.frontend(command, module_id),
         .cicc => try work.cicc(command, module_id, scratch),
         .@"device-frontend" => try work.half(try work.cicc(command, module_id, scratch), .frontend, &plan.environment),
@@ -103,13 +104,13 @@ pub fn perform(work: *Work, phase: Phase, call: []const []const u8, attempt: boo
     } else if (!attempt) {
         if (writes_stub) {
             const ended = try dryrun.tried(directory, allocator, words, &plan.environment);
-            try std.io.getStdErr().writeAll(ended.said);
+            try std.io.getStdErr().writeAll(ended.messages);
             if (ended.code != 0) std.process.exit(ended.code);
-            if (try shared.find(allocator, ended.said, try work.input("code"))) |name| return shared.fail(name);
+            if (try shared.find(allocator, ended.messages, try work.input("code"))) |name| return shared.fail(name);
         } else try dryrun.execute(directory, allocator, words, &plan.environment);
         if (!isThere(if (phase == .fatbinary) scratch else work.out)) std.process.exit(1);
     } else if (!try work.attempted(directory, words, &plan.environment, writes_stub) or
-        // The front end of cicc ends well whatever it has found.
+        // cicc's front end exits with 0 even after an error.
         (phase == .@"device-frontend" and !isThere(work.out)))
     {
         for ([_][]const u8{ module_id, scratch }) |path| std.fs.cwd().deleteFile(path) catch {};
@@ -141,24 +142,24 @@ fn isThere(path: []const u8) bool {
     return true;
 }
 
-/// The one command of a phase.
+/// The command of a phase.
 pub fn only(plan: dryrun.Plan, phase: Phase) ![]const []const u8 {
     var chosen: ?[][]const u8 = null;
     for (plan.commands) |command| {
         if (phaseOf(command) != phase) continue;
-        if (chosen != null) return common.fail("this nvcc runs {s} more than once; compile in one step", .{@tagName(phase)});
+        if (chosen != null) return common.fail("this nvcc runs {s} more than once; build with `--cuda-compile monolithic`", .{@tagName(phase)});
         chosen = command;
     }
-    return chosen orelse common.fail("this nvcc runs no {s}; compile in one step", .{@tagName(phase)});
+    return chosen orelse common.fail("this nvcc does not run {s}; build with `--cuda-compile monolithic`", .{@tagName(phase)});
 }
 
-/// Whether the device code of a command is linked later.
+/// Whether a command makes device code for a device link.
 fn isRelocatable(command: []const []const u8) bool {
     for (command) |word| if (common.is(word, "--device-c")) return true;
     return false;
 }
 
-/// The CPU that the host's code is for. nvcc tells it by the macros of the host compiler, and cudafe++ by this option.
+/// The CPU of the host code. nvcc passes it on by macros of the host compiler, and to cudafe++ by this option.
 fn cpuOf(plan: dryrun.Plan) std.elf.EM {
     for (plan.commands) |command| {
         if (phaseOf(command) != .frontend) continue;
@@ -169,8 +170,8 @@ fn cpuOf(plan: dryrun.Plan) std.elf.EM {
     return .X86_64;
 }
 
-/// Takes the way to the working directory out of PTX: with line information, cicc writes it before the name of each
-/// source, and no option of it does without.
+/// Removes the path of the working directory from PTX: with line information, cicc writes it before the name of each
+/// source, and has no option against that.
 pub fn leaveDirectory(allocator: std.mem.Allocator, path: []const u8) !void {
     try leave(allocator, path, try std.process.getCwdAlloc(allocator));
 }
@@ -182,7 +183,7 @@ fn leave(allocator: std.mem.Allocator, path: []const u8, directory: []const u8) 
     try common.write(path, try std.mem.replaceOwned(u8, allocator, text, begin, "\""));
 }
 
-/// Which phase a command is; null for others.
+/// The phase of a command; null for a command that is no phase.
 pub fn phaseOf(command: []const []const u8) ?Phase {
     const program = std.fs.path.basename(command[0]);
     if (common.is(program, "cudafe++")) return .frontend;
@@ -202,13 +203,13 @@ pub fn phaseOf(command: []const []const u8) ?Phase {
     return if (compiles) .@"host-compile" else null;
 }
 
-/// How fatbinary is told, with line information, what the code was made from.
+/// The option of fatbinary for the source's name, used with line information.
 pub fn ident(allocator: std.mem.Allocator, name: []const u8) ![]const u8 {
     return std.mem.concat(allocator, u8, &.{ ident_flag, name });
 }
 
-/// The module id of a source: of the same form as nvcc's, and a function of the source's name in its package and of that
-/// for which it is compiled; an extension may have it more than once, compiled with other flags.
+/// The module id of a source: in the form of nvcc's, and a function of the source's name in its package and of the
+/// section of build.toml, because an extension may contain a source more than once, compiled with other flags.
 pub fn moduleId(allocator: std.mem.Allocator, section: []const u8, name: []const u8) ![]const u8 {
     if (section.len == 0 or name.len == 0) return common.fail("nvcc: --section and --source are missing", .{});
     var digest: [32]u8 = undefined;
@@ -224,18 +225,18 @@ pub fn moduleId(allocator: std.mem.Allocator, section: []const u8, name: []const
 
 pub const Work = struct {
     allocator: std.mem.Allocator,
-    /// Path of the source in its package.
+    /// The path of the source in its package.
     name: []const u8 = "",
-    /// What it is compiled for, among what is linked to the same extension.
+    /// The section of build.toml, unique among the objects of an extension.
     section: []const u8 = "",
-    /// The value of __CUDA_ARCH_LIST__; empty to leave nvcc's.
+    /// The value of __CUDA_ARCH_LIST__; empty for nvcc's value.
     arch_list: []const u8 = "",
     out: []const u8 = "",
-    /// Where cicc writes the host code that launches kernels, and the host compile reads it.
+    /// The file of the host stub, which cicc writes and the host compile reads.
     stub: []const u8 = "",
-    /// Paths by what they are: `code`, and for fatbinary `sm_80`, `compute_90`.
+    /// Paths by role: `code`, and for fatbinary `sm_80`, `compute_90`.
     inputs: std.StringHashMap([]const u8),
-    /// What fatbinary is told of the compression, in the place of what nvcc tells it; empty to leave that.
+    /// fatbinary's options for compression, in place of nvcc's; empty for nvcc's options.
     packing: std.ArrayList([]const u8),
     /// Headers that the phase may read.
     packs: Packs,
@@ -249,7 +250,7 @@ pub const Work = struct {
         };
     }
 
-    /// Whether a flag says what is compiled, as those of several steps do.
+    /// Reads a flag that several commands share; returns whether it was one.
     pub fn takes(self: *Work, flag: []const u8, value: []const u8) !bool {
         if (common.is(flag, "--source")) {
             self.name = value;
@@ -264,11 +265,11 @@ pub const Work = struct {
     }
 
     pub fn input(self: *Work, role: []const u8) ![]const u8 {
-        return self.inputs.get(role) orelse common.fail("phase: nvcc needs {s}, which is no input", .{role});
+        return self.inputs.get(role) orelse common.fail("phase: nvcc needs the input `{s}`", .{role});
     }
 
-    /// Runs a command that may fail; whether it did not. What it says is shown only then. `of_device` says whether it
-    /// reads device code, which must not use variables of other sources.
+    /// Runs a command that may fail; returns whether it succeeded. Its messages are shown only then. `of_device`:
+    /// whether it reads device code, which must not use variables of other sources.
     fn attempted(
         self: *Work,
         directory: ?[]const u8,
@@ -278,16 +279,16 @@ pub const Work = struct {
     ) !bool {
         const ended = try dryrun.tried(directory, self.allocator, words, environment);
         if (ended.code != 0) return false;
-        if (of_device and try shared.find(self.allocator, ended.said, try self.input("code")) != null) return false;
-        try std.io.getStdErr().writeAll(ended.said);
+        if (of_device and try shared.find(self.allocator, ended.messages, try self.input("code")) != null) return false;
+        try std.io.getStdErr().writeAll(ended.messages);
         return true;
     }
 
-    /// How the shortest of the files that it reads begins.
+    /// The beginning of the shortest input.
     fn beginning(self: *Work) ![]const u8 {
         var shortest: []const u8 = "?";
-        var each = self.inputs.valueIterator();
-        while (each.next()) |path| {
+        var paths = self.inputs.valueIterator();
+        while (paths.next()) |path| {
             var file = std.fs.cwd().openFile(path.*, .{}) catch |err|
                 return common.fail("cannot read {s}: {s}", .{ path.*, @errorName(err) });
             defer file.close();
@@ -336,7 +337,7 @@ pub const Work = struct {
         return editor.words.items;
     }
 
-    /// The command of a half of cicc, of that of the whole.
+    /// The command of a half of cicc, made from the command of the whole.
     fn half(self: *Work, whole: []const []const u8, part: halves.Half, environment: *std.process.EnvMap) ![][]const u8 {
         return halves.of(self.allocator, whole, part, try self.input("code"), self.out, environment);
     }
@@ -359,7 +360,7 @@ pub const Work = struct {
             if (std.mem.startsWith(u8, word, "--create=")) {
                 try editor.words.append(try std.mem.concat(self.allocator, u8, &.{ "--create=", scratch }));
             } else if (std.mem.startsWith(u8, word, "--embedded-fatbin=")) {
-                // Left out: the same as text, for the host's compiler.
+                // Omitted: the same as text, for the host compiler.
             } else if (std.mem.startsWith(u8, word, ident_flag)) {
                 try editor.words.append(try ident(self.allocator, self.name));
             } else if (std.mem.startsWith(u8, word, "--image")) {
@@ -369,7 +370,7 @@ pub const Work = struct {
         return self.compressed(editor.words.items);
     }
 
-    /// A command of fatbinary with the compression that is ours, if there is one.
+    /// A command of fatbinary with our options for compression, if there are any.
     pub fn compressed(self: *Work, command: [][]const u8) ![][]const u8 {
         if (self.packing.items.len == 0) return command;
         var words = std.ArrayList([]const u8).init(self.allocator);
@@ -385,7 +386,7 @@ pub const Work = struct {
         return words.items;
     }
 
-    /// `--image3=kind=elf,sm=80,file=...` with the file that is ours.
+    /// `--image3=kind=elf,sm=80,file=...` with our file.
     pub fn image(self: *Work, word: []const u8) ![]const u8 {
         const file_key = "file=";
         const at = std.mem.indexOf(u8, word, file_key) orelse return common.fail("nvcc: no file in {s}", .{word});
@@ -408,12 +409,12 @@ pub const Work = struct {
                 try editor.words.append(try self.input("code"));
             } else try editor.keep(word);
         }
-        // Debug sections name the directory that a compiler runs in.
+        // Debug sections contain the compiler's working directory.
         try editor.words.append("-fdebug-compilation-dir=.");
         return editor.words.items;
     }
 
-    /// Where the code of all architectures begins.
+    /// The symbol at the start of the code of all architectures.
     pub fn symbol(self: *Work) ![]const u8 {
         return std.mem.concat(self.allocator, u8, &.{ "fatbin", try moduleId(self.allocator, self.section, self.name) });
     }

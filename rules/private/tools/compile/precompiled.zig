@@ -1,15 +1,16 @@
-//! torch's headers as clang has parsed them once: a precompiled header, and the text that it was made of.
+//! A precompiled header of torch's headers, and the text that it was made from.
 //!
-//! Both sides are preprocessed texts, which have no macros. A source whose text begins, behind nothing but line markers,
-//! with the text of the precompiled header is compiled with that in its place, if the options that reach the compiler behind
-//! the preprocessor are the same too. So nothing that a define, an include guard or a directory of headers changes can be
-//! missed. What the source gets besides is compiled as it is. A source that opens a namespace of the headers, or specialises
-//! a template, could have changed what a template means that the precompiled header has instantiated already: it is compiled
-//! without. Not detected: a function in the global namespace that a template of the headers finds by an argument whose class
-//! is in the global namespace, too. C++ does not define which function such a template calls ([temp.point]).
+//! Both are preprocessed texts, without macros. If a source's text begins with the header's text, apart from line
+//! markers before it, and the compiler's options behind the preprocessor are the same, the source is compiled with the
+//! precompiled header in place of that text. So no effect of a define, an include guard or a header directory can be
+//! missed. The rest of the source is compiled unchanged. A source that opens a namespace of the headers, or specialises
+//! a template, could change the meaning of a template that the precompiled header has already instantiated: it is
+//! compiled without. Not detected: a function in the global namespace that a template of the headers finds by an
+//! argument whose class is in the global namespace too. C++ does not define which function such a template calls
+//! ([temp.point]).
 //!
-//! The file beside a precompiled header has the options in its first line, and then the text. clang writes absolute
-//! names of files into a precompiled header; so it reads the text from stdin, in the root directory.
+//! The file beside a precompiled header has the options in its first line, followed by the text. clang writes absolute
+//! file names into a precompiled header, so it reads the text from stdin, in the root directory.
 const std = @import("std");
 const common = @import("common");
 const dryrun = @import("dryrun.zig");
@@ -18,19 +19,18 @@ const lexer = @import("lexer.zig");
 const needed = @import("needed.zig");
 const Packs = @import("packs.zig").Packs;
 
-/// What clang is told besides where it compiles a text; `compile_cxx` says the same of other texts.
+/// clang's further options for a preprocessed text; `compile_cxx` has the same for other texts.
 const of_text = [_][]const u8{ "-Wno-unused-command-line-argument", "-Wno-gnu-line-marker" };
 
 const parse = [_][]const u8{ "-x", "c++-cpp-output", "-Xclang", "-emit-pch" };
 
-/// The precompiled header has no time in it, and the templates that the headers use.
+/// The precompiled header has no timestamp, and instantiates the templates that the headers use.
 const reproducible = [_][]const u8{ "-Xclang", "-fno-pch-timestamp", "-Xclang", "-fpch-instantiate-templates" };
 
-/// Options whose next word belongs to them, and which only the preprocessor reads.
+/// Options with a value that only the preprocessor reads.
 const of_preprocessor = [_][]const u8{ "-D", "-U", "-I", "-isystem", "-iquote", "-include" };
 
-/// Makes a precompiled header of all but what nobody needs of a source's headers: `[PACKS] --text TEXT -- COMPILER
-/// ARGUMENT...`.
+/// Makes a precompiled header of all headers of a source: `[PACKS] --text TEXT -- COMPILER ARGUMENT...`.
 pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     var kept: []const u8 = "";
     var packs = Packs.init(allocator);
@@ -42,7 +42,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
         kept = value;
     }
     const command = arguments.items[arguments.at..];
-    const out = try inputs.made(command);
+    const out = try inputs.output(command);
     const environment = try dryrun.environmentHere(allocator);
     try packs.layOut();
     const preprocess = try inputs.preprocessing(allocator, try needed.widest(allocator, command), kept);
@@ -64,7 +64,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     try words.appendSlice(compile.words[1..]);
     inline for (.{ &of_text, &parse, &reproducible }) |more| try words.appendSlice(more);
     try words.appendSlice(&.{ "-c", "-", "-o", "-" });
-    // A child gets the descriptors of this process.
+    // A child process inherits the file descriptors of this one.
     try redirect(try std.fs.cwd().openFile(path, .{}), std.posix.STDIN_FILENO);
     try redirect(try std.fs.cwd().createFile(out, .{}), std.posix.STDOUT_FILENO);
     const code = try dryrun.redirected("/", allocator, words.items, &environment);
@@ -76,12 +76,12 @@ fn redirect(file: std.fs.File, number: std.posix.fd_t) !void {
     file.close();
 }
 
-/// A precompiled header that an action got.
+/// A precompiled header among the inputs of an action.
 pub const Precompiled = struct {
     header: []const u8,
     text: []const u8,
 
-    /// Begins to compile a text with it; null if that does not begin as it does, or is compiled with other options.
+    /// Starts to compile a text with it; null if the text does not begin with the same headers, or has other options.
     pub fn begin(
         self: Precompiled,
         allocator: std.mem.Allocator,
@@ -91,16 +91,16 @@ pub const Precompiled = struct {
     ) !?Compile {
         const words = (try Words.of(allocator, command)) orelse return null;
         const rest = (try self.without(allocator, words.key, text)) orelse return null;
-        const out = try inputs.made(command);
+        const out = try inputs.output(command);
         const path = try std.mem.concat(allocator, u8, &.{ out, ".rest.ii" });
         try common.write(path, rest);
-        const whole = try std.mem.concat(allocator, []const u8, &.{
+        const words_of_clang = try std.mem.concat(allocator, []const u8, &.{
             words.words, &of_text, &.{ "-Xclang", "-include-pch", "-Xclang", self.header, "-c", path, "-o", out },
         });
-        return .{ .child = try dryrun.start(null, allocator, whole, environment, .Pipe), .path = path, .out = out };
+        return .{ .child = try dryrun.start(null, allocator, words_of_clang, environment, .Pipe), .path = path, .out = out };
     }
 
-    /// A text less the headers that were precompiled; null if they are not what it begins with, or the options differ.
+    /// A text without the precompiled headers; null if the text does not begin with them, or the options differ.
     fn without(self: Precompiled, allocator: std.mem.Allocator, key: []const u8, text: []const u8) !?[]const u8 {
         const kept = try common.read(allocator, self.text);
         const line = std.mem.indexOfScalar(u8, kept, '\n') orelse return null;
@@ -118,24 +118,25 @@ pub const Precompiled = struct {
     }
 };
 
-/// A compile with a precompiled header that has begun.
+/// A running compile with a precompiled header.
 pub const Compile = struct {
     child: std.process.Child,
     path: []const u8,
     out: []const u8,
 
-    /// Waits for it; whether clang made an object without a word, and it is `wanted`. Else there is none.
+    /// Waits for its end; returns whether clang wrote an object without messages, and `wanted`. Otherwise deletes the
+    /// object.
     pub fn end(self: *Compile, allocator: std.mem.Allocator, wanted: bool) !bool {
-        const said = try dryrun.listen(allocator, &self.child);
+        const messages = try dryrun.listen(allocator, &self.child);
         const code = try dryrun.finish(&self.child);
         std.fs.cwd().deleteFile(self.path) catch {};
-        if (wanted and code == 0 and said.len == 0) return true;
+        if (wanted and code == 0 and messages.len == 0) return true;
         std.fs.cwd().deleteFile(self.out) catch {};
         return false;
     }
 };
 
-/// Where the first header begins that a text reads; null if anything but line markers stands before it.
+/// The start of a text's first header; null if other text than line markers stands before it.
 fn headersStart(text: []const u8) ?usize {
     var at: usize = 0;
     while (at < text.len) {
@@ -150,7 +151,7 @@ fn headersStart(text: []const u8) ?usize {
     return null;
 }
 
-/// The name of the file in a line marker, `# 12 "name" 1`; null for another line.
+/// The file name in a line marker, `# 12 "name" 1`; null for another line.
 fn named(line: []const u8) ?[]const u8 {
     if (line.len < 4 or !std.mem.startsWith(u8, line, "# ") or !std.ascii.isDigit(line[2])) return null;
     const open = std.mem.indexOfScalar(u8, line, '"') orelse return null;
@@ -158,20 +159,21 @@ fn named(line: []const u8) ?[]const u8 {
     return if (close > open) line[open + 1 .. close] else null;
 }
 
-/// Whether a text begins with a marker by which a file returns to the one that includes it.
+/// Whether a text begins with a marker of the return to the including file.
 fn leaves(text: []const u8) bool {
     const line = text[0 .. std.mem.indexOfScalar(u8, text, '\n') orelse text.len];
     return named(line) != null and std.mem.endsWith(u8, line, "\" 2");
 }
 
-/// What may stand between `struct` and a name.
+/// The attributes that may stand between `struct` and a name.
 const attributes = [_][]const u8{ "__attribute__", "__attribute", "alignas", "__declspec", "_Alignas" };
 
 const class_keys = [_][]const u8{ "struct", "class", "union", "enum" };
 
-/// Whether a text may change what templates of the headers mean that are instantiated already: it opens a namespace that the
-/// headers open too, defines a class with a qualified name, specialises or instantiates a template, or has a pragma of a file.
-/// Names say little of a specialisation: an alias or a using-declaration may stand for the namespace. So all count.
+/// Whether a text may change the meaning of templates that the headers have instantiated: it opens a namespace that the
+/// headers also open, defines a class with a qualified name, specialises or instantiates a template, or has a pragma
+/// for the file. Every specialisation counts, whatever its name: an alias or a using-declaration may stand for the
+/// namespace.
 fn reopens(allocator: std.mem.Allocator, text: []const u8, headers: []const u8) !bool {
     var known = std.StringHashMap(void).init(allocator);
     var all = lexer.Lexer{ .text = text };
@@ -200,8 +202,8 @@ fn reopens(allocator: std.mem.Allocator, text: []const u8, headers: []const u8) 
     return false;
 }
 
-/// Whether a template is an explicit specialisation, or a partial one of a variable: `template <class T> bool v<T*> = true`.
-/// Also true for one with a constraint, and where a comparison may end the parameters.
+/// Whether a template is an explicit specialisation, or a partial specialisation of a variable: `template <class T>
+/// bool v<T*> = true`. Also true for a template with a constraint, and where a comparison may end the parameters.
 fn isSpecialisation(behind_bracket: lexer.Lexer) bool {
     var words = behind_bracket;
     var open_brackets: usize = 1;
@@ -216,7 +218,7 @@ fn isSpecialisation(behind_bracket: lexer.Lexer) bool {
         } else if (token.isMark(')') or token.isMark(']')) {
             depth -|= 1;
         } else if (depth > 0) {
-            // of a default, or of an attribute
+            // of a default argument, or of an attribute
         } else if (common.is(token.text, "requires")) {
             return true;
         } else if (open_brackets > 0) {
@@ -233,7 +235,7 @@ fn isSpecialisation(behind_bracket: lexer.Lexer) bool {
     return true;
 }
 
-/// Whether a directive of a preprocessed text is a pragma about messages or about the statement that follows.
+/// Whether a directive of a preprocessed text is a pragma about messages or about the next statement.
 fn isLocalPragma(line: []const u8) bool {
     const directive = std.mem.trimLeft(u8, line[1..], " \t");
     if (!std.mem.startsWith(u8, directive, "pragma ")) return false;
@@ -243,7 +245,7 @@ fn isLocalPragma(line: []const u8) bool {
     return false;
 }
 
-/// The names of the namespaces that a text opens.
+/// Adds the names of the namespaces that a text opens.
 fn namespaces(text: []const u8, into: *std.StringHashMap(void)) !void {
     const word = "namespace";
     var at: usize = 0;
@@ -256,21 +258,21 @@ fn namespaces(text: []const u8, into: *std.StringHashMap(void)) !void {
     }
 }
 
-/// The command of a compile of a text, of one that compiles a source.
+/// The command that compiles a text, made from the command that compiles the source.
 const Words = struct {
-    /// All but what only the preprocessor reads, the source and what is made.
+    /// All words except those for the preprocessor, the source and the output.
     words: []const []const u8,
-    /// Those that say what the code is like, in one line: not the compiler's place, nor what warns or names files.
+    /// The words that affect the code, in a line: without the compiler's path, warnings and file names.
     key: []const u8,
 
-    /// Null for a command that has more than one source.
+    /// Null for a command with more than one source.
     fn of(allocator: std.mem.Allocator, command: []const []const u8) !?Words {
         var words = std.ArrayList([]const u8).init(allocator);
         var key = std.ArrayList([]const u8).init(allocator);
         if (command.len < 2) return null;
         try words.appendSlice(command[0..2]);
         var sources: usize = 0;
-        // Of these the last counts.
+        // Of several such options, the last counts.
         var chosen = [_]?[]const u8{ null, null };
         var i: usize = 2;
         while (i < command.len) : (i += 1) {
@@ -310,11 +312,11 @@ test "a text that begins with precompiled headers" {
     var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
     defer arena.deinit();
     const a = arena.allocator();
-    var place = std.testing.tmpDir(.{});
-    defer place.cleanup();
+    var directory = std.testing.tmpDir(.{});
+    defer directory.cleanup();
     const headers = "# 1 \"external/t/a.h\" 1 3\nnamespace at { struct T { }; }\n";
-    try place.dir.writeFile(.{ .sub_path = "kept", .data = "-O3\n" ++ headers });
-    const precompiled = Precompiled{ .header = "", .text = try place.dir.realpathAlloc(a, "kept") };
+    try directory.dir.writeFile(.{ .sub_path = "kept", .data = "-O3\n" ++ headers });
+    const precompiled = Precompiled{ .header = "", .text = try directory.dir.realpathAlloc(a, "kept") };
     const begin = "# 1 \"m.cpp\"\n# 1 \"<built-in>\" 1\n# 1 \"<command line>\" 1\n# 1 \"<built-in>\" 2\n# 1 \"m.cpp\" 2\n\n";
     const found = (try precompiled.without(a, "-O3", begin ++ headers ++ "# 3 \"m.cpp\" 2\nint x;\n")).?;
     try std.testing.expectEqualStrings(begin ++ "# 3 \"m.cpp\"\nint x;\n", found);

@@ -1,7 +1,7 @@
-//! Variables of device code that a source shares with others: `extern __constant__ float table[16]`.
+//! Variables of device code that a source shares with other sources: `extern __constant__ float table[16]`.
 //!
-//! Without relocatable device code (`-rdc=true`), each source has a variable of its own in such a place, all zeros.
-//! nvcc takes that for a warning. It is harmless where a header declares the variable and the source does not use it.
+//! Without relocatable device code (`-rdc=true`), each source gets a variable of its own instead, with all zeros. nvcc
+//! only warns. That is harmless if a header declares the variable and the source does not use it.
 const std = @import("std");
 const common = @import("common");
 
@@ -9,7 +9,7 @@ const number = "#20044-D: ";
 const before = "extern declaration of the entity ";
 const after = " is treated as a static definition";
 
-/// The variable that a text, in a file, uses and only declares, by what the front end says of it; null if there is none.
+/// The variable that the text of a file uses and only declares, by the front end's messages; null if there is none.
 pub fn find(allocator: std.mem.Allocator, said: []const u8, path: []const u8) !?[]const u8 {
     if (std.mem.indexOf(u8, said, number) == null) return null;
     return used(said, try common.read(allocator, path));
@@ -25,12 +25,12 @@ fn used(said: []const u8, text: []const u8) ?[]const u8 {
     return null;
 }
 
-/// Says what is wrong with a variable.
+/// Reports the error about a variable.
 pub fn fail(name: []const u8) common.Failure {
-    return common.fail(before ++ "{s}" ++ after ++ ": -rdc=true links it", .{name});
+    return common.fail(before ++ "{s}" ++ after ++ ": compile with `-rdc=true` to link it", .{name});
 }
 
-/// The variable that a line is about.
+/// The variable in a line of the messages.
 fn named(line: []const u8) ?[]const u8 {
     const at = std.mem.indexOf(u8, line, number ++ before) orelse return null;
     const rest = line[at + number.len + before.len ..];
@@ -38,7 +38,7 @@ fn named(line: []const u8) ?[]const u8 {
     return std.mem.trim(u8, name, "\"");
 }
 
-/// How often a variable is declared.
+/// The number of a variable's declarations.
 fn declared(said: []const u8, name: []const u8) usize {
     var lines = std.mem.splitScalar(u8, said, '\n');
     var total: usize = 0;
@@ -48,7 +48,7 @@ fn declared(said: []const u8, name: []const u8) usize {
     return total;
 }
 
-/// How often a word is in a text.
+/// The number of a word's occurrences in a text.
 fn count(text: []const u8, word: []const u8) usize {
     var total: usize = 0;
     var at: usize = 0;
@@ -64,7 +64,7 @@ fn isOfWord(c: u8) bool {
     return std.ascii.isAlphanumeric(c) or c == '_';
 }
 
-test "what is declared and used" {
+test "declared and used variables" {
     const said = "a.cu(1): warning #20044-D: extern declaration of the entity ns::table is treated as a static definition\n";
     try std.testing.expectEqualStrings("ns::table", used(said, "extern int table; int f() { return table; }").?);
     for ([_][]const u8{ "extern int table; int f() { return a_table; }", "extern int table; int tables;", "" }) |text|

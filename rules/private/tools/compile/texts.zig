@@ -1,44 +1,44 @@
-//! Equal texts: the front end of the device compiler reads each once, for all architectures that have it.
+//! Equal texts: the device compiler's front end reads a text once for all architectures with the same text.
 const std = @import("std");
 const common = @import("common");
 
-/// What stands in a file in place of a text, or of what was made of it, followed by the name of the architecture that has
-/// the same.
+/// The content of a file in place of a text, or of an output made from it; the name of the architecture with the same
+/// content follows.
 pub const same = "same as ";
 
-/// More than such a line is never long.
+/// The maximum length of such a line.
 pub const longest = same.len + 16;
 
-/// What the front end (of CUDA 13.0 and later) compiles in another way for another architecture though the text is equal:
-/// it falls back to another scope or order where an architecture lacks one. All else that depends on the architecture is
-/// an error there, as the messages in cicc say.
+/// The functions that the front end (of CUDA 13.0 and later) compiles differently for different architectures, even
+/// from equal texts: it uses another scope or order if an architecture lacks one. Any other dependency on the
+/// architecture is an error there, according to the messages in cicc.
 const builtin = "__nv_atomic_";
 
-/// Names in CUDA's headers that begin so and are none.
+/// Names in CUDA's headers with this prefix that are no such functions.
 const helpers = [_][]const u8{ "enable_if", "triv_cp_helper" };
 
-/// Bitcode has two dialects: one from compute_100 on, and one below (`-nvvm-version` of cicc).
+/// Whether an architecture has the bitcode dialect of compute_100 and later (`-nvvm-version` of cicc).
 fn dialect(arch: []const u8) !bool {
     const digits = std.mem.trimRight(u8, arch, "af");
     return (std.fmt.parseInt(u32, digits, 10) catch return common.fail("no number: {s}", .{arch})) >= 100;
 }
 
-/// A text to make: for the host, or for the architecture with a number, as an option for nvcc names it.
+/// A text to make, for the host or for the architecture with a number, and nvcc's option for it.
 pub const Text = struct { arch: ?[]const u8, out: []const u8, gencode: []const u8 };
 
-/// Replaces each text that a lower architecture has too by a line that names it.
-pub fn share(allocator: std.mem.Allocator, made: []const Text) !void {
+/// Replaces each text that is equal to a lower architecture's text by a line with that architecture.
+pub fn share(allocator: std.mem.Allocator, all_texts: []const Text) !void {
     const Content = struct { arch: []const u8, text: []const u8 };
     var lower = std.ArrayList(Content).init(allocator);
-    for (made) |one| {
-        const arch = one.arch orelse continue;
-        const text = try common.read(allocator, one.out);
-        if (depends(text)) continue;
+    for (all_texts) |text| {
+        const arch = text.arch orelse continue;
+        const content = try common.read(allocator, text.out);
+        if (depends(content)) continue;
         for (lower.items) |other| {
-            if (try dialect(other.arch) != try dialect(arch) or !common.is(text, other.text)) continue;
-            try common.write(one.out, try std.mem.concat(allocator, u8, &.{ same, other.arch }));
+            if (try dialect(other.arch) != try dialect(arch) or !common.is(content, other.text)) continue;
+            try common.write(text.out, try std.mem.concat(allocator, u8, &.{ same, other.arch }));
             break;
-        } else try lower.append(.{ .arch = arch, .text = text });
+        } else try lower.append(.{ .arch = arch, .text = content });
     }
 }
 
@@ -52,12 +52,12 @@ fn depends(text: []const u8) bool {
     return false;
 }
 
-/// `--arch NUMBER BITCODE STUB BITCODE_TO_WRITE STUB_TO_WRITE` for each architecture: in place of a line that names another
-/// one, what was made for that. `--stub TO_WRITE`: the stub of the last one.
+/// `--arch NUMBER BITCODE STUB BITCODE_TO_WRITE STUB_TO_WRITE` for each architecture: replaces a line with another
+/// architecture by that architecture's output. `--stub TO_WRITE`: the stub of the last architecture.
 pub fn spread(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
-    const Made = struct { bitcode: []const u8, stub: []const u8 };
+    const Output = struct { bitcode: []const u8, stub: []const u8 };
     const Wanted = struct { arch: []const u8, bitcode: []const u8, stub: []const u8 };
-    var made = std.StringHashMap(Made).init(allocator);
+    var outputs = std.StringHashMap(Output).init(allocator);
     var wanted = std.ArrayList(Wanted).init(allocator);
     var last: []const u8 = "";
     while (arguments.next()) |flag| {
@@ -65,19 +65,19 @@ pub fn spread(allocator: std.mem.Allocator, arguments: *common.Arguments) !void 
         if (common.is(flag, "--stub")) {
             last = value;
         } else if (common.is(flag, "--arch")) {
-            try made.put(value, .{
+            try outputs.put(value, .{
                 .bitcode = try common.read(allocator, try arguments.value(flag)),
                 .stub = try common.read(allocator, try arguments.value(flag)),
             });
             try wanted.append(.{ .arch = value, .bitcode = try arguments.value(flag), .stub = try arguments.value(flag) });
         } else return common.fail("spread: no such flag: {s}", .{flag});
     }
-    for (wanted.items, 1..) |one, count| {
-        var found = made.get(one.arch).?;
+    for (wanted.items, 1..) |output, count| {
+        var found = outputs.get(output.arch).?;
         if (std.mem.startsWith(u8, found.bitcode, same))
-            found = made.get(found.bitcode[same.len..]) orelse return common.fail("spread: nothing is {s}", .{found.bitcode});
-        try common.write(one.bitcode, found.bitcode);
-        try common.write(one.stub, found.stub);
+            found = outputs.get(found.bitcode[same.len..]) orelse return common.fail("spread: nothing is {s}", .{found.bitcode});
+        try common.write(output.bitcode, found.bitcode);
+        try common.write(output.stub, found.stub);
         if (count == wanted.items.len) try common.write(last, found.stub);
     }
 }

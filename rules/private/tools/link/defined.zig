@@ -1,11 +1,11 @@
-//! The classes that the files of a project define, with their namespaces: what is in a namespace of torch and is still the
-//! project's own. It reads text as it is, without a preprocessor.
+//! The classes that the files of a project define, with their namespaces: a class in a namespace of torch can be the
+//! project's own. The text is read as it is, without a preprocessor.
 const std = @import("std");
 const common = @import("common");
 
 const Scopes = std.ArrayList([]const u8);
 
-/// Adds the classes and enumerations that a text defines to a set of paths such as `at::native::Mine`.
+/// Adds the classes and enumerations of a text to a set of paths such as `at::native::Mine`.
 pub fn add(allocator: std.mem.Allocator, text: []const u8, into: *std.StringHashMap(void)) !void {
     var reader = Reader{ .allocator = allocator, .text = text, .scopes = Scopes.init(allocator), .into = into };
     var before: []const u8 = "";
@@ -16,7 +16,7 @@ pub fn add(allocator: std.mem.Allocator, text: []const u8, into: *std.StringHash
         } else if (isClassKey(token)) {
             try reader.class();
         } else if (common.is(token, "{")) {
-            // What stands in a function has no path from outside; a string is no token.
+            // A class in a function has no path from outside; a string is no token.
             try reader.scopes.append(if (common.is(before, "extern")) "" else "{}");
         } else if (common.is(token, "}")) {
             _ = reader.scopes.pop();
@@ -37,13 +37,13 @@ const Reader = struct {
     allocator: std.mem.Allocator,
     text: []const u8,
     at: usize = 0,
-    /// What each open brace belongs to: the name of a namespace or class, or nothing.
+    /// The namespace or class of each open brace; empty for other braces.
     scopes: Scopes,
-    /// The scopes before each open `#if`: its branches begin with the same.
+    /// The scopes before each open `#if`: each of its branches begins with them.
     branches: std.ArrayListUnmanaged([]const []const u8) = .{},
     into: *std.StringHashMap(void),
 
-    /// The next word or sign; comments, strings and characters are passed over.
+    /// The next word or sign; comments, strings and characters are skipped.
     fn next(self: *Reader) ?[]const u8 {
         while (self.at < self.text.len) {
             const rest = self.text[self.at..];
@@ -58,7 +58,7 @@ const Reader = struct {
             } else if (isWord(rest[0])) {
                 const is_number = std.ascii.isDigit(rest[0]);
                 var length: usize = 1;
-                // A quote in a number parts its digits.
+                // A quote in a number separates its digits.
                 while (length < rest.len and (isWord(rest[length]) or (is_number and rest[length] == '\''))) length += 1;
                 self.at += length;
                 const word = rest[0..length];
@@ -83,7 +83,7 @@ const Reader = struct {
             if (common.is(token, "[") or common.is(token, "(")) {
                 self.pass(token);
             } else if (isWord(token[0])) {
-                // A macro may stand before the name: the last word that no `::` parts from it is the name.
+                // A macro may stand before the name: the name is the last word without a `::` before it.
                 if (!common.is(token, "inline")) {
                     if (!std.mem.endsWith(u8, name.items, "::")) name.clearRetainingCapacity();
                     try name.appendSlice(token);
@@ -140,7 +140,7 @@ const Reader = struct {
         try self.into.put(path.items, {});
     }
 
-    /// Passes over what stands in brackets of a kind, the first of which has been read.
+    /// Skips brackets and their content; the opening bracket has been read.
     fn pass(self: *Reader, open: []const u8) void {
         const close = if (common.is(open, "[")) "]" else ")";
         var depth: usize = 1;
@@ -151,7 +151,7 @@ const Reader = struct {
         }
     }
 
-    /// Passes over template arguments, the first `<` of which has been read.
+    /// Skips template arguments; the first `<` has been read.
     fn passArguments(self: *Reader) void {
         var depth: usize = 1;
         while (self.next()) |token| {
@@ -162,7 +162,7 @@ const Reader = struct {
         }
     }
 
-    /// The directive whose `#` has been read, without blanks around it.
+    /// The directive whose `#` has been read, trimmed.
     fn line(self: *Reader) []const u8 {
         const start = self.at;
         while (self.at < self.text.len and (self.text[self.at] != '\n' or self.text[self.at - 1] == '\\')) self.at += 1;
@@ -180,7 +180,7 @@ const Reader = struct {
         } else if (std.mem.startsWith(u8, text, "endif")) _ = self.branches.pop();
     }
 
-    /// Passes over what an `#if 0` leaves out; the directive that ends it is read next.
+    /// Skips the branch of an `#if 0`; the directive that ends it is read next.
     fn passBranch(self: *Reader) void {
         var depth: usize = 0;
         while (self.next()) |token| {
@@ -197,7 +197,7 @@ const Reader = struct {
     }
 };
 
-/// Whether no compiler reads the branch that a directive begins.
+/// Whether a directive begins a branch that no compiler reads.
 fn isNever(directive: []const u8) bool {
     if (!std.mem.startsWith(u8, directive, "if ") and !std.mem.startsWith(u8, directive, "elif ")) return false;
     const rest = directive[std.mem.indexOfScalar(u8, directive, ' ').?..];
@@ -213,7 +213,7 @@ fn quoted(text: []const u8) usize {
     return @min(i + 1, text.len);
 }
 
-test "what a text defines" {
+test "classes of a text" {
     var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
     defer arena.deinit();
     var found = std.StringHashMap(void).init(arena.allocator());
@@ -260,8 +260,8 @@ test "what a text defines" {
     }
     var names = found.keyIterator();
     while (names.next()) |name| {
-        for (expected) |one| {
-            if (common.is(one, name.*)) break;
+        for (expected) |path| {
+            if (common.is(path, name.*)) break;
         } else std.debug.print("found: {s}\n", .{name.*});
     }
     try std.testing.expectEqual(expected.len, found.count());

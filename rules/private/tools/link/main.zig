@@ -1,11 +1,11 @@
-//! Links an extension whose types are its own.
+//! Links an extension and makes its types its own.
 //!
 //!   link [--types FILE --id FILE [--text FILE]...] -- LINKER ARGUMENT...
 //!
-//! Before the linker runs, objects are changed (object.zig): the names of the project's types, with --types, and who sees
-//! PyInit functions. The first FILE has the names whose types other libraries know, the other one the id of the kernel, the
-//! texts are the files of the project. A changed object lies beside the library while the linker reads it, and messages
-//! name it by the path that it has without.
+//! Before the linker runs, objects are changed (object.zig): with --types the names of the project's types, and always
+//! the visibility of PyInit functions. `--types` lists the names of types that other libraries know, `--id` has the id
+//! of the kernel, and each `--text` is a file of the project. A changed object is a file beside the library while the
+//! linker runs; messages name the original path.
 const std = @import("std");
 const common = @import("common");
 const defined = @import("defined.zig");
@@ -26,38 +26,38 @@ fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
         }
     } else if (!common.is(first, "--")) return common.fail("link: --types is missing", .{});
     const command = try allocator.dupe([]const u8, arguments.items[arguments.at..]);
-    const place = try std.fmt.allocPrint(allocator, "{s}.objects/", .{try output(command)});
-    defer std.fs.cwd().deleteTree(place) catch {};
+    const directory = try std.fmt.allocPrint(allocator, "{s}.objects/", .{try output(command)});
+    defer std.fs.cwd().deleteTree(directory) catch {};
     for (command) |*word| {
-        if (std.mem.endsWith(u8, word.*, ".o")) try change(allocator, word, place, if (names) |*all| all else null);
+        if (std.mem.endsWith(u8, word.*, ".o")) try change(allocator, word, directory, if (names) |*all| all else null);
     }
-    try link(allocator, command, place);
+    try link(allocator, command, directory);
 }
 
-/// What a linker writes.
+/// The output of a linker's command.
 fn output(command: []const []const u8) ![]const u8 {
     for (command, 0..) |word, i| {
         if (common.is(word, "-o") and i + 1 < command.len) return command[i + 1];
     }
-    return common.fail("no -o in the command of the linker", .{});
+    return common.fail("link: the linker's command has no -o", .{});
 }
 
-/// Puts in place of an object a changed one, if anything in it is to be changed.
-fn change(allocator: std.mem.Allocator, path: *[]const u8, place: []const u8, names: ?*const types.Names) !void {
+/// Replaces the path of an object by that of a changed object, if it needs a change.
+fn change(allocator: std.mem.Allocator, path: *[]const u8, directory: []const u8, names: ?*const types.Names) !void {
     var arena = std.heap.ArenaAllocator.init(std.heap.page_allocator);
     defer arena.deinit();
     const bytes = try common.read(arena.allocator(), path.*);
     const changed = object.rewritten(arena.allocator(), bytes, names) catch |err| switch (err) {
-        error.Malformed => return common.fail("{s} is no whole object file", .{path.*}),
+        error.Malformed => return common.fail("{s}: truncated or malformed object file", .{path.*}),
         else => return err,
     } orelse return;
-    path.* = try std.mem.concat(allocator, u8, &.{ place, path.* });
+    path.* = try std.mem.concat(allocator, u8, &.{ directory, path.* });
     try std.fs.cwd().makePath(std.fs.path.dirname(path.*).?);
     try common.write(path.*, changed);
 }
 
-/// Runs the linker; ends this program with its exit code if that is not 0.
-fn link(allocator: std.mem.Allocator, command: []const []const u8, place: []const u8) !void {
+/// Runs the linker; exits with its exit code if that is not 0.
+fn link(allocator: std.mem.Allocator, command: []const []const u8, directory: []const u8) !void {
     var quoted = std.ArrayList(u8).init(allocator);
     for (command[2..]) |word| {
         try quoted.append('"');
@@ -67,21 +67,20 @@ fn link(allocator: std.mem.Allocator, command: []const []const u8, place: []cons
         }
         try quoted.appendSlice("\"\n");
     }
-    try std.fs.cwd().makePath(place);
-    const list = try std.mem.concat(allocator, u8, &.{ place, "arguments" });
+    try std.fs.cwd().makePath(directory);
+    const list = try std.mem.concat(allocator, u8, &.{ directory, "arguments" });
     try common.write(list, quoted.items);
     const from = try std.mem.concat(allocator, u8, &.{ "@", list });
-    const said = std.process.Child.run(.{
+    const result = std.process.Child.run(.{
         .allocator = allocator,
         .argv = &.{ command[0], command[1], from },
         .max_output_bytes = 1 << 30,
     }) catch |err| return common.fail("cannot run {s}: {s}", .{ command[0], @errorName(err) });
-    const told = try std.mem.replaceOwned(u8, allocator, said.stderr, place, "");
-    try std.io.getStdErr().writeAll(told);
-    if (said.term == .Exited and said.term.Exited == 0) return;
-    std.fs.cwd().deleteTree(place) catch {};
-    if (said.term != .Exited) return common.fail("the linker was stopped", .{});
-    std.process.exit(said.term.Exited);
+    try std.io.getStdErr().writeAll(try std.mem.replaceOwned(u8, allocator, result.stderr, directory, ""));
+    if (result.term == .Exited and result.term.Exited == 0) return;
+    std.fs.cwd().deleteTree(directory) catch {};
+    if (result.term != .Exited) return common.fail("the linker was killed by a signal", .{});
+    std.process.exit(result.term.Exited);
 }
 
 pub fn main() u8 {

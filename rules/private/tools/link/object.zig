@@ -1,18 +1,19 @@
-//! Makes the types of an extension its own: in an object, the names of their type information get a `*` before them.
+//! Makes the types of an extension its own: in an object, the names in their type information get the prefix `*`.
 //!
-//! Two libraries that define a type of one name have one type, to libstdc++ and to all that looks up type information:
+//! Two libraries that define types of the same name share a type, for libstdc++ and for all users of type information:
 //! torch's classes for Python, `dynamic_cast`, `catch`. A name that begins with `*` is compared by its address, and
-//! `std::type_info::name` leaves the `*` out; gcc writes it so for what is of one file. What a compiler knows of a name
-//! must not stand in its code: see `_opaque_type_names` in toolchains/cc/repository.bzl.
+//! `std::type_info::name` omits the `*`; gcc writes such names for types of a single file. A compiler must not put a
+//! name that it knows into code: see `_opaque_type_names` in toolchains/cc/repository.bzl.
 //!
-//! That is compared so from the side of the type with the `*` alone. A library that something else has linked, upstream's
-//! build of another version, compares the text. So the text also gets the id of the kernel, as a tag in it.
+//! Only a comparison that begins with the type with the `*` is by address. A library that another linker has linked,
+//! such as upstream's build of another version, compares the text. So the text also gets the id of the kernel, as a
+//! tag.
 //!
-//! A name goes to a section that the linker merges, so that it has one address in the library; the name of a type of one
-//! file goes to a section that it does not. Layout: System V ABI, chapter 4.
+//! A name goes to a section that the linker merges, so that it has a single address in the library; the name of a type
+//! of a single file goes to a section that the linker does not merge. Layout: System V ABI, chapter 4.
 //!
-//! A function `PyInit_...` is visible outside of its object: PyMODINIT_FUNC says so, and who writes `PyObject* PyInit__C()`
-//! relies on a compiler that is not told to hide functions, as setup.py's is not.
+//! A function `PyInit_...` becomes visible outside of its object. PyMODINIT_FUNC makes it visible; `PyObject*
+//! PyInit__C()` in a source relies on a compile without -fvisibility=hidden, such as setup.py's.
 const std = @import("std");
 const elf = std.elf;
 const common = @import("common");
@@ -23,20 +24,21 @@ const symbol_size = 24;
 const relocation_size = 24;
 const section_header_size = 64;
 const prefix = "_ZTS";
-/// How the name of the function begins that Python calls when it imports a module.
+/// The prefix of the function that Python calls to import a module.
 const init_prefix = "PyInit_";
 const section_name = ".rodata.torch_kernels_types";
-/// What adds a type to torch's table of the types of elements. It tells them by a number that compilers make of the name.
+/// The function that adds a type to torch's table of element types, which identifies a type by a number that compilers
+/// derive from the name.
 const adds_element = "_ZN6caffe28TypeMeta15addTypeMetaDataI";
-/// The bits of a symbol that say who sees it; none of them: everybody.
+/// The bits of a symbol's visibility; zero is the default visibility.
 const visibility: u8 = 3;
-/// Section numbers from here on do not stand in a symbol but in a table of their own.
+/// Section numbers from here on do not fit into a symbol and have a table of their own.
 const many_sections = 0xff00;
 const in_table = 0xffff;
 /// Relocations by the address of a name: R_X86_64_64 and R_AARCH64_ABS64.
 const absolute = [_]u32{ 1, 257 };
 
-/// What begins a file of `-flto`.
+/// The magic of a file of `-flto`.
 const bitcode = "BC\xC0\xDE";
 
 pub const Error = error{ Malformed, OutOfMemory, Failed };
@@ -46,14 +48,14 @@ const Section = struct { kind: u32, offset: usize, size: usize, link: u32 };
 /// The place of a name in its object.
 const Place = struct { section: usize, value: usize };
 
-/// A name that changes: its symbol, and where in the new sections it goes.
+/// A name that changes: its symbol, and its new section and offset.
 const Change = struct { symbol: usize, from: Place, is_of_file: bool, to: usize, length: usize };
 
-/// An object with its PyInit functions visible and, if there are names, those of its own types changed; null if nothing is
-/// to be changed, or it is no object.
+/// An object with visible PyInit functions and, with `names`, with changed names of its own types; null if nothing
+/// changes, or for a file that is not an object.
 pub fn rewritten(allocator: std.mem.Allocator, bytes: []const u8, names: ?*const types.Names) Error!?[]const u8 {
     if (std.mem.startsWith(u8, bytes, bitcode))
-        return common.fail("an object is LLVM's bitcode, as `-flto` makes it; compile it to machine code", .{});
+        return common.fail("an object is LLVM bitcode, the output of `-flto`; compile without `-flto`", .{});
     if (bytes.len < header_size or !std.mem.startsWith(u8, bytes, elf.MAGIC) or bytes[elf.EI_CLASS] != elf.ELFCLASS64 or
         bytes[elf.EI_DATA] != elf.ELFDATA2LSB) return null;
     var object = Object{ .allocator = allocator, .bytes = bytes };
@@ -77,7 +79,7 @@ const Object = struct {
         if (self.section_headers == 0) return;
         var count: usize = try int(u16, self.bytes, 60);
         self.names_section = try int(u16, self.bytes, 62);
-        // Where the header has no room for a number, the first section has it.
+        // A number that is too large for the header stands in the first section header.
         if (count == 0) count = try int(u64, self.bytes, self.section_headers + 32);
         if (self.names_section == in_table) self.names_section = try int(u32, self.bytes, self.section_headers + 40);
         if (count > self.bytes.len / section_header_size or self.names_section >= count) return error.Malformed;
@@ -119,11 +121,11 @@ const Object = struct {
             if (isHiddenInit(name, symbols[i * symbol_size ..])) try hidden.append(i);
             const names = all_names orelse continue;
             if (std.mem.startsWith(u8, name, adds_element) and names.beginsWithOwn(name[adds_element.len..]))
-                return common.fail("CAFFE_KNOWN_TYPE is not for a type of a kernel's own: two versions of the kernel in a " ++
-                    "process would have one; it is in {s}", .{name});
+                return common.fail("CAFFE_KNOWN_TYPE is not allowed for a type of the project: two versions of the kernel in a " ++
+                    "process would share it; it is in {s}", .{name});
             if (!std.mem.startsWith(u8, name, prefix)) continue;
             const mangled = name[prefix.len..];
-            // gcc has written a `*` already before what is of one file.
+            // gcc has already written a `*` before the name of a type of a single file.
             if (!std.mem.eql(u8, try text(try self.content(from.section), from.value), mangled)) continue;
             const owner = names.owner(mangled);
             if (owner == .shared) continue;
@@ -137,7 +139,7 @@ const Object = struct {
                 .to = to.items.len,
                 .length = to.items.len,
             });
-            const cut = types.placeOfTag(mangled);
+            const cut = types.tagPosition(mangled);
             try to.writer().print("*{s}B{d}{s}{s}\x00", .{ mangled[0..cut], names.tag.len, names.tag, mangled[cut..] });
             const change = &changes.items[changes.items.len - 1];
             change.length = to.items.len - change.length;
@@ -153,7 +155,7 @@ const Object = struct {
         return out;
     }
 
-    /// Where a symbol is defined; null if it is not.
+    /// The place where a symbol is defined; null for an undefined symbol.
     fn place(self: *const Object, symbols: []const u8, index: usize) Error!?Place {
         var section: usize = try int(u16, symbols, index * symbol_size + 6);
         if (section == in_table) {
@@ -205,7 +207,8 @@ const Object = struct {
         return out.items;
     }
 
-    /// Has relocations by a section, which is how compilers name what is local, go by the symbol of a name that moved.
+    /// Changes relocations by a section, which compilers write for local names, into relocations by the symbol of a
+    /// name that moved.
     fn relocate(self: *const Object, out: []u8, moved: *const std.AutoHashMap(Place, usize)) Error!void {
         const symbols = try self.content(self.table);
         for (self.sections, 0..) |section, i| {
@@ -241,13 +244,13 @@ fn addHeader(out: *std.ArrayList(u8), name: u32, flags: u64, offset: usize, size
     if (flags & elf.SHF_MERGE != 0) put(u64, out.items, at + 56, 1);
 }
 
-/// Whether a symbol that is defined is a function that initializes a module, and other libraries do not see it.
+/// Whether a defined symbol is a PyInit function that is not visible to other libraries.
 fn isHiddenInit(name: []const u8, symbol: []const u8) bool {
     return std.mem.startsWith(u8, name, init_prefix) and symbol[4] == (elf.STB_GLOBAL << 4) | elf.STT_FUNC and
         symbol[5] & visibility != 0;
 }
 
-/// The text at an offset, which a zero byte ends.
+/// The zero-terminated text at an offset.
 fn text(bytes: []const u8, offset: usize) Error![]const u8 {
     if (offset > bytes.len) return error.Malformed;
     const end = std.mem.indexOfScalarPos(u8, bytes, offset, 0) orelse return error.Malformed;

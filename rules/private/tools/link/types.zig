@@ -1,29 +1,29 @@
-//! Whose a type is by the mangled name of its type information: torch's and the C++ library's, which other libraries of
-//! the process know too, or the extension's own. Grammar: Itanium C++ ABI, chapter 5.1.
+//! The owner of a type by the mangled name of its type information: torch or the C++ library, whose types other
+//! libraries of the process share, or the extension. Grammar: Itanium C++ ABI, chapter 5.1.
 const std = @import("std");
 const common = @import("common");
 
 const Error = error{ Unknown, Own };
 
 pub const Owner = enum {
-    /// Another library of the process may know the type by this name.
+    /// Another library of the process may share the type by this name.
     shared,
-    /// The extension's own: its name has a part of the extension.
+    /// The extension's own: a part of its name belongs to the extension.
     own,
-    /// Of one file of the extension alone: of an anonymous namespace, or of a static function.
+    /// Local to a single file of the extension: in an anonymous namespace, or in a static function.
     file,
 };
 
-/// Names that other libraries know, and those that the project has in the namespaces of these.
+/// Names that other libraries share, and the project's names in the same namespaces.
 pub const Names = struct {
     /// Outermost namespaces and global classes: policy/shared_types.txt.
     shared: std.StringHashMap(void),
     /// Classes that the project defines, `at::native::Mine`.
     defined: std.StringHashMap(void),
-    /// What the names of the extension's own types get besides: the id of the kernel.
+    /// The tag for names of the extension's own types: the id of the kernel.
     tag: []const u8 = "",
 
-    /// Reads a list of names, one a line; `#` begins a comment.
+    /// Reads a list with a name on each line; `#` begins a comment.
     pub fn read(allocator: std.mem.Allocator, text: []const u8) !Names {
         var names = Names{
             .shared = std.StringHashMap(void).init(allocator),
@@ -37,7 +37,7 @@ pub const Names = struct {
         return names;
     }
 
-    /// Whose the type of a mangled name is, `N2at6TensorE`. A name that cannot be read counts as shared.
+    /// The owner of the type with a mangled name such as `N2at6TensorE`. A name that cannot be read counts as shared.
     pub fn owner(self: *const Names, name: []const u8) Owner {
         var reader = Reader{ .name = name, .names = self };
         const is_cut = if (reader.full()) false else |err| switch (err) {
@@ -48,7 +48,7 @@ pub const Names = struct {
         return if (reader.of_file or (is_cut and isOfFile(name))) .file else .own;
     }
 
-    /// Whether the type with which a mangled name begins is the extension's own.
+    /// Whether a mangled name begins with a type that is the extension's own.
     pub fn beginsWithOwn(self: *const Names, name: []const u8) bool {
         var reader = Reader{ .name = name, .names = self };
         reader.mangledType() catch {};
@@ -58,7 +58,7 @@ pub const Names = struct {
     fn isDefined(self: *const Names, path: []const u8, from_substitution: bool) bool {
         if (self.defined.contains(path)) return true;
         if (!from_substitution) return false;
-        // What the substitution stands for was read before; here the rest of the path tells.
+        // The text of the substitution is not known here, so the rest of the path decides.
         var defined = self.defined.keyIterator();
         while (defined.next()) |name| {
             if (name.len > path.len + 2 and std.mem.endsWith(u8, name.*, path) and
@@ -68,7 +68,7 @@ pub const Names = struct {
     }
 };
 
-/// Whether a name that was not read to its end has a part that is of one file.
+/// Whether a name that was not read to its end has a part that is local to a single file.
 fn isOfFile(name: []const u8) bool {
     for ([_][]const u8{ "12_GLOBAL__N_1", "$_" }) |mark| {
         if (std.mem.indexOf(u8, name, mark) != null) return true;
@@ -78,9 +78,9 @@ fn isOfFile(name: []const u8) bool {
     return false;
 }
 
-/// Where in a mangled name of a type a tag can stand (`B` and a name, as of `abi_tag`): behind the first name in it. Its end
-/// if there is none before what begins otherwise; then it is no mangled name any more.
-pub fn placeOfTag(name: []const u8) usize {
+/// The position for a tag (`B` and a name, as of `abi_tag`) in the mangled name of a type: behind the first identifier.
+/// The end of the name if another kind of part comes first; with a tag there it is not a valid mangled name.
+pub fn tagPosition(name: []const u8) usize {
     var at: usize = 0;
     while (at < name.len) {
         const c = name[at];
@@ -110,8 +110,8 @@ test "places of tags" {
         .{ "FvRK1AE", "FvRK1AE|" },
         .{ "99x", "99x|" },
     }) |case| {
-        const place = placeOfTag(case[0]);
-        try std.testing.expectEqual(std.mem.indexOfScalar(u8, case[1], '|').?, place);
+        const position = tagPosition(case[0]);
+        try std.testing.expectEqual(std.mem.indexOfScalar(u8, case[1], '|').?, position);
     }
 }
 
@@ -158,13 +158,13 @@ const Reader = struct {
         return self.name[self.at .. self.at + length];
     }
 
-    /// The base-36 number of a substitution or parameter, and the `_` behind it.
+    /// Reads the base-36 number of a substitution or parameter, and the `_` behind it.
     fn sequence(self: *Reader) Error!void {
         while (std.ascii.isDigit(self.peek()) or std.ascii.isUpper(self.peek())) self.at += 1;
         try self.expect("_");
     }
 
-    /// What has a part that no other library can know: the rest of the name need not be read.
+    /// The error that stops reading: the name has a part that no other library can share.
     fn isOwn(self: *Reader) Error {
         self.own = true;
         return error.Own;
@@ -270,12 +270,12 @@ const Reader = struct {
                 if (self.peek() == 'I') try self.templateArguments();
             },
         }
-        // Where the name began with a substitution, the first part was read before.
+        // If the name began with a substitution, its first part was read before.
         if (path.length == 0) return;
         if (!path.substituted and !self.names.shared.contains(path.first())) self.own = true;
     }
 
-    /// A part of a name; of a class that the project defines, the whole is the project's.
+    /// Reads a part of a name; a class that the project defines makes the whole name the project's.
     fn component(self: *Reader, path: *Path) Error!void {
         switch (self.peek()) {
             'S' => {
@@ -321,7 +321,7 @@ const Reader = struct {
                 self.at += 1;
                 while (!self.skip("E")) try self.templateArgument();
             },
-            // A function or a variable, or what is calculated of one.
+            // A function or a variable, or an expression of one.
             'X' => return self.isOwn(),
             'L' => {
                 self.at += 1;
@@ -343,7 +343,7 @@ const Path = struct {
     fn add(self: *Path, name: []const u8) void {
         const between = if (self.length > 0) "::" else "";
         const room = self.buffer[self.length..];
-        // A longer path is cut: such a class is in no list.
+        // A longer path is truncated: no list has such a class.
         const added = std.fmt.bufPrint(room, "{s}{s}", .{ between, name }) catch return;
         self.length += added.len;
     }
@@ -353,12 +353,12 @@ const Path = struct {
     }
 
     fn first(self: *const Path) []const u8 {
-        const whole = self.text();
-        return whole[0 .. std.mem.indexOf(u8, whole, "::") orelse whole.len];
+        const path = self.text();
+        return path[0 .. std.mem.indexOf(u8, path, "::") orelse path.len];
     }
 };
 
-test "whose a type is" {
+test "owners of types" {
     var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
     defer arena.deinit();
     var names = try Names.read(arena.allocator(), "# of torch\nat\nc10\nstd # of gcc\n\nLinearPackedParamsBase\n");

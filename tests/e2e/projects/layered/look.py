@@ -43,8 +43,8 @@ def module_seen(module, package):
     seen["dir"] = sorted(dir(module))
     if module.__file__.endswith(".py"):
         seen["source"] = inspect.getsource(module)
-        classes = [one for one in vars(module).values() if inspect.isclass(one) and one.__module__.startswith(package.__name__)]
-        seen["classes"] = [[told(one.__module__, package), one.__qualname__, inspect.getsource(one)] for one in classes]
+        classes = [var for var in vars(module).values() if inspect.isclass(var) and var.__module__.startswith(package.__name__)]
+        seen["classes"] = [[told(klass.__module__, package), klass.__qualname__, inspect.getsource(klass)] for klass in classes]
     star = {}
     exec(f"from {module.__name__} import *", star)
     seen["star"] = sorted(star)
