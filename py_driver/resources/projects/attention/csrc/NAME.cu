@@ -413,7 +413,7 @@ int backward(Type type, const Backward& tensors, const Sizes& sizes, void* strea
 std::int64_t forward_scratch(Type type, const Sizes& sizes) {
   const std::int64_t of_few = forward_scratch_of_few(type, sizes);
 #if __CUDACC_VER_MAJOR__ >= 12
-  return std::max(of_few, forward_scratch_on_hopper(type, sizes));
+  return std::max(of_few, forward_scratch_on_hopper());
 #else
   return of_few;
 #endif
