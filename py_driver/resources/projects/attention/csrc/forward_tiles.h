@@ -53,13 +53,10 @@ struct Place {
 
   __device__ Place(const Problem& problem, Tile tile) {
     const int down = (problem.queries + P::kQueries - 1) / P::kQueries;
-    const int section = tile / (problem.side_by_side * down);
-    const int within = tile % (problem.side_by_side * down);
-    const int across = min(problem.side_by_side, problem.pairs - section * problem.side_by_side);
-    const int pair = section * problem.side_by_side + within % across;
-    first = (down - 1 - within / across) * P::kQueries;
-    batch = pair / problem.heads;
-    head = pair % problem.heads;
+    const Spot spot(tile, down, problem.pairs, problem.side_by_side);
+    first = (down - 1 - spot.tile) * P::kQueries;
+    batch = spot.pair / problem.heads;
+    head = spot.pair % problem.heads;
     steps = steps_of<P, kCausal>(first, problem.queries, problem.keys);
   }
 
@@ -111,13 +108,9 @@ struct PackedPlace {
       const int begin = packed.queries.tile<P::kQueries>(found);
       const int down = packed.queries.tile<P::kQueries>(found + 1) - begin;
       tile.sequence = packed.sequence_of_queries(found);
-      const int side_by_side = tile.heads_side_by_side(problem);
-      const int of_sequence = number - begin * problem.heads;
-      const int section = of_sequence / (side_by_side * down);
-      const int within = of_sequence % (side_by_side * down);
-      const int across = min(side_by_side, problem.heads - section * side_by_side);
-      tile.head = section * side_by_side + within % across;
-      tile.first = (down - 1 - within / across) * P::kQueries;
+      const Spot spot(number - begin * problem.heads, down, problem.heads, tile.heads_side_by_side(problem));
+      tile.head = spot.pair;
+      tile.first = (down - 1 - spot.tile) * P::kQueries;
       if (tile.first >= 0 && tile.first < tile.sequence.queries) {
         tile.steps = steps_of<P, kCausal>(tile.first, tile.sequence.queries, tile.sequence.keys);
         return tile;

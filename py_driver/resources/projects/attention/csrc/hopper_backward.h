@@ -2,19 +2,18 @@
 // Gradients of attention on a Hopper GPU: the kernels, for tensors of four dimensions and for packed sequences.
 #pragma once
 
-#include "maps.h"
-#include "sequences.h"
+#include <algorithm>
+
+#include "backward_tiles.h"
+#include "hopper.h"
 #include "warpgroup.h"
 
 namespace [[ module ]]_impl {
 namespace {
 [% raw %]
 
-// A block has 128 keys, 64 for each of two warpgroups, and goes over the queries that see them, 64 at a time. It keeps
-// the gradients of its keys and values, and adds to those of the queries, which are float32 in the scratch memory.
-constexpr int kKeys = 128;
-constexpr int kQueries = 64;
-constexpr int kWidth = 128;
+// A block goes over the queries that see its keys. It keeps the gradients of its keys and values, and adds to those of
+// the queries, which are float32 in the scratch memory.
 constexpr int kStages = 2;
 constexpr int kThreads = 3 * kWarpgroup;
 constexpr int kKeyBytes = kKeys * kWidth * 2;
@@ -41,67 +40,29 @@ struct Memory {
   std::uint64_t needs_queries[kStages];
 };
 
-struct Problem {
-  Backward tensors;
-  float* of_queries;
-  float* lse;    // in powers of two, and rows of no query: infinite, so that all their weights are 0
-  float* delta;  // the sum of grad_out * out
-  int batch;
-  int heads;
-  int kv_heads;
-  int queries;
-  int keys;
-  int side_by_side;
-  float scale;
-
-  __host__ __device__ int steps() const { return (queries + kQueries - 1) / kQueries; }
-};
-
-// What a block computes.
-template <bool kCausal>
-struct Place {
-  int first;  // key
-  int kv_head;
-  int batch;
-  int step;  // the first one whose queries see a key
-
-  __device__ explicit Place(const Problem& problem) {
-    const int down = (problem.keys + kKeys - 1) / kKeys;
-    const int section = blockIdx.x / (problem.side_by_side * down);
-    const int within = blockIdx.x % (problem.side_by_side * down);
-    const int pairs = problem.batch * problem.kv_heads;
-    const int across = min(problem.side_by_side, pairs - section * problem.side_by_side);
-    const int pair = section * problem.side_by_side + within % across;
-    first = within / across * kKeys;
-    batch = pair / problem.kv_heads;
-    kv_head = pair % problem.kv_heads;
-    step = kCausal ? max(0, first - (problem.keys - problem.queries)) / kQueries : 0;
-  }
-};
-
-template <bool kCausal>
+template <typename Place>
 __device__ void produce(Memory& memory, const CUtensorMap& q, const CUtensorMap& grad, const CUtensorMap& k,
                         const CUtensorMap& v, const Problem& problem) {
-  const Place<kCausal> place(problem);
-  if (place.step >= problem.steps()) {
+  const Place place(problem);
+  if (place.step >= place.steps(problem)) {
     return;
   }
   arrive_and_expect(memory.has_keys, 2 * kKeyBytes);
-  load(memory.keys, k, place.first, place.kv_head, place.batch, memory.has_keys);
-  load(memory.values, v, place.first, place.kv_head, place.batch, memory.has_keys);
+  place.load_keys(memory.keys, k, memory.has_keys);
+  place.load_keys(memory.values, v, memory.has_keys);
   Turn<kStages> turn;
   const int group = problem.heads / problem.kv_heads;
   for (int head = place.kv_head * group; head < (place.kv_head + 1) * group; ++head) {
-    const std::int64_t pair = static_cast<std::int64_t>(place.batch) * problem.heads + head;
-    for (int step = place.step; step < problem.steps(); ++step, turn.next()) {
+    const std::int64_t steps = place.first_step(problem, head);
+    for (int step = place.step; step < place.steps(problem); ++step, turn.next()) {
       std::uint64_t& has = memory.has_queries[turn.stage];
       Stage& stage = memory.stages[turn.stage];
-      const std::int64_t row = (pair * problem.steps() + step) * kQueries;
+      const std::int64_t row = (steps + step) * kQueries;
       wait(memory.needs_queries[turn.stage], turn.phase ^ 1);
       arrive_and_expect(has, 2 * kQueryBytes + 2 * kStatisticBytes);
-      load(stage.queries, q, step * kQueries, head, place.batch, has);
+      place.load_queries(stage.queries, q, step, head, has);
       load(memory.lse[turn.stage], problem.lse + row, kStatisticBytes, has);
-      load(stage.grads, grad, step * kQueries, head, place.batch, has);
+      place.load_queries(stage.grads, grad, step, head, has);
       load(memory.delta[turn.stage], problem.delta + row, kStatisticBytes, has);
     }
   }
@@ -128,17 +89,18 @@ __device__ void store(const View& view, int batch, int head, int row, const floa
   }
 }
 
-template <typename T, bool kCausal>
+template <typename T, typename Place>
 __device__ void consume(Memory& memory, const Problem& problem) {
   using Scores = Product<T, kQueries>;
   using Sums = Product<T, kWidth>;
   using OfQueries = Product<T, kWidth / 2>;
-  const Place<kCausal> place(problem);
+  const Place place(problem);
   const int consumer = threadIdx.x / kWarpgroup - 1;
   const int lane = threadIdx.x % 32;
   const int row = consumer * 64 + threadIdx.x % kWarpgroup / 32 * 16 + lane / 4;
   const int key = place.first + row;
-  const int ahead = problem.keys - problem.queries;
+  const int all_keys = place.keys(problem);
+  const int ahead = all_keys - place.queries(problem);
   const int group = problem.heads / problem.kv_heads;
   const float scale = problem.scale * 1.4426950408889634f;  // log2(e)
   const unsigned char* const keys = memory.keys + consumer * 64 * kSwizzled;
@@ -147,12 +109,12 @@ __device__ void consume(Memory& memory, const Problem& problem) {
   float of_values[kSums] = {};
   Turn<kStages> turn;
   int buffer = 0;
-  if (place.step < problem.steps()) {
+  if (place.step < place.steps(problem)) {
     wait(memory.has_keys, 0);
   }
   for (int head = place.kv_head * group; head < (place.kv_head + 1) * group; ++head) {
-    const std::int64_t pair = static_cast<std::int64_t>(place.batch) * problem.heads + head;
-    for (int step = place.step; step < problem.steps(); ++step, turn.next(), buffer ^= 1) {
+    const std::int64_t steps = place.first_step(problem, head);
+    for (int step = place.step; step < place.steps(problem); ++step, turn.next(), buffer ^= 1) {
       const Stage& stage = memory.stages[turn.stage];
       const float* const lse = memory.lse[turn.stage];
       const float* const delta = memory.delta[turn.stage];
@@ -178,12 +140,12 @@ __device__ void consume(Memory& memory, const Problem& problem) {
       wait_for_products<1>();
       pin(weights);
       const int first = step * kQueries;
-      if (place.first + kKeys > problem.keys || (kCausal && place.first + kKeys - 1 > first + ahead)) {
+      if (place.first + kKeys > all_keys || (Place::kCausal && place.first + kKeys - 1 > first + ahead)) {
 #pragma unroll
         for (int i = 0; i < kScores; ++i) {
           const int of = key + i / 2 % 2 * 8;
           const int query = first + i / 4 * 8 + lane % 4 * 2 + i % 2;
-          if (of >= problem.keys || (kCausal && of > query + ahead)) {
+          if (of >= all_keys || (Place::kCausal && of > query + ahead)) {
             weights[i] = -INFINITY;
           }
         }
@@ -244,7 +206,7 @@ __device__ void consume(Memory& memory, const Problem& problem) {
       pin(of_values);
       pin(left);
       // Not row by row, but as the threads have them: `finish` knows.
-      float* const sums = problem.of_queries + (pair * problem.steps() + step) * kQueries * kWidth +
+      float* const sums = problem.of_queries + (steps + step) * kQueries * kWidth +
                           consumer * kQueries * kWidth / 2 + threadIdx.x % kWarpgroup * 4;
 #pragma unroll
       for (int i = 0; i < kSums / 2; i += 4) {
@@ -260,14 +222,15 @@ __device__ void consume(Memory& memory, const Problem& problem) {
   }
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    if (key + 8 * half < problem.keys) {
-      store<T>(problem.tensors.grad_k, place.batch, place.kv_head, key + 8 * half, of_keys + 2 * half, problem.scale);
-      store<T>(problem.tensors.grad_v, place.batch, place.kv_head, key + 8 * half, of_values + 2 * half, 1.0f);
+    if (key + 8 * half < all_keys) {
+      const int to = place.key_row(key + 8 * half);
+      store<T>(problem.tensors.grad_k, place.batch, place.kv_head, to, of_keys + 2 * half, problem.scale);
+      store<T>(problem.tensors.grad_v, place.batch, place.kv_head, to, of_values + 2 * half, 1.0f);
     }
   }
 }
 
-template <typename T, bool kCausal>
+template <typename T, typename Place>
 __global__ void __launch_bounds__(kThreads, 1)
     differentiate_on_hopper(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap grad,
                             const __grid_constant__ CUtensorMap k, const __grid_constant__ CUtensorMap v,
@@ -287,11 +250,11 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x < kWarpgroup) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
     if (threadIdx.x == 0) {
-      produce<kCausal>(memory, q, grad, k, v, problem);
+      produce<Place>(memory, q, grad, k, v, problem);
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
-    consume<T, kCausal>(memory, problem);
+    consume<T, Place>(memory, problem);
   }
 }
 
@@ -308,22 +271,18 @@ __device__ float product_of(__nv_bfloat16, unsigned a, unsigned b) {
 }
 
 // The statistics of a row, by a warp. There are as many rows as in all steps.
-template <typename T>
+template <typename T, typename Step>
 __global__ void __launch_bounds__(256) prepare(const __grid_constant__ Problem problem) {
-  const int rows = problem.steps() * kQueries;
   const int lane = threadIdx.x % 32;
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * 8 + threadIdx.x / 32;
-  const std::int64_t pair = row / rows;
-  const std::int64_t query = row % rows;
-  if (pair >= static_cast<std::int64_t>(problem.batch) * problem.heads) {
-    return;
-  }
+  const Step step(problem, row / kQueries);
+  const int query = step.first + static_cast<int>(row % kQueries);
   float sum = 0.0f;
   float lse = INFINITY;
-  if (query < problem.queries) {
+  if (query < step.queries(problem)) {
     const auto at = [&](const View& view) {
-      return static_cast<const std::uint16_t*>(view.at) + pair / problem.heads * view.batch +
-             pair % problem.heads * view.head + query * view.row;
+      return static_cast<const std::uint16_t*>(view.at) + step.batch * view.batch + step.head * view.head +
+             step.row(query) * view.row;
     };
     const std::uint16_t* const out = at(problem.tensors.out);
     const std::uint16_t* const grad = at(problem.tensors.grad_out);
@@ -336,7 +295,8 @@ __global__ void __launch_bounds__(256) prepare(const __grid_constant__ Problem p
     for (int lanes = 16; lanes > 0; lanes /= 2) {
       sum += __shfl_xor_sync(~0u, sum, lanes);
     }
-    const float own = problem.tensors.lse[pair * problem.queries + query];
+    const std::int64_t pair = static_cast<std::int64_t>(step.batch) * problem.heads + step.head;
+    const float own = problem.tensors.lse[pair * problem.queries + step.row(query)];
     lse = own == -INFINITY ? INFINITY : own * 1.4426950408889634f;
   }
   if (lane == 0) {
@@ -346,30 +306,62 @@ __global__ void __launch_bounds__(256) prepare(const __grid_constant__ Problem p
 }
 
 // Rounds the gradients of queries.
-template <typename T>
+template <typename T, typename Step>
 __global__ void __launch_bounds__(256) finish(const __grid_constant__ Problem problem) {
-  const std::int64_t pair = blockIdx.x / problem.steps();
-  const int step = blockIdx.x % problem.steps();
+  const Step step(problem, blockIdx.x);
   const int half = threadIdx.x / kWarpgroup;
   const int thread = threadIdx.x % kWarpgroup;
-  const int query = step * kQueries + thread / 32 * 16 + thread % 32 / 4;
+  const int query = step.first + thread / 32 * 16 + thread % 32 / 4;
   const float* const from = problem.of_queries + static_cast<std::int64_t>(blockIdx.x) * kQueries * kWidth +
                             half * kQueries * kWidth / 2 + thread * 4;
   const View& view = problem.tensors.grad_q;
-  auto* const to = static_cast<std::uint16_t*>(view.at) + pair / problem.heads * view.batch +
-                   pair % problem.heads * view.head + half * kWidth / 2 + thread % 4 * 2;
+  auto* const to = static_cast<std::uint16_t*>(view.at) + step.batch * view.batch + step.head * view.head +
+                   step.row(query) * view.row + half * kWidth / 2 + thread % 4 * 2;
 #pragma unroll
   for (int i = 0; i < kWidth / 16; ++i) {
     const float4 sums = *reinterpret_cast<const float4*>(from + i * 4 * kWarpgroup);
-    if (query < problem.queries) {
-      *reinterpret_cast<unsigned*>(to + query * view.row + 8 * i) =
-          pair_of<T>(sums.x * problem.scale, sums.y * problem.scale);
+    if (query < step.queries(problem)) {
+      *reinterpret_cast<unsigned*>(to + 8 * i) = pair_of<T>(sums.x * problem.scale, sums.y * problem.scale);
     }
-    if (query + 8 < problem.queries) {
-      *reinterpret_cast<unsigned*>(to + (query + 8) * view.row + 8 * i) =
+    if (query + 8 < step.queries(problem)) {
+      *reinterpret_cast<unsigned*>(to + 8 * view.row + 8 * i) =
           pair_of<T>(sums.z * problem.scale, sums.w * problem.scale);
     }
   }
+}
+
+// Computes all gradients. `steps`: those of all heads.
+template <typename T, typename Place, typename Step>
+int launch(const CUtensorMap& q, const CUtensorMap& grad, const CUtensorMap& k, const CUtensorMap& v,
+           const Problem& problem, std::int64_t steps, std::int64_t blocks, cudaStream_t stream) {
+  const auto function = differentiate_on_hopper<T, Place>;
+  if (const cudaError_t error =
+          cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Memory))) {
+    return error;
+  }
+  if (const cudaError_t error =
+          cudaMemsetAsync(problem.of_queries, 0, steps * kQueries * kWidth * sizeof(float), stream)) {
+    return error;
+  }
+  prepare<T, Step><<<static_cast<unsigned>(steps * kQueries / 8), 256, 0, stream>>>(problem);
+  function<<<static_cast<unsigned>(blocks), kThreads, sizeof(Memory), stream>>>(q, grad, k, v, problem);
+  finish<T, Step><<<static_cast<unsigned>(steps), 256, 0, stream>>>(problem);
+  return cudaGetLastError();
+}
+
+// Whether the kernels are for what is given.
+inline bool is_for_hopper(Type type, const Backward& tensors, const Sizes& sizes, std::int64_t steps) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  return !tensors.repeatable && Device().major == 9 && type != Type::float32 && sizes.width == kWidth &&
+         sizes.keys > 0 && has_pairs(tensors.out) && has_pairs(tensors.grad_q) && has_pairs(tensors.grad_k) &&
+         has_pairs(tensors.grad_v) && std::max({sizes.queries, sizes.keys, sizes.batch * sizes.heads}) <= kMost &&
+         steps * kQueries <= kMost;
+}
+
+// Calls a function with a zero of the type.
+template <typename Function>
+int with_half(Type type, Function function) {
+  return type == Type::float16 ? function(__half()) : function(__nv_bfloat16());
 }
 [% endraw %]
 

@@ -83,6 +83,21 @@ __host__ __device__ inline int side_by_side(std::int64_t pairs, std::int64_t byt
   const std::int64_t fit = kCache / (bytes_of_head > 0 ? bytes_of_head : 1);
   return static_cast<int>(fit < 1 ? 1 : fit < pairs ? fit : pairs);
 }
+
+// What a block or a turn of one computes: a tile of a pair.
+struct Spot {
+  int tile;
+  int pair;
+
+  // `side_by_side` pairs at a time: the first tiles of all of these, then the second ones.
+  __device__ Spot(int number, int tiles, int pairs, int side_by_side) {
+    const int section = number / (side_by_side * tiles);
+    const int within = number % (side_by_side * tiles);
+    const int across = min(side_by_side, pairs - section * side_by_side);
+    tile = within / across;
+    pair = section * side_by_side + within % across;
+  }
+};
 [% endraw %]
 
 }  // namespace [[ module ]]_impl
