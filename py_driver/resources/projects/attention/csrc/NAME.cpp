@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "sequences.h"
 #include "small_floats.h"
 
 namespace [[ module ]]_impl {
@@ -68,7 +69,7 @@ void forward_as(const Forward& tensors, const Sizes& sizes) {
     for (std::int64_t i = 0; i < sizes.width; ++i) {
       out[i] = small_floats::round_to<T>(keys == 0 ? 0.0f : sums[i] / all);
     }
-    tensors.lse[(batch * sizes.heads + head) * sizes.queries + query] = keys == 0 ? largest : largest + std::log(all);
+    tensors.lse[(batch * sizes.heads + head) * tensors.lse_head + query] = keys == 0 ? largest : largest + std::log(all);
   });
 }
 
@@ -82,7 +83,7 @@ void backward_as(const Backward& tensors, const Sizes& sizes) {
   for_queries(sizes, [&](std::int64_t batch, std::int64_t head, std::int64_t query, std::int64_t kv_head) {
     const T* const q = row_of<T>(tensors.q, batch, head, query);
     const T* const grad = row_of<T>(tensors.grad_out, batch, head, query);
-    const float lse = tensors.lse[(batch * sizes.heads + head) * sizes.queries + query];
+    const float lse = tensors.lse[(batch * sizes.heads + head) * tensors.lse_head + query];
     const float delta = dot(grad, row_of<T>(tensors.out, batch, head, query), sizes.width);
     std::fill(of_query.begin(), of_query.end(), 0.0f);
     for (std::int64_t key = 0; key < seen(sizes, query); ++key) {
@@ -126,21 +127,44 @@ void with_type(Type type, Function function) {
   }
 }
 
+// Calls a function for each sequence, and for the rows after the last one: with its tensors and sizes.
+template <typename Tensors, typename Function>
+void for_sequences(const Tensors& tensors, const Sizes& sizes, const Sequences* sequences, int size,
+                   Function function) {
+  if (sequences == nullptr) {
+    return function(tensors, sizes);
+  }
+  const Packed packed(*sequences, sizes.queries, sizes.keys);
+  const auto call = [&](const Sequence& sequence) {
+    function(part_of(tensors, sequence, size), part_of(sizes, sequence));
+  };
+  for (int i = 0; i < packed.count; ++i) {
+    call(packed.sequence_of_queries(i));
+  }
+  // These queries see no key, and no query sees these keys.
+  call(packed.sequence_of_queries(packed.count));
+  call(packed.sequence_of_keys(packed.count));
+}
+
 }  // namespace
 
-int forward(Type type, const Forward& tensors, const Sizes& sizes, void*) {
-  with_type(type, [&](auto zero) { forward_as<decltype(zero)>(tensors, sizes); });
+int forward(Type type, const Forward& tensors, const Sizes& sizes, const Sequences* sequences, void*) {
+  with_type(type, [&](auto zero) {
+    for_sequences(tensors, sizes, sequences, sizeof zero, forward_as<decltype(zero)>);
+  });
   return 0;
 }
 
-int backward(Type type, const Backward& tensors, const Sizes& sizes, void*) {
-  with_type(type, [&](auto zero) { backward_as<decltype(zero)>(tensors, sizes); });
+int backward(Type type, const Backward& tensors, const Sizes& sizes, const Sequences* sequences, void*) {
+  with_type(type, [&](auto zero) {
+    for_sequences(tensors, sizes, sequences, sizeof zero, backward_as<decltype(zero)>);
+  });
   return 0;
 }
 
-std::int64_t forward_scratch(Type, const Sizes&) { return 0; }
+std::int64_t forward_scratch(Type, const Sizes&, const Sequences*) { return 0; }
 
-std::int64_t backward_scratch(Type, const Sizes& sizes) {
+std::int64_t backward_scratch(Type, const Sizes& sizes, const Sequences*) {
   return 2 * sizes.batch * sizes.kv_heads * sizes.keys * sizes.width;
 }
 

@@ -92,6 +92,40 @@ struct Packed {
     return {queries.begin(number), number < count ? queries.length(number) : 0, keys.begin(number), keys.length(number)};
   }
 };
+
+HOST_AND_DEVICE inline View from_row(const View& view, std::int64_t row, int size) {
+  return {static_cast<char*>(view.at) + row * view.row * size, view.batch, view.head, view.row};
+}
+
+// A sequence's part of all rows, of elements of `size` bytes. The scratch memory stays that of all.
+HOST_AND_DEVICE inline Forward part_of(const Forward& all, const Sequence& sequence, int size) {
+  Forward part = all;
+  part.out = from_row(all.out, sequence.query, size);
+  part.lse += sequence.query;
+  part.q = from_row(all.q, sequence.query, size);
+  part.k = from_row(all.k, sequence.key, size);
+  part.v = from_row(all.v, sequence.key, size);
+  return part;
+}
+
+HOST_AND_DEVICE inline Backward part_of(const Backward& all, const Sequence& sequence, int size) {
+  Backward part = all;
+  for (const auto view : {&Backward::grad_q, &Backward::grad_out, &Backward::out, &Backward::q}) {
+    part.*view = from_row(all.*view, sequence.query, size);
+  }
+  for (const auto view : {&Backward::grad_k, &Backward::grad_v, &Backward::k, &Backward::v}) {
+    part.*view = from_row(all.*view, sequence.key, size);
+  }
+  part.lse += sequence.query;
+  return part;
+}
+
+HOST_AND_DEVICE inline Sizes part_of(const Sizes& all, const Sequence& sequence) {
+  Sizes part = all;
+  part.queries = sequence.queries;
+  part.keys = sequence.keys;
+  return part;
+}
 [% endraw %]
 
 }  // namespace [[ module ]]_impl
