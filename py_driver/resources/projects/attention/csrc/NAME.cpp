@@ -69,7 +69,8 @@ void forward_as(const Forward& tensors, const Sizes& sizes) {
     for (std::int64_t i = 0; i < sizes.width; ++i) {
       out[i] = small_floats::round_to<T>(keys == 0 ? 0.0f : sums[i] / all);
     }
-    tensors.lse[(batch * sizes.heads + head) * tensors.lse_head + query] = keys == 0 ? largest : largest + std::log(all);
+    const float lse = keys == 0 ? largest : largest + std::log(all);
+    tensors.lse[(batch * sizes.heads + head) * tensors.lse_head + query] = lse;
   });
 }
 

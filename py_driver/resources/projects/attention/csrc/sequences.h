@@ -31,8 +31,8 @@ class Offsets {
     return rows < 0 ? 0 : rows;
   }
 
-  // Tiles of kRows rows belong to one sequence each. Where a sequence's tiles begin follows from its first row alone, so
-  // that no sum over the sequences is needed; some have a tile too much, which is empty.
+  // Tiles of kRows rows belong to one sequence each. Where a sequence's tiles begin follows from its first row alone:
+  // no sum over the sequences is needed. Some sequences have a tile too many, which is empty.
   template <int kRows>
   HOST_AND_DEVICE int tile(int sequence) const {
     return begin(sequence) / kRows + sequence;
@@ -85,11 +85,13 @@ struct Packed {
         count(static_cast<int>(sequences.count)) {}
 
   HOST_AND_DEVICE Sequence sequence_of_queries(int number) const {
-    return {queries.begin(number), queries.length(number), keys.begin(number), number < count ? keys.length(number) : 0};
+    const int seen = number < count ? keys.length(number) : 0;
+    return {queries.begin(number), queries.length(number), keys.begin(number), seen};
   }
 
   HOST_AND_DEVICE Sequence sequence_of_keys(int number) const {
-    return {queries.begin(number), number < count ? queries.length(number) : 0, keys.begin(number), keys.length(number)};
+    const int seeing = number < count ? queries.length(number) : 0;
+    return {queries.begin(number), seeing, keys.begin(number), keys.length(number)};
   }
 };
 

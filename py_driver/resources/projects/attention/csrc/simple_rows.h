@@ -13,8 +13,8 @@ namespace [[ module ]]_impl {
 namespace {
 [% raw %]
 
-// A warp has kRows rows, of queries or of keys, and goes over the rows of the other kind kLanes at a time. Each lane has
-// one of these for the scores, and some elements of a row for the sums.
+// A warp has kRows rows, of queries or of keys, and goes over the rows of the other kind kLanes at a time. Each lane
+// has one of these for the scores, and some elements of a row for the sums.
 constexpr int kLanes = 32;
 constexpr int kRows = 2;
 constexpr int kWarps = 4;
@@ -158,7 +158,9 @@ struct Place {
 };
 
 // More blocks than a grid can have stay too many: the launch fails.
-inline unsigned grid_of(std::int64_t blocks) { return static_cast<unsigned>(std::min<std::int64_t>(blocks, 0xffffffff)); }
+inline unsigned grid_of(std::int64_t blocks) {
+  return static_cast<unsigned>(std::min<std::int64_t>(blocks, 0xffffffff));
+}
 
 inline unsigned blocks_of(std::int64_t rows, std::int64_t heads, std::int64_t batch, const Sequences* sequences) {
   const std::int64_t tiles =

@@ -170,7 +170,7 @@ def test_lengths_that_are_too_small_are_hints_alone(width):
 
 
 @pytest.mark.skipif(DEVICES.device == "cpu", reason="a CPU checks offsets")
-@pytest.mark.parametrize("wrong", [[5, 9, 30], [0, 40, 20], [0, -7, 900], [0, 10, -1], [0, 2**31 - 1, -(2**31)]])
+@pytest.mark.parametrize("wrong", [(5, 9, 30), (0, 40, 20), (0, -7, 900), (0, 10, -1), (0, 2**31 - 1, -(2**31))])
 @pytest.mark.parametrize("width", [128, 40])
 def test_wrong_offsets_stay_inside(width, wrong):
     q, k, v, *_ = inputs(([30, 20], [30, 20]), (2, 1), width, torch.bfloat16)
