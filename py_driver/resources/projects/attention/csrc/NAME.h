@@ -40,9 +40,6 @@ struct Sequences {
   const std::int32_t* queries;
   const std::int32_t* keys;
   std::int64_t count;
-  // Not less than the longest ones have: they choose a plan, and nothing is left out if they are wrong.
-  std::int64_t most_queries;
-  std::int64_t most_keys;
 };
 
 struct Forward {

@@ -168,10 +168,9 @@ at::Tensor offsets_of(const at::Tensor& offsets, const at::Tensor& rows, std::in
   return dense;
 }
 
-kernel::Sequences sequences_of(const at::Tensor& q, const at::Tensor& k, std::int64_t longest_q,
-                               std::int64_t longest_k) {
+kernel::Sequences sequences_of(const at::Tensor& q, const at::Tensor& k) {
   TORCH_CHECK(q.sizes() == k.sizes(), "[[ module ]]: q has ", q.size(0) - 1, " sequences, k ", k.size(0) - 1);
-  return {q.const_data_ptr<std::int32_t>(), k.const_data_ptr<std::int32_t>(), q.size(0) - 1, longest_q, longest_k};
+  return {q.const_data_ptr<std::int32_t>(), k.const_data_ptr<std::int32_t>(), q.size(0) - 1};
 }
 
 std::tuple<at::Tensor, at::Tensor> [[ module ]]_varlen_op(const at::Tensor& q, const at::Tensor& k,
@@ -184,7 +183,7 @@ std::tuple<at::Tensor, at::Tensor> [[ module ]]_varlen_op(const at::Tensor& q, c
   const kernel::Sizes sizes = sizes_of(queries, keys, values, causal, scale);
   const at::Tensor begins_q = offsets_of(cu_seqlens_q, q, max_seqlen_q);
   const at::Tensor begins_k = offsets_of(cu_seqlens_k, k, max_seqlen_k);
-  const kernel::Sequences sequences = sequences_of(begins_q, begins_k, max_seqlen_q, max_seqlen_k);
+  const kernel::Sequences sequences = sequences_of(begins_q, begins_k);
   const auto [out, lse] = attend(queries, keys, values, sizes, &sequences);
   return {as_rows(out), lse.squeeze(0)};
 }
@@ -199,7 +198,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> [[ module ]]_varlen_backward_op(
   const kernel::Sizes sizes = sizes_of(queries, keys, values, causal, scale);
   const at::Tensor begins_q = offsets_of(cu_seqlens_q, q, max_seqlen_q);
   const at::Tensor begins_k = offsets_of(cu_seqlens_k, k, max_seqlen_k);
-  const kernel::Sequences sequences = sequences_of(begins_q, begins_k, max_seqlen_q, max_seqlen_k);
+  const kernel::Sequences sequences = sequences_of(begins_q, begins_k);
   const auto [grad_q, grad_k, grad_v] = differentiate(as_batch(grad_out), queries, keys, values, as_batch(out),
                                                       lse.unsqueeze(0), sizes, &sequences);
   return {as_rows(grad_q), as_rows(grad_k), as_rows(grad_v)};
