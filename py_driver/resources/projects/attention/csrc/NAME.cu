@@ -5,7 +5,7 @@
 
 #include "few_queries.h"
 #include "hopper.h"
-#include "simple.h"
+#include "fallback.h"
 
 namespace [[ module ]]_impl {
 [% raw %]
@@ -24,7 +24,7 @@ std::int64_t backward_varlen_scratch_on_hopper(Type, const Sizes&, const Sequenc
 int forward(Type type, const Forward& tensors, const Sizes& sizes, const Sequences* sequences, void* stream) {
   if (sequences != nullptr) {
     const int result = forward_varlen_on_hopper(type, tensors, sizes, *sequences, stream);
-    return result != kNotForHopper ? result : simple_forward(type, tensors, sizes, sequences, stream);
+    return result != kNotForHopper ? result : fallback_forward(type, tensors, sizes, sequences, stream);
   }
   // Hopper's kernel has a block for each head of q. It is the faster one for a few queries of so many heads that most
   // of the 132 multiprocessors have work, if no two share keys, which it would read again.
@@ -44,13 +44,13 @@ int forward(Type type, const Forward& tensors, const Sizes& sizes, const Sequenc
       return result;
     }
   }
-  return simple_forward(type, tensors, sizes, sequences, stream);
+  return fallback_forward(type, tensors, sizes, sequences, stream);
 }
 
 int backward(Type type, const Backward& tensors, const Sizes& sizes, const Sequences* sequences, void* stream) {
   const int result = sequences != nullptr ? backward_varlen_on_hopper(type, tensors, sizes, *sequences, stream)
                                           : backward_on_hopper(type, tensors, sizes, stream);
-  return result != kNotForHopper ? result : simple_backward(type, tensors, sizes, sequences, stream);
+  return result != kNotForHopper ? result : fallback_backward(type, tensors, sizes, sequences, stream);
 }
 
 std::int64_t forward_scratch(Type type, const Sizes& sizes, const Sequences* sequences) {
@@ -58,7 +58,7 @@ std::int64_t forward_scratch(Type type, const Sizes& sizes, const Sequences* seq
 }
 
 std::int64_t backward_scratch(Type type, const Sizes& sizes, const Sequences* sequences) {
-  return std::max(simple_backward_scratch(sizes), sequences != nullptr
+  return std::max(fallback_backward_scratch(sizes), sequences != nullptr
                                                       ? backward_varlen_scratch_on_hopper(type, sizes, *sequences)
                                                       : backward_scratch_on_hopper(type, sizes));
 }

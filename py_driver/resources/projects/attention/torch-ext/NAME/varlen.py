@@ -88,8 +88,8 @@ def [[ module ]]_varlen(
             that are wrong give wrong results, but read and write nothing outside of the tensors. Rows after the last
             sequence have an output of 0, and get gradients of 0.
         cu_seqlens_k: the same for k and v.
-        max_seqlen_q: at least the length of the longest sequence of q, as flash_attn_varlen_func takes it. The CPU checks
-            it; on a GPU the kernels need no more than the offsets.
+        max_seqlen_q: at least the length of the longest sequence of q, as flash_attn_varlen_func takes it. The CPU
+            checks it; on a GPU the kernels need no more than the offsets.
         max_seqlen_k: the same for k and v.
         causal: whether query i of a sequence sees its keys up to `i + keys - queries` alone, so that the last one sees
             all of its keys.

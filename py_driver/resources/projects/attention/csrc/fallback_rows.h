@@ -1,5 +1,5 @@
 [% if cuda %]
-// What the simple kernels share: rows in shared memory, products of them, and which rows a block has.
+// What the kernels for every GPU share: rows in shared memory, products of them, and which rows a block has.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -1,7 +1,7 @@
 [% if cuda %]
 #include "debug.h"
-#include "simple.h"
-#include "simple_rows.h"
+#include "fallback.h"
+#include "fallback_rows.h"
 
 namespace [[ module ]]_impl {
 namespace {
@@ -150,7 +150,8 @@ __global__ void __launch_bounds__(kWarps* kLanes)
 
 }  // namespace
 
-int simple_backward(Type type, const Backward& tensors, const Sizes& sizes, const Sequences* sequences, void* stream) {
+int fallback_backward(Type type, const Backward& tensors, const Sizes& sizes, const Sequences* sequences,
+                      void* stream) {
   return with_type(type, [&](auto zero) -> int {
     using T = decltype(zero);
     const auto on = static_cast<cudaStream_t>(stream);
@@ -176,7 +177,7 @@ int simple_backward(Type type, const Backward& tensors, const Sizes& sizes, cons
   });
 }
 
-std::int64_t simple_backward_scratch(const Sizes& sizes) { return sizes.batch * sizes.heads * sizes.queries; }
+std::int64_t fallback_backward_scratch(const Sizes& sizes) { return sizes.batch * sizes.heads * sizes.queries; }
 [% endraw %]
 
 }  // namespace [[ module ]]_impl

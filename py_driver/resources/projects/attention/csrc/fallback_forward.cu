@@ -1,7 +1,7 @@
 [% if cuda %]
 #include "debug.h"
-#include "simple.h"
-#include "simple_rows.h"
+#include "fallback.h"
+#include "fallback_rows.h"
 
 namespace [[ module ]]_impl {
 namespace {
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kWarps* kLanes)
 
 }  // namespace
 
-int simple_forward(Type type, const Forward& tensors, const Sizes& sizes, const Sequences* sequences, void* stream) {
+int fallback_forward(Type type, const Forward& tensors, const Sizes& sizes, const Sequences* sequences, void* stream) {
   return with_type(type, [&](auto zero) -> int {
     using T = decltype(zero);
     const auto function = sequences != nullptr ? attend<T, true> : attend<T, false>;
