@@ -25,16 +25,11 @@ struct Problem {
   Sequences sequences;  // if there are any, queries and keys are those of all
 };
 
-// How many keys a query sees.
-template <bool kCausal>
-__device__ int seen(int query, int queries, int keys) {
-  return kCausal ? max(0, min(keys, query + 1 + (keys - queries))) : keys;
-}
-
 // How many steps of kKeys keys the queries of a tile see.
 template <typename P, bool kCausal>
 __device__ int steps_of(int first, int queries, int keys) {
-  return (seen<kCausal>(min(first + P::kQueries, queries) - 1, queries, keys) + P::kKeys - 1) / P::kKeys;
+  const int seen = kCausal ? max(0, min(keys, min(first + P::kQueries, queries) + keys - queries)) : keys;
+  return (seen + P::kKeys - 1) / P::kKeys;
 }
 
 // Where a tile lies, and how many steps of kKeys keys it takes. The tiles of a head that take most come first.

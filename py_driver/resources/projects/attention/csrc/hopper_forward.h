@@ -25,8 +25,9 @@ struct Plan {
   static constexpr int kThreads = kWarpgroup * (1 + consumers);
   static constexpr int kQueryBytes = kQueries * width * 2;
   static constexpr int kKeyBytes = keys * width * 2;
-  // Registers of a thread: all threads together have 65536.
-  static constexpr int kFew = 32;
+  // Registers of a thread. The block waits for ever if all together need more than it began with: 65536 of 512 threads,
+  // 168 for each of 384.
+  static constexpr int kFew = consumers == 3 ? 32 : 24;
   static constexpr int kMany = consumers == 3 ? 160 : 240;
 };
 
@@ -175,8 +176,10 @@ __device__ void consume(Memory<P, Place>& memory, const Problem& problem) {
     const Place& place = Place::of(problem, tile);
     const int first = place.first + consumer * 64;
     const int row = first + threadIdx.x % kWarpgroup / 32 * 16 + lane / 4;
+    const int ahead = place.keys(problem) - place.queries(problem);
     // From here on a step needs a mask.
-    const int masked = seen<Place::kCausal>(first, place.queries(problem), place.keys(problem)) / P::kKeys;
+    const int masked =
+        (Place::kCausal ? max(0, min(place.keys(problem), first + 1 + ahead)) : place.keys(problem)) / P::kKeys;
     float sums[kSums] = {};
     float scores[kScores];
     unsigned weights[kScores / 2];
@@ -225,12 +228,11 @@ __device__ void consume(Memory<P, Place>& memory, const Problem& problem) {
     };
     const auto add = [&](int step) {
       if (step >= masked) {
-        const int all_keys = place.keys(problem);
-        const int ahead = all_keys - place.queries(problem);
+        const int end = place.keys(problem) - 1;
 #pragma unroll
         for (int i = 0; i < kScores; ++i) {
           const int key = step * P::kKeys + i / 4 * 8 + lane % 4 * 2 + i % 2;
-          const int last = Place::kCausal ? min(all_keys - 1, row + i / 2 % 2 * 8 + ahead) : all_keys - 1;
+          const int last = Place::kCausal ? min(end, row + i / 2 % 2 * 8 + ahead) : end;
           if (key > last) {
             scores[i] = -INFINITY;
           }
