@@ -78,7 +78,7 @@ def test_what_a_kernel_uses(kernels: list[Kernel]) -> None:
 
 
 def test_a_source_without_kernels() -> None:
-    assert kernels_of(told(), "", "\t.target\tsm_90\n\n\t.elftype\t@\"ET_EXEC\"\n", "9.0", {}) == []
+    assert kernels_of(told(), "", "\t.target\tsm_90\n\n\t.elftype\tET_EXEC\n", "9.0", {}) == []
 
 
 @pytest.mark.parametrize("text", ["", "[]", "[{}]", '[{}, [{"function-name": "x"}]]', "{}"])
