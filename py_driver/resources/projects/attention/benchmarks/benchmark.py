@@ -121,9 +121,7 @@ class _Varlen:
     def attend(self, parts):
         """What torch computes, sequence by sequence."""
         grouped = self.heads != self.kv_heads
-        attend = partial(
-            torch.nn.functional.scaled_dot_product_attention, is_causal=self.causal, enable_gqa=grouped
-        )
+        attend = partial(torch.nn.functional.scaled_dot_product_attention, is_causal=self.causal, enable_gqa=grouped)
         return torch.cat([attend(*part)[0].transpose(0, 1) for part in zip(*parts)])
 
 
