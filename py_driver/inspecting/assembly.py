@@ -158,7 +158,7 @@ def kernels_of(told: str, usage: str, listing: str, arch: str, names: Mapping[st
 def _sections(listing: str) -> Iterator[tuple[str, str]]:
     """The code of each function of a listing."""
     heads = [*_SECTION.finditer(listing)]
-    for head, after in zip(heads, [*heads[1:], None], strict=True):
+    for head, after in zip(heads, [*heads[1:], None], strict=False):
         text = listing[head.end() : after.start() if after else len(listing)]
         body = text.partition(f"\n{head[1]}:\n")[2] or text
         yield head[1], body.strip("\n") + "\n"

@@ -77,6 +77,10 @@ def test_what_a_kernel_uses(kernels: list[Kernel]) -> None:
     assert (b.registers, b.name, b.sass) == (255, "_Z1bv", "        /*0000*/                   EXIT ;\n")
 
 
+def test_a_source_without_kernels() -> None:
+    assert kernels_of(told(), "", "\t.target\tsm_90\n\n\t.elftype\tET_EXEC\n", "9.0", {}) == []
+
+
 @pytest.mark.parametrize("text", ["", "[]", "[{}]", '[{}, [{"function-name": "x"}]]', "{}"])
 def test_what_is_not_understood(text: str) -> None:
     with pytest.raises((ValueError, LookupError, TypeError)):

@@ -1,6 +1,7 @@
 """Attention beside torch's: `driver bench`, or `kernels benchmark`."""
 
 from functools import partial
+from itertools import accumulate
 
 import torch
 from kernels.benchmark import Benchmark
@@ -85,6 +86,94 @@ class Gradients(_Attention, Benchmark):
     def benchmark_gradients(self):
         given = (self.grad, self.q, self.k, self.v, self.result, self.lse, self.causal, self.scale)
         self.out, _, _ = self.kernel._ops.ops.[[ module ]]_backward(*given)
+
+    def verify_gradients(self):
+        return torch.autograd.grad(self.expected, self.leaves, self.grad, retain_graph=True)[0]
+
+    def flops_gradients(self):
+        return self.flops() * 5 // 2
+
+
+class _Varlen:
+    seed = 0
+    causal = True
+    lengths = (1024,) * 32
+    heads, kv_heads, width = 16, 16, 128
+
+    def setup(self):
+        on_cpu = self.device == "cpu"
+        lengths = [max(1, length >> 6) for length in self.lengths] if on_cpu else self.lengths
+        made = {"device": self.device, "dtype": torch.float32 if on_cpu else torch.bfloat16}
+        self.q = torch.randn(sum(lengths), self.heads, self.width, **made)
+        self.k, self.v = (torch.randn(sum(lengths), self.kv_heads, self.width, **made) for _ in range(2))
+        begins = torch.tensor([0, *accumulate(lengths)], device=self.device, dtype=torch.int32)
+        self.sequences = (begins, begins, max(lengths), max(lengths), self.causal)
+        self.parts = self.split(lengths, self.q, self.k, self.v)
+
+    def split(self, lengths, *tensors):
+        """Each sequence as a batch of its own."""
+        return [tuple(part.transpose(0, 1)[None] for part in tensor.split(lengths)) for tensor in tensors]
+
+    def flops(self):
+        pairs = sum(part.shape[2] ** 2 for part in self.parts[0])
+        return 4 * pairs * self.heads * self.width // (2 if self.causal else 1)
+
+    def attend(self, parts):
+        """What torch computes, sequence by sequence."""
+        grouped = self.heads != self.kv_heads
+        attend = partial(torch.nn.functional.scaled_dot_product_attention, is_causal=self.causal, enable_gqa=grouped)
+        return torch.cat([attend(*part)[0].transpose(0, 1) for part in zip(*parts)])
+
+
+class _VarlenForward(_Varlen):
+    def benchmark_forward(self):
+        self.out = self.kernel.[[ module ]]_varlen(self.q, self.k, self.v, *self.sequences)
+
+    def verify_forward(self):
+        return self.attend(self.parts)
+
+    def peers_forward(self):
+        return {} if self.device == "cpu" else {"FlashAttention": self._by_flash_attention}
+
+    def _by_flash_attention(self):
+        begins, _, longest, _, causal = self.sequences
+        return torch.ops.aten._flash_attention_forward(
+            self.q, self.k, self.v, begins, begins, longest, longest, 0.0, causal, False
+        )[0]
+
+    def bytes_forward(self):
+        return sum(tensor.numel() * tensor.element_size() for tensor in (self.q, self.k, self.v, self.q))
+
+    def flops_forward(self):
+        return self.flops()
+
+
+class VarlenEqual(_VarlenForward, Benchmark):
+    pass
+
+
+class VarlenMixed(_VarlenForward, Benchmark):
+    lengths = (8192, 130, 4000, 257, 1024, 6000, 64, 3000, 2048, 511, 5000, 900, 1642)
+
+
+class VarlenShort(_VarlenForward, Benchmark):
+    lengths = (128, 40, 97, 128) * 64
+
+
+class VarlenGradients(_Varlen, Benchmark):
+    def setup(self):
+        super().setup()
+        self.grad = torch.randn_like(self.q)
+        self.result, self.lse = self.kernel.[[ module ]]_varlen(
+            self.q, self.k, self.v, *self.sequences, return_lse=True
+        )
+        self.leaves = [tensor.clone().requires_grad_() for tensor in (self.q, self.k, self.v)]
+        lengths = [part.shape[2] for part in self.parts[0]]
+        self.expected = self.attend(self.split(lengths, *self.leaves))
+
+    def benchmark_gradients(self):
+        given = (self.grad, self.q, self.k, self.v, self.result, self.lse, *self.sequences, self.width**-0.5)
+        self.out, _, _ = self.kernel._ops.ops.[[ module ]]_varlen_backward(*given)
 
     def verify_gradients(self):
         return torch.autograd.grad(self.expected, self.leaves, self.grad, retain_graph=True)[0]

@@ -14,6 +14,7 @@
 #include <cmath>
 #include <limits>
 
+#include "sequences.h"
 #include "vectors.h"
 
 namespace [[ module ]]_impl {
@@ -112,7 +113,7 @@ void forward_part(const Forward& tensors, const Sizes& sizes, const Head& head, 
   const std::int64_t keys = seen(sizes, first + count - 1);
   const at::Tensor q = head.wide_rows(tensors.q, first, count);
   const at::Tensor weights = product_of(q, kv_head.wide_rows(tensors.k, 0, keys).t());
-  float* const lse = tensors.lse + (head.batch * sizes.heads + head.head) * sizes.queries + first;
+  float* const lse = tensors.lse + (head.batch * sizes.heads + head.head) * tensors.lse_head + first;
   for (std::int64_t row = 0; row < count; ++row) {
     float* const own = weights.data_ptr<float>() + row * keys;
     const std::int64_t visible = seen(sizes, first + row);
@@ -138,7 +139,7 @@ void backward_part(const Backward& tensors, const Sizes& sizes, const Head& head
   const at::Tensor out = head.wide_rows(tensors.out, first, count);
   const at::Tensor scores = product_of(q, k.t());
   const at::Tensor grads = product_of(grad, v.t());
-  const float* const lse = tensors.lse + (head.batch * sizes.heads + head.head) * sizes.queries + first;
+  const float* const lse = tensors.lse + (head.batch * sizes.heads + head.head) * tensors.lse_head + first;
   for (std::int64_t row = 0; row < count; ++row) {
     float* const own = scores.data_ptr<float>() + row * keys;
     float* const of_own = grads.data_ptr<float>() + row * keys;
@@ -155,9 +156,10 @@ void backward_part(const Backward& tensors, const Sizes& sizes, const Head& head
   at::addmm_out(sums_v, sums_v, scores.t(), grad);
 }
 
-}  // namespace
-
-int forward(Type type, const Forward& tensors, const Sizes& sizes, void*) {
+void forward_all(Type type, const Forward& tensors, const Sizes& sizes) {
+  if (sizes.queries == 0) {
+    return;
+  }
   const std::int64_t some = queries_at_a_time(sizes);
   const std::int64_t parts = (sizes.queries + some - 1) / some;
   at::parallel_for(0, sizes.batch * sizes.heads * parts, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -167,10 +169,9 @@ int forward(Type type, const Forward& tensors, const Sizes& sizes, void*) {
       forward_part(tensors, sizes, head, first, std::min(some, sizes.queries - first));
     }
   });
-  return 0;
 }
 
-int backward(Type type, const Backward& tensors, const Sizes& sizes, void*) {
+void backward_all(Type type, const Backward& tensors, const Sizes& sizes) {
   const std::int64_t some = queries_at_a_time(sizes);
   const std::int64_t group = sizes.heads / sizes.kv_heads;
   at::parallel_for(0, sizes.batch * sizes.kv_heads, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -188,12 +189,43 @@ int backward(Type type, const Backward& tensors, const Sizes& sizes, void*) {
       kv_head.rows(tensors.grad_v, 0, sizes.keys).copy_(of_v);
     }
   });
+}
+
+// Calls a function for each sequence, and for the rows after the last one: with the type, its tensors and its sizes.
+template <typename Tensors, typename Function>
+void for_sequences(Type type, const Tensors& tensors, const Sizes& sizes, const Sequences* sequences,
+                   Function function) {
+  if (sequences == nullptr) {
+    return function(type, tensors, sizes);
+  }
+  const Packed packed(*sequences, sizes.queries, sizes.keys);
+  const int bytes = static_cast<int>(c10::elementSize(torch_type(type)));
+  const auto call = [&](const Sequence& sequence) {
+    function(type, part_of(tensors, sequence, bytes), part_of(sizes, sequence));
+  };
+  for (int i = 0; i < packed.count; ++i) {
+    call(packed.sequence_of_queries(i));
+  }
+  // These queries see no key, and no query sees these keys.
+  call(packed.sequence_of_queries(packed.count));
+  call(packed.sequence_of_keys(packed.count));
+}
+
+}  // namespace
+
+int forward(Type type, const Forward& tensors, const Sizes& sizes, const Sequences* sequences, void*) {
+  for_sequences(type, tensors, sizes, sequences, forward_all);
   return 0;
 }
 
-std::int64_t forward_scratch(Type, const Sizes&) { return 0; }
+int backward(Type type, const Backward& tensors, const Sizes& sizes, const Sequences* sequences, void*) {
+  for_sequences(type, tensors, sizes, sequences, backward_all);
+  return 0;
+}
 
-std::int64_t backward_scratch(Type, const Sizes&) { return 0; }
+std::int64_t forward_scratch(Type, const Sizes&, const Sequences*) { return 0; }
+
+std::int64_t backward_scratch(Type, const Sizes&, const Sequences*) { return 0; }
 
 }  // namespace [[ module ]]_impl
 [% endif %]

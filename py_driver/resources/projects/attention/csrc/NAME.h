@@ -33,9 +33,19 @@ struct View {
   std::int64_t row;
 };
 
+// Sequences of several lengths. Their rows lie one after another in tensors of one batch, of which Sizes has all rows.
+// Sequence i has the rows from queries[i] to queries[i + 1] of q, and from keys[i] to keys[i + 1] of k and v. Rows of q
+// after the last one have an output of 0, and such rows of k and v gradients of 0.
+struct Sequences {
+  const std::int32_t* queries;
+  const std::int32_t* keys;
+  std::int64_t count;
+};
+
 struct Forward {
   View out;
-  float* lse;  // log of the sum of exp(scale * q @ k^T), for each query: dense, [batch, head, query]
+  float* lse;  // log of the sum of exp(scale * q @ k^T), for each query: [batch, head, query]
+  std::int64_t lse_head;  // the way to the next head there
   View q;
   View k;
   View v;
@@ -49,6 +59,7 @@ struct Backward {
   View grad_out;
   View out;
   const float* lse;
+  std::int64_t lse_head;
   View q;
   View k;
   View v;
@@ -56,11 +67,12 @@ struct Backward {
   bool repeatable;  // whether two runs must give the same bits
 };
 
-// `stream` is a cudaStream_t, and null on the CPU. Returns a cudaError_t: 0 is success. No size but `keys` is 0.
-int forward(Type type, const Forward& tensors, const Sizes& sizes, void* stream);
-int backward(Type type, const Backward& tensors, const Sizes& sizes, void* stream);
+// `sequences` is null if there are none, `stream` a cudaStream_t, and null on the CPU. They return a cudaError_t: 0 is
+// success. No size but `keys` is 0.
+int forward(Type type, const Forward& tensors, const Sizes& sizes, const Sequences* sequences, void* stream);
+int backward(Type type, const Backward& tensors, const Sizes& sizes, const Sequences* sequences, void* stream);
 
-std::int64_t forward_scratch(Type type, const Sizes& sizes);
-std::int64_t backward_scratch(Type type, const Sizes& sizes);
+std::int64_t forward_scratch(Type type, const Sizes& sizes, const Sequences* sequences);
+std::int64_t backward_scratch(Type type, const Sizes& sizes, const Sequences* sequences);
 
 }  // namespace [[ module ]]_impl

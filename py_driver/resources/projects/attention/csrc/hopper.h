@@ -16,9 +16,15 @@ constexpr int kNotForHopper = -1;
 int forward_on_hopper(Type type, const Forward& tensors, const Sizes& sizes, void* stream);
 int backward_on_hopper(Type type, const Backward& tensors, const Sizes& sizes, void* stream);
 
+int forward_varlen_on_hopper(Type type, const Forward& tensors, const Sizes& sizes, const Sequences& sequences,
+                             void* stream);
+int backward_varlen_on_hopper(Type type, const Backward& tensors, const Sizes& sizes, const Sequences& sequences,
+                              void* stream);
+
 // How many float32 they need.
-std::int64_t forward_scratch_on_hopper(Type type, const Sizes& sizes);
+std::int64_t forward_scratch_on_hopper();
 std::int64_t backward_scratch_on_hopper(Type type, const Sizes& sizes);
+std::int64_t backward_varlen_scratch_on_hopper(Type type, const Sizes& sizes, const Sequences& sequences);
 
 }  // namespace [[ module ]]_impl
 [% endif %]

@@ -46,6 +46,14 @@ __device__ inline void load(void* to, const CUtensorMap& map, int row, int head,
       : "memory");
 }
 
+// `kRows` rows from `row` on of the `rows` from `begin` on, with a map of packed rows: rows after these are 0, too.
+template <int kRows>
+__device__ void load_within(void* to, const CUtensorMap& map, int begin, int rows, int row, int head,
+                            std::uint64_t& barrier) {
+  const int there = min(rows - row, kRows);
+  load(to, map, kRows - there, head, begin + row + there, barrier);
+}
+
 // The same for bytes that lie side by side: a multiple of 16.
 __device__ inline void load(void* to, const void* from, int bytes, std::uint64_t& barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(

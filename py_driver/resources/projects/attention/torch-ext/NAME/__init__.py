@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from ._ops import add_op_namespace_prefix, ops
+from .varlen import [[ module ]]_varlen
 
 
 def _empty_rows(like: torch.Tensor) -> torch.Tensor:
@@ -85,4 +86,4 @@ def [[ module ]](
     return (out, lse) if return_lse else out
 
 
-__all__ = ["[[ module ]]"]
+__all__ = ["[[ module ]]", "[[ module ]]_varlen"]
