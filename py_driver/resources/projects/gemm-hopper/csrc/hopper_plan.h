@@ -45,6 +45,9 @@ constexpr SplitSize kSplitSizes[] = {{64, 1},  {64, 2},  {80, 1},  {80, 2},  {96
 constexpr int kSplitSizeCount = sizeof(kSplitSizes) / sizeof(kSplitSizes[0]);
 constexpr int kMostSplits = 8;
 
+// More rows have these tiles only if one round is enough: a block has one tile, and does not load the next meanwhile.
+constexpr int kSomeRows = 640;
+
 // How the product is made: the shape of tiles, and in how many parts the depth is split. `size` is the place in
 // kSplitSizes where `columns` is `split`.
 struct Plan {
@@ -94,6 +97,9 @@ inline double cycles_of_split(const SplitSize& size, const Sizes& sizes, std::in
     return 0;
   }
   const std::int64_t clusters = parts(sizes.rows, size.high * size.down) * parts(sizes.columns, kFewColumns);
+  if (clusters > at_once && sizes.rows > kSomeRows) {
+    return 0;
+  }
   const double rounds = static_cast<double>(parts(clusters, at_once));
   const double loading = static_cast<double>(std::min<std::int64_t>(clusters, at_once) * size.down * splits);
   const double more = std::max(loading / processors * 2 - 1, 0.0);
