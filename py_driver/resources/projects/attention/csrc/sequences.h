@@ -1,6 +1,8 @@
 // Sequences of several lengths that lie one after another: where each begins, and which one a tile of rows belongs to.
 #pragma once
 
+#include <initializer_list>
+
 #include "[[ module ]].h"
 
 #ifdef __CUDACC__
