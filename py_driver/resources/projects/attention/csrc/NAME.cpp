@@ -62,7 +62,8 @@ at::Tensor product_of(const at::Tensor& left, const at::Tensor& right) {
 
 // How many queries have their scores at the same time.
 std::int64_t queries_at_a_time(const Sizes& sizes) {
-  return std::min(sizes.queries, std::max(kScores / std::max<std::int64_t>(sizes.keys, 1), kLeast));
+  const std::int64_t fitting = kScores / std::max<std::int64_t>(sizes.keys, 1);
+  return std::clamp(fitting, kLeast, std::max(sizes.queries, kLeast));
 }
 
 // How many keys a query sees.
