@@ -75,6 +75,9 @@ int run_as(const Run& run, const void* a, const void* b, const Plan& plan) {
   const Matrix left = placed(a, sizes.depth, sizes.rows, sizeof(T), run.memory, scratch.left_pitch, run.stream);
   const Matrix right = placed(b, kByColumns ? sizes.depth : sizes.columns, kByColumns ? sizes.columns : sizes.depth,
                               sizeof(T), run.memory + scratch.left, scratch.right_pitch, run.stream);
+  if (const cudaError_t error = cudaGetLastError()) {
+    return error;
+  }
   const auto with = [&](auto shape) -> int {
     using Picked = decltype(shape);
     Output output = {run.out, static_cast<int>(sizes.rows), static_cast<int>(sizes.columns), 0,

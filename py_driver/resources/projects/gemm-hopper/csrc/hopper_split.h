@@ -266,7 +266,7 @@ __global__ void __launch_bounds__(kFewThreads, 1)
   }
   // The others have read what is in the memory of this block, and have told it what they have read before.
   if (blocks > 1) {
-    synchronize_cluster();
+    share_in_cluster();
   }
 }
 

@@ -57,8 +57,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   // Tiles are made in groups of kGroup rows of them, each column by column.
   const auto tiles_down = static_cast<unsigned>((sizes.rows + Tile::kRows - 1) / Tile::kRows);
   const auto tiles_across = static_cast<unsigned>((sizes.columns + Tile::kColumns - 1) / Tile::kColumns);
-  const unsigned group = blockIdx.x / (kGroup * tiles_across) * kGroup;
-  const unsigned in_group = blockIdx.x % (kGroup * tiles_across);
+  const unsigned most = min(kGroup, tiles_down);  // so that the product does not overflow for very many columns
+  const unsigned group = blockIdx.x / (most * tiles_across) * kGroup;
+  const unsigned in_group = blockIdx.x % (most * tiles_across);
   const unsigned height = min(tiles_down - group, kGroup);
   const std::int64_t first_row = static_cast<std::int64_t>(group + in_group % height) * Tile::kRows;
   const std::int64_t first_column = static_cast<std::int64_t>(in_group / height) * Tile::kColumns;

@@ -90,6 +90,9 @@ inline Scratch copies_for(std::int64_t bytes, const void* a, const void* b, cons
     return is_aligned(matrix, row) ? 0 : rounded(row, row < kLine ? kChunk : kLine);
   };
   Scratch scratch = {};
+  if (sizes.depth == 0) {
+    return scratch;  // nothing is read
+  }
   scratch.left_pitch = pitch(a, sizes.depth * bytes);
   scratch.left = scratch.left_pitch * sizes.rows;
   scratch.right_pitch = pitch(b, (sizes.by_columns ? sizes.depth : sizes.columns) * bytes);

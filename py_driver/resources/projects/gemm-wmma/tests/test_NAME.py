@@ -11,7 +11,7 @@ op = kernel.[[ module ]]
 
 # Rows, columns, depth: square and rectangular, multiples of the tiles and not, and empty ones.
 SIZES = [(64, 64, 64), (127, 61, 511), (1, 256, 32), (256, 1, 33), (1, 1, 1), (3, 5, 1000)]
-SIZES += [(0, 4, 8), (4, 0, 8), (5, 6, 0)]
+SIZES += [(0, 4, 8), (4, 0, 8), (5, 6, 0), (1025, 2049, 0)]
 # Enough for large tiles on a GPU: rows of whole vectors, and of others.
 SIZES += [(1152, 2304, 72), (1025, 2049, 43)]
 # Rows that are copied first; a deep one whose depth is split, and one that is both.

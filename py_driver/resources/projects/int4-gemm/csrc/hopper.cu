@@ -71,7 +71,7 @@ struct Launch {
   Launch(const Launch&) = delete;
 };
 
-// How many clusters of so many blocks run at the same time. Multiprocessors are in groups, and a cluster lies in one of
+// How many clusters of so many blocks run at the same time, at least one of one or two blocks. Multiprocessors are in groups, and a cluster lies in one of
 // these, so clusters of more than two blocks leave some of them without work. All Hopper GPUs count as the first one.
 std::int64_t clusters_at_once(int blocks) {
   struct Counts {
@@ -86,10 +86,11 @@ std::int64_t clusters_at_once(int blocks) {
         const Launch launch(1, count, kMemory, nullptr);
         cudaOccupancyMaxActiveClusters(&of[count], function, &launch.config);
       }
+      cudaGetLastError();  // what cannot be counted counts as 0, and is no error of the launch
     }
   };
   static const Counts counts;
-  return std::max(counts.of[blocks], 1);
+  return blocks <= 2 ? std::max(counts.of[blocks], 1) : counts.of[blocks];
 }
 
 // The plan that takes the least time, as counted here in nanoseconds, which are those of an H200: so many for a step of
@@ -109,10 +110,13 @@ Plan plan_for(const Sizes& sizes) {
   for (const Cost& cost : kCosts) {
     for (int splits = 1; splits <= std::min<std::int64_t>(kMostBlocks, steps); ++splits) {
       const int sharing = splits == 1 && wide > 1 ? 2 : 1;
+      const std::int64_t at_once = clusters_at_once(sharing * splits);
+      if (at_once == 0) {
+        continue;
+      }
       const std::int64_t clusters = parts(sizes.rows, cost.rows) * parts(wide, sharing);
       const std::int64_t tile = cost.tile + (splits > 1 ? kJoinedRow * cost.rows : 0);
-      const std::int64_t time =
-          parts(clusters, clusters_at_once(sharing * splits)) * (parts(steps, splits) * cost.step + tile);
+      const std::int64_t time = parts(clusters, at_once) * (parts(steps, splits) * cost.step + tile);
       if (least == 0 || time < least) {
         least = time;
         best = {cost.rows, sharing, splits};
