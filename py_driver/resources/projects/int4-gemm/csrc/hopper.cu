@@ -71,8 +71,9 @@ struct Launch {
   Launch(const Launch&) = delete;
 };
 
-// How many clusters of so many blocks run at the same time, at least one of one or two blocks. Multiprocessors are in groups, and a cluster lies in one of
-// these, so clusters of more than two blocks leave some of them without work. All Hopper GPUs count as the first one.
+// How many clusters of so many blocks run at the same time, at least one of one or two blocks. Multiprocessors are in
+// groups, and a cluster lies in one of these, so clusters of more than two blocks leave some of them without work. All
+// Hopper GPUs count as the first one.
 std::int64_t clusters_at_once(int blocks) {
   struct Counts {
     int of[kMostBlocks + 1] = {};
