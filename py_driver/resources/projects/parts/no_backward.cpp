@@ -16,5 +16,17 @@ void no_backward(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch:
       }
     }
   }
+  // Tensors that the op writes get a new version, so that a backward that needs the old values raises an error.
+  std::vector<at::Tensor> written;
+  const auto values = torch::jit::last(*stack, op.schema().arguments().size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const c10::AliasInfo* const alias = op.schema().arguments()[i].alias_info();
+    if (alias != nullptr && alias->isWrite() && values[i].isTensor() && !values[i].toTensor().is_inference()) {
+      written.push_back(values[i].toTensor());
+    }
+  }
   op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+  for (const at::Tensor& tensor : written) {
+    tensor.unsafeGetTensorImpl()->bump_version();
+  }
 }

@@ -55,9 +55,9 @@ struct Head {
   }
 };
 
-at::Tensor product_of(const at::Tensor& left, const at::Tensor& right) {
+at::Tensor product_of(const at::Tensor& left, const at::Tensor& right, float scale = 1.0f) {
   at::Tensor out = at::empty({left.size(0), right.size(1)}, at::kFloat);
-  return at::mm_out(out, left, right);
+  return at::addmm_out(out, out, left, right, 0.0f, scale);
 }
 
 // How many queries have their scores at the same time.
@@ -71,14 +71,15 @@ std::int64_t seen(const Sizes& sizes, std::int64_t query) {
   return sizes.causal ? std::clamp<std::int64_t>(query + 1 + sizes.keys - sizes.queries, 0, sizes.keys) : sizes.keys;
 }
 
-// Makes weights of the scores of a query, in their place: exp(scale * score - lse). Returns lse.
-VECTORS float weights_of(float* scores, float scale, std::int64_t count) {
-  const float largest = scale * vectors::combined(
+// Makes weights of the scores of a query, in their place: exp(score - lse). Returns lse. Scores are scaled before: a
+// product here could be rounded in one place and not in the other.
+VECTORS float weights_of(float* scores, std::int64_t count) {
+  const float largest = vectors::combined(
       0, count, -std::numeric_limits<float>::infinity(), [&](std::int64_t i) { return scores[i]; },
       [](float left, float right) { return right > left ? right : left; });
 #pragma omp simd
   for (std::int64_t i = 0; i < count; ++i) {
-    scores[i] = vectors::exp_of_negative(scores[i] * scale - largest);
+    scores[i] = vectors::exp_of_negative(scores[i] - largest);
   }
   const float sum = vectors::added(count, [&](std::int64_t i) { return scores[i]; });
   const float factor = 1.0f / sum;
@@ -93,7 +94,8 @@ VECTORS float weights_of(float* scores, float scale, std::int64_t count) {
 VECTORS void backward_of(float* scores, float* grads, float scale, float lse, float delta, std::int64_t count) {
 #pragma omp simd
   for (std::int64_t i = 0; i < count; ++i) {
-    scores[i] = vectors::exp_of_negative(scores[i] * scale - lse);
+    const float power = scores[i] - lse;  // above 0 by rounding alone; NaN stays
+    scores[i] = vectors::exp_of_negative(power > 0.0f ? 0.0f : power);
     grads[i] = scores[i] * (grads[i] - delta) * scale;
   }
 }
@@ -113,12 +115,12 @@ void forward_part(const Forward& tensors, const Sizes& sizes, const Head& head, 
   const Head kv_head = kv_head_of(head, sizes);
   const std::int64_t keys = seen(sizes, first + count - 1);
   const at::Tensor q = head.wide_rows(tensors.q, first, count);
-  const at::Tensor weights = product_of(q, kv_head.wide_rows(tensors.k, 0, keys).t());
+  const at::Tensor weights = product_of(q, kv_head.wide_rows(tensors.k, 0, keys).t(), sizes.scale);
   float* const lse = tensors.lse + (head.batch * sizes.heads + head.head) * tensors.lse_head + first;
   for (std::int64_t row = 0; row < count; ++row) {
     float* const own = weights.data_ptr<float>() + row * keys;
     const std::int64_t visible = seen(sizes, first + row);
-    lse[row] = weights_of(own, sizes.scale, visible);
+    lse[row] = weights_of(own, visible);
     std::fill(own + visible, own + keys, 0.0f);
   }
   head.multiply(tensors.out, first, weights, kv_head.wide_rows(tensors.v, 0, keys));
@@ -138,7 +140,7 @@ void backward_part(const Backward& tensors, const Sizes& sizes, const Head& head
   const at::Tensor q = head.wide_rows(tensors.q, first, count);
   const at::Tensor grad = head.wide_rows(tensors.grad_out, first, count);
   const at::Tensor out = head.wide_rows(tensors.out, first, count);
-  const at::Tensor scores = product_of(q, k.t());
+  const at::Tensor scores = product_of(q, k.t(), sizes.scale);
   const at::Tensor grads = product_of(grad, v.t());
   const float* const lse = tensors.lse + (head.batch * sizes.heads + head.head) * tensors.lse_head + first;
   for (std::int64_t row = 0; row < count; ++row) {

@@ -156,3 +156,17 @@ def test_refuses():
 def test_op_is_sound():
     given = [tensor.requires_grad_() for tensor in tensors((1, 4, 2, 5, 7), 16, torch.float32)]
     torch.library.opcheck(kernel._ops.ops.[[ module ]].default, (*given, True, 0.25))
+
+
+@pytest.mark.skipif(DEVICES.device != "cpu", reason="a GPU rounds such scores in another way")
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("width", [100, 128])
+def test_large_scores(width, dtype):
+    torch.manual_seed(0)
+    inputs = [torch.randn(1, 1, rows, width) * factor for rows, factor in ((8, 1e4), (33, 1e4), (33, 1))]
+    inputs = [tensor.to(dtype).requires_grad_() for tensor in inputs]
+    out = op(*inputs)
+    expected = torch.nn.functional.scaled_dot_product_attention(*inputs)
+    assert torch.equal(out, expected)
+    actual, wanted = (torch.autograd.grad(result.sum(), inputs[2])[0] for result in (out, expected))
+    torch.testing.assert_close(actual, wanted, atol=0.01, rtol=0)

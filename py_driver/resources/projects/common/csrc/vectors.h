@@ -52,7 +52,9 @@ INLINE float load(const BFloat16& value) { return float_of(static_cast<std::uint
 
 INLINE float load(const Half& value) {
   const std::uint32_t rest = (value.bits & 0x7fffu) << 13;
-  const std::uint32_t finite = bits_of(float_of(rest) * 0x1p112f);
+  // Without a number below the normal ones of float, which torch.set_flush_denormal would make 0.
+  const std::uint32_t small = bits_of(float_of(rest >> 13 | 0x3f000000u) - 0.5f);
+  const std::uint32_t finite = rest < 0x00800000u ? small : rest + (112u << 23);
   const std::uint32_t magnitude = rest >= 0x0f800000u ? rest | 0x7f800000u : finite;
   return float_of(magnitude | (value.bits & 0x8000u) << 16);
 }

@@ -1,4 +1,5 @@
 // Registers the op with torch, and hands its tensors to the kernels as pointers.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
@@ -34,6 +35,7 @@ void [[ module ]]_op(at::Tensor& out, const at::Tensor& input) {
   TORCH_CHECK(out.device() == input.device(), "[[ module ]]: out is on ", out.device(), ", input on ", input.device());
   TORCH_CHECK(out.is_contiguous(), "[[ module ]]: out must be contiguous");
   const at::Tensor from = input.contiguous();
+  at::assert_no_partial_overlap(out, from);
   const kernel::Type type = type_of(from);
   const c10::cuda::CUDAGuard guard(from.device());
   void* const stream = c10::cuda::getCurrentCUDAStream().stream();

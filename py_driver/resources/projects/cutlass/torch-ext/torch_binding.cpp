@@ -1,4 +1,5 @@
 // Registers the op with torch, and hands its tensors to the kernels as pointers.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 #include <c10/cuda/CUDAException.h>
@@ -26,6 +27,9 @@ void [[ module ]]_op(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, 
   TORCH_CHECK(a.size(1) % 8 == 0 && b.size(1) % 8 == 0, "[[ module ]]: columns must be multiples of 8");
   TORCH_CHECK(a.size(0) < (1LL << 31) && a.size(1) < (1LL << 31) && b.size(1) < (1LL << 31),
               "[[ module ]]: a dimension is too large");
+  for (const at::Tensor& read : {a, b, bias}) {
+    at::assert_no_overlap(out, read);
+  }
   if (out.numel() == 0) {
     return;
   }

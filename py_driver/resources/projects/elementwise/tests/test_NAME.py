@@ -84,3 +84,18 @@ def test_more_than_int32():
     assert (out[:17] == expected).all()
     assert (out[-17:] == expected).all()
     assert (out == expected).sum().item() == out.numel()
+
+
+def test_out_is_written_for_autograd_too():
+    x = make((5, 6), torch.float32)
+    out = torch.ones_like(x)
+    total = (torch.ones_like(x, requires_grad=True) * out).sum()
+    op(x, out)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        total.backward()
+
+
+def test_out_that_overlaps():
+    x = make((5, 6), torch.float32)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        op(x[:-1], x[1:])

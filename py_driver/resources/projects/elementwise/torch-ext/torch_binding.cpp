@@ -1,4 +1,5 @@
 // Registers the op with torch, and hands its tensors to the kernels as pointers.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
@@ -24,6 +25,7 @@ void [[ module ]]_out_op(at::Tensor& out, const at::Tensor& input) {
   const kernel::Type type = type_of(input);
   const bool dense = input.is_contiguous() || input.dim() > kernel::kMaxDims;
   const at::Tensor from = dense ? input.contiguous() : input;
+  at::assert_no_partial_overlap(out, from);
   kernel::Layout layout = {};
   if (!dense) {
     layout.dims = static_cast<int>(from.dim());

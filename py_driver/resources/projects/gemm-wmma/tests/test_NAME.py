@@ -1,5 +1,9 @@
 """The kernel against torch in float64. Run it with `driver test`."""
 
+import os
+import subprocess
+import sys
+
 import kernels
 import pytest
 import torch
@@ -103,6 +107,27 @@ def test_refuses():
         op(a.bfloat16(), a.bfloat16(), narrow_sums=True)
     with pytest.raises(RuntimeError, match="has shape"):
         op(a.half(), torch.zeros(3, 4, dtype=torch.float16, device=DEVICES.device))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_out_that_overlaps(dtype):
+    a, b = matrices(8, 8, 8, dtype)
+    for out in (a, b):
+        with pytest.raises(RuntimeError, match="single memory location"):
+            op(a, b, out)
+
+
+@pytest.mark.skipif(DEVICES.device != "cpu", reason="a GPU has other instructions")
+def test_integers_on_older_cpus():
+    program = """
+import kernels, torch
+kernel = kernels.get_kernel("[[ repo_id ]]", version=1, backend="cpu")
+a, b = torch.full((64, 2048), -128, dtype=torch.int8), torch.full((2048, 64), 127, dtype=torch.int8)
+assert (kernel.[[ module ]](a, b) == -128 * 127 * 2048).all()
+"""
+    for instructions in ("SSE41", "AVX2", "AVX512_CORE"):
+        environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": instructions}
+        subprocess.run([sys.executable, "-c", program], check=True, env=environment)
 
 
 def test_op_is_sound():

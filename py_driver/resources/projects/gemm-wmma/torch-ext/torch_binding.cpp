@@ -1,4 +1,5 @@
 // Registers the op with torch, and hands its tensors to the kernels as pointers.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
@@ -44,6 +45,8 @@ void [[ module ]]_out_op(at::Tensor& out, const at::Tensor& a, const at::Tensor&
   // faster as a line.
   const bool by_columns = b.t().is_contiguous() && (b.size(1) == 1 || !b.is_contiguous());
   const at::Tensor right = by_columns ? b : b.contiguous();
+  at::assert_no_overlap(out, left);
+  at::assert_no_overlap(out, right);
   const kernel::Sizes sizes = {a.size(0), b.size(1), a.size(1), by_columns};
   call(a, [&](void* stream) {
     const void* const from_left = left.const_data_ptr();

@@ -1,4 +1,5 @@
 // Registers the op with torch, and hands its tensors to the kernels as pointers.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 [% if cuda %]
 [% if cpu %]
@@ -61,6 +62,9 @@ void [[ module ]]_op(at::Tensor& out, const at::Tensor& x, const at::Tensor& wei
   const at::Tensor from = aligned(x);
   const at::Tensor packed = aligned(weight);
   const at::Tensor factors = scales.contiguous();
+  for (const at::Tensor& read : {from, packed, factors}) {
+    at::assert_no_overlap(out, read);
+  }
   const kernel::Sizes sizes = {x.size(0), weight.size(0), x.size(1), x.size(1) / scales.size(1)};
 [% if cuda %]
 [% if cpu %]

@@ -93,3 +93,18 @@ def test_op_is_sound():
 def test_more_than_int32():
     x = torch.zeros(2**15 + 1, 2**16, dtype=torch.float16, device=DEVICES.device)
     assert (op(x) == 2.0**-16).all()
+
+
+def test_out_is_written_for_autograd_too():
+    x = make((5, 6), torch.float32)
+    out = torch.ones_like(x)
+    total = (torch.ones_like(x, requires_grad=True) * out).sum()
+    op(x, out)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        total.backward()
+
+
+def test_out_that_overlaps():
+    x = make((5, 6), torch.float32)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        op(x[:-1], x[1:])

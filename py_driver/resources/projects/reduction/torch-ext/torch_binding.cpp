@@ -1,4 +1,5 @@
 // Registers the op with torch, and hands its tensors to the kernels as pointers.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
@@ -24,6 +25,7 @@ void [[ module ]]_out_op(at::Tensor& out, const at::Tensor& input, std::int64_t 
   TORCH_CHECK(out.is_contiguous(), "[[ module ]]: out must be contiguous");
   TORCH_CHECK(variant >= -1 && variant < kernel::kVariants, "[[ module ]]: there is no variant ", variant);
   const at::Tensor from = input.contiguous();
+  at::assert_no_partial_overlap(out, from);
   const std::int64_t columns = from.size(-1);
   TORCH_CHECK(variant < 0 || columns <= kernel::kColumns[variant], "[[ module ]]: variant ", variant,
               " takes fewer than ", columns, " columns");
