@@ -67,31 +67,9 @@ __device__ void produce_few(Memory& memory, const CUtensorMap& a, const CUtensor
   }
 }
 
-// Four numbers of a row beside each other. Without `aligned` they are stored one by one, as far as the row goes.
-constexpr int kFour = 4;
-
-template <typename Out, typename Sum>
-__device__ void store_four(Out* out, const Sum (&sums)[kFour], std::int64_t left, bool aligned) {
-  struct alignas(kFour * sizeof(Out)) Four {
-    Out of[kFour];
-  };
-  Four four;
-#pragma unroll
-  for (int i = 0; i < kFour; ++i) {
-    four.of[i] = static_cast<Out>(sums[i]);
-  }
-  if (aligned && left >= kFour) {
-    *reinterpret_cast<Four*>(out) = four;
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < kFour; ++i) {
-    if (i < left) {
-      out[i] = four.of[i];
-    }
-  }
-}
-
+[% endraw %]
+[% include "projects/parts/store_four.cpp" %]
+[% raw %]
 // Whether all rows of an output can be stored four numbers at a time.
 template <typename Out>
 inline __device__ bool in_fours(const Out* out, std::int64_t columns) {

@@ -216,31 +216,9 @@ __device__ void consume(float (&sums)[kSums], Memory<kRows>& memory, Scales<T>& 
 // Until all threads that multiply are here.
 inline __device__ void synchronize_consumers() { asm volatile("bar.sync 1, %0;" ::"n"(32 * kWarps) : "memory"); }
 
-// Four numbers of a row beside each other. Without `aligned` they are stored one by one, as far as the row goes.
-constexpr int kFour = 4;
-
-template <typename T>
-__device__ void store_four(T* out, const float (&sums)[kFour], std::int64_t left, bool aligned) {
-  struct alignas(kFour * sizeof(T)) Four {
-    T of[kFour];
-  };
-  Four four;
-#pragma unroll
-  for (int i = 0; i < kFour; ++i) {
-    four.of[i] = static_cast<T>(sums[i]);
-  }
-  if (aligned && left >= kFour) {
-    *reinterpret_cast<Four*>(out) = four;
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < kFour; ++i) {
-    if (i < left) {
-      out[i] = four.of[i];
-    }
-  }
-}
-
+[% endraw %]
+[% include "projects/parts/store_four.cpp" %]
+[% raw %]
 // Adds up the sums of all splits, in their order; each of their blocks does that for some rows, and stores them.
 template <typename T, int kRows>
 __device__ void join(T* out, const float* sums, const Part& part, const Work& work, int rank) {
