@@ -157,7 +157,7 @@ def test_views_of_one_projection(width):
     for view, one in zip(split, (q, k, v)):
         view.copy_(one)
     assert torch.equal(varlen(*split, *rest, True), varlen(q, k, v, *rest, True))
-    heads_first = [one.transpose(0, 1).contiguous().transpose(0, 1) for one in (q, k, v)]
+    heads_first = [tensor.transpose(0, 1).contiguous().transpose(0, 1) for tensor in (q, k, v)]
     assert torch.equal(varlen(*heads_first, *rest, True), varlen(q, k, v, *rest, True))
 
 
@@ -216,7 +216,7 @@ def test_offsets_beyond_int32():
     q, k, v = (torch.randn(count * 16, heads, width, dtype=torch.bfloat16, device=DEVICES.device) for _ in range(3))
     begins = torch.arange(0, count * 16 + 1, 16, dtype=torch.int32, device=q.device)
     out = varlen(q, k, v, begins, begins, 16, 16, True)
-    last = varlen(*(one[-320:].clone() for one in (q, k, v)), begins[:21], begins[:21], 16, 16, True)
+    last = varlen(*(tensor[-320:].clone() for tensor in (q, k, v)), begins[:21], begins[:21], 16, 16, True)
     assert torch.equal(out[-320:], last)
 
 

@@ -14,10 +14,10 @@ namespace {
 namespace kernel = [[ module ]]_impl;
 
 void [[ module ]]_op(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
-  for (const at::Tensor& one : {a, b, bias, static_cast<const at::Tensor&>(out)}) {
-    TORCH_CHECK(one.scalar_type() == at::kHalf, "[[ module ]]: no kernel for ", one.scalar_type());
-    TORCH_CHECK(one.device() == a.device(), "[[ module ]]: tensors are on several devices");
-    TORCH_CHECK(one.is_contiguous(), "[[ module ]]: all tensors must be contiguous");
+  for (const at::Tensor& tensor : {a, b, bias, static_cast<const at::Tensor&>(out)}) {
+    TORCH_CHECK(tensor.scalar_type() == at::kHalf, "[[ module ]]: no kernel for ", tensor.scalar_type());
+    TORCH_CHECK(tensor.device() == a.device(), "[[ module ]]: tensors are on several devices");
+    TORCH_CHECK(tensor.is_contiguous(), "[[ module ]]: all tensors must be contiguous");
   }
   TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && a.size(1) == b.size(0), "[[ module ]]: a has shape ", a.sizes(), ", b ",
               b.sizes());

@@ -77,10 +77,10 @@ def test_norm(shape, dtype):
     x, residual, weight = values(shape, dtype), values(shape, dtype, 1), values(shape[-1:], dtype, 2)
     for eps in (EPS, 0.5):
         verify(kernel.rms_norm, norm, [x, weight, eps], terms=TERMS, magnitude=size_of_norm)
-        given = [x, residual, weight, eps]
+        inputs = [x, residual, weight, eps]
         first = lambda *all: kernel.add_rms_norm(*all)[0]
-        verify(first, norm_of_sum, given, terms=TERMS, magnitude=size_of_norm_of_sum)
-        verify(lambda *all: kernel.add_rms_norm(*all)[1], sum_of, given)
+        verify(first, norm_of_sum, inputs, terms=TERMS, magnitude=size_of_norm_of_sum)
+        verify(lambda *all: kernel.add_rms_norm(*all)[1], sum_of, inputs)
 
 
 @pytest.mark.parametrize("layout", [*LAYOUTS, "apart"])
@@ -89,9 +89,9 @@ def test_layouts_of_a_norm(layout):
     x, residual = (lay(values((3, 11, 256), torch.float32, seed)) for seed in range(2))
     weight = values((256,), torch.float32, 2)
     for first in (x, x[:, :1], x[:1].expand(3, 11, 256), x[:, ::2]):
-        given = [first, residual[tuple(slice(size) for size in first.shape)], weight, EPS]
+        inputs = [first, residual[tuple(slice(size) for size in first.shape)], weight, EPS]
         out = lambda *all: kernel.add_rms_norm(*all)[0]
-        verify(out, norm_of_sum, given, terms=TERMS, magnitude=size_of_norm_of_sum)
+        verify(out, norm_of_sum, inputs, terms=TERMS, magnitude=size_of_norm_of_sum)
         verify(kernel.rms_norm, norm, [first, weight, EPS], terms=TERMS, magnitude=size_of_norm)
 
 
@@ -137,11 +137,11 @@ def test_autograd_of_a_norm(dtype, compiled):
     x, residual, weight = values(shape, dtype), values(shape, dtype, 1), values(shape[-1:], dtype, 2)
     verify_gradient(whole(kernel.rms_norm, compiled), norm, [x, weight, EPS], terms=TERMS, accumulate=dtype)
     both = lambda *all: (norm_of_sum(*all), sum_of(*all))
-    op, given = whole(kernel.add_rms_norm, compiled), [x, residual, weight, EPS]
-    verify_gradient(op, both, given, terms=TERMS, accumulate=dtype)
+    op, inputs = whole(kernel.add_rms_norm, compiled), [x, residual, weight, EPS]
+    verify_gradient(op, both, inputs, terms=TERMS, accumulate=dtype)
     for i in range(2):
         part = lambda function: lambda *all: function(*all)[i]
-        verify_gradient(part(op), part(both), given, terms=TERMS, accumulate=dtype)
+        verify_gradient(part(op), part(both), inputs, terms=TERMS, accumulate=dtype)
 
 
 @pytest.mark.parametrize("interleaved", [False, True], ids=["halves", "interleaved"])
@@ -171,12 +171,12 @@ def test_layouts_of_rope(layout, interleaved):
     q, k = (lay(values((2, 4, 6, 32), torch.bfloat16, seed)) for seed in range(2))
     cos, sin = (lay(values((2, 6, 16), torch.float32, seed)) for seed in (2, 3))
     heads_last = lambda x: x.transpose(1, 2).contiguous().transpose(1, 2)
-    for given in ([q, k, cos, sin], [heads_last(q), heads_last(k)[:, :3], cos, sin], [q, k[:, :0], cos[:1], sin]):
+    for inputs in ([q, k, cos, sin], [heads_last(q), heads_last(k)[:, :3], cos, sin], [q, k[:, :0], cos[:1], sin]):
         for i in range(2):
             verify(
                 lambda *all: kernel.rope(*all, interleaved)[i],
                 lambda *all: turned(all[i], *all[2:], interleaved),
-                given,
+                inputs,
                 terms=2,
                 magnitude=lambda *all: 8 * torch.ones_like(all[i]),
             )
@@ -188,9 +188,9 @@ def test_autograd_of_rope(compiled, interleaved):
     cos, sin = (values((2, 5, 8), torch.float32, seed) for seed in (2, 3))
     op = whole(lambda q, k: kernel.rope(q, k, cos, sin, interleaved), compiled)
     both = lambda q, k: tuple(turned(x, cos.to(x.dtype), sin.to(x.dtype), interleaved) for x in (q, k))
-    given = [values((2, 4, 5, 16), torch.float32), values((2, 2, 5, 16), torch.float32, 1)]
-    verify_gradient(op, both, given)
-    verify_gradient(lambda *all: op(*all)[1], lambda *all: both(*all)[1], given)
+    inputs = [values((2, 4, 5, 16), torch.float32), values((2, 2, 5, 16), torch.float32, 1)]
+    verify_gradient(op, both, inputs)
+    verify_gradient(lambda *all: op(*all)[1], lambda *all: both(*all)[1], inputs)
 
 
 def test_gradients_of_angles_are_refused():

@@ -149,7 +149,7 @@ def test_product_of_pairs_of_tiles(groups, dtype, by_columns):
 @pytest.mark.parametrize("by_columns", [False, True], ids=["by rows", "by columns"])
 def test_layouts_of_pairs_of_tiles(by_columns):
     x, weights, offsets, _ = given_product(PAIRS[0], 136, 1032, torch.float16, by_columns)
-    for given in (
+    for inputs in (
         [x[:, 8:], weights[:, 8:], offsets],  # rows with something between
         [x[:, 1:129], weights[:, :128], offsets],  # rows of x that do not begin at multiples of 16 bytes
         [x, weights[..., 16:], offsets],
@@ -157,7 +157,7 @@ def test_layouts_of_pairs_of_tiles(by_columns):
         [x.mT.contiguous().mT, weights, offsets],
         [x, weights.transpose(0, 1).contiguous().transpose(0, 1), offsets],
     ):
-        verify(kernel.grouped_product, loop, given, terms=136, magnitude=product_terms)
+        verify(kernel.grouped_product, loop, inputs, terms=136, magnitude=product_terms)
 
 
 @pytest.mark.parametrize("by_columns", [False, True], ids=["by rows", "by columns"])
@@ -222,13 +222,14 @@ def whole(x, logits, gate_up, down, k):
 def test_layer(dtype, k):
     x, logits = make((50, 72), dtype, low=-1, high=1), make((50, 6), torch.float32, seed=3)
     gate_up, down = weights_of(6, 72, 96, dtype, by_columns=True), weights_of(6, 48, 72, dtype, by_columns=False)
-    for given in ((x, logits), (x, logits * torch.tensor([0.0, 0, 1, 0, 0, 0], device=x.device)), (x[:0], logits[:0])):
-        found = kernel.[[ module ]](*given, gate_up, down, k)
-        expected = whole(*given, gate_up, down, k)
+    favoured = logits * torch.tensor([0.0, 0, 1, 0, 0, 0], device=x.device)
+    for inputs in ((x, logits), (x, favoured), (x[:0], logits[:0])):
+        found = kernel.[[ module ]](*inputs, gate_up, down, k)
+        expected = whole(*inputs, gate_up, down, k)
         # A sum on the edge between two numbers of 16 bits may be rounded to the other one in each of three places.
         unit = torch.finfo(dtype).eps * expected.abs().max() if len(expected) else 0
         assert ((found.double() - expected).abs() <= 3 * unit).all()
-        assert torch.equal(found, kernel.[[ module ]](*given, gate_up, down, k))
+        assert torch.equal(found, kernel.[[ module ]](*inputs, gate_up, down, k))
 
 
 def test_compiled():
