@@ -54,6 +54,12 @@ _TEXTS = {"cuda": ("cubin", "ptx"), "hip": ("hsaco", "amdgcn")}
 """Triton's names of the machine code and its text, by backend."""
 
 
+_FLOATS = ("fp32", "fp64")
+"""Annotations of arguments for which Triton accepts an integer."""
+
+_LISTED = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+"""The options of a configuration that a request may have."""
+
 _VALUES = ("1", "0")
 """Values of environment variables with which a module is read, to detect dependencies on them."""
 
@@ -140,18 +146,22 @@ def _function(name: str) -> tuple[Any, dict[str, Any]]:
     """
     module, _, attribute = name.rpartition(".")
     found = getattr(importlib.import_module(module), attribute)
-    about: dict[str, Any] = {"config_hook": False, "heuristics": [], "hook": False, "tuned": None}
+    about: dict[str, Any] = {"config_hook": False, "heuristics": [], "hook": False, "pruned": False, "tuned": None}
     while not hasattr(found, "params"):
         if hasattr(found, "configs"):
             names = {name for config in found.configs for name in config.kwargs}
+            names |= {"ir_override" for config in found.configs if getattr(config, "ir_override", None)}
             about["tuned"] = sorted({*names, *(about["tuned"] or [])})
             about["config_hook"] |= any(config.pre_hook for config in found.configs)
+            about["pruned"] |= bool(getattr(found, "early_config_prune", None))
         elif isinstance(getattr(found, "values", None), dict):
             about["heuristics"] += found.values
         if not hasattr(found, "fn"):
             message = f"`{attribute}` is not a function of `triton.jit`: its decorator returns {type(found).__name__}"
             raise DependsError(message, attribute)
         found = found.fn
+    others = {*(about["tuned"] or [])} - {parameter.name for parameter in found.params} - {*_LISTED}
+    about["others"] = sorted(others)
     about["hook"] = bool(getattr(found, "pre_run_hooks", None))
     return found, about
 
@@ -257,9 +267,17 @@ def _check(function: Any, request: Mapping[str, Any]) -> None:  # noqa: ANN401  
         raise DependsError(f"{message}: is it defined twice, or do decorators change it?", short)
     for parameter in function.params:
         type_ = request["signature"].get(parameter.name, "").removesuffix(_ALIGNED)
-        if parameter.annotation_type and type_ and type_ not in (*_FIXED, parameter.annotation_type):
+        # Triton specialises no annotated argument on the values 1 and None.
+        if parameter.annotation_type and type_ and type_ != parameter.annotation_type:
             message = f"`{parameter.name}` of `{short}` is annotated as {parameter.annotation_type}, not {type_}"
             raise DependsError(f"{message}; aot.toml and the annotation must agree", short)
+
+
+def _defaults(function: Any) -> dict[str, bool | int | float | str]:  # noqa: ANN401  (Triton's)
+    """The defaults of constants that are plain values, also those that the text does not show."""
+    found = {known.name: known.default for known in function.params if known.is_constexpr and known.has_default}
+    values = {name: getattr(default, "value", default) for name, default in found.items()}
+    return {name: value for name, value in values.items() if type(value) in (bool, int, float, str)}
 
 
 def _parameters(ptx: str) -> int:
@@ -303,6 +321,8 @@ def _compile(request: Mapping[str, Any], modules: Mapping[str, tuple[str, Path]]
         **launched,
         "cooperative": about.launch_cooperative_grid,
         "ctas": about.num_ctas,
+        "defaults": _defaults(function),
+        "floats": [known.name for known in function.params if known.annotation_type in _FLOATS],
         "hidden": _parameters(compiled.asm[text]) - len(parameters) if backend == "cuda" else 0,
         "name": about.name,
         "parameters": parameters,
