@@ -196,6 +196,20 @@ def test_the_list_is_a_part_of_the_id(tmp_path: Path) -> None:
             "`num_warps` of `configs` in [kernel.forward] must be",
         ),
         (
+            "num_warps = 4",
+            "num_warps = 0",
+            Code.WRONG_TYPE,
+            5,
+            "`num_warps` of `configs` in [kernel.forward] must be a positive integer, not 0",
+        ),
+        (
+            "[{ BLOCK = 1024, num_warps = 4 }]",
+            "[]",
+            Code.WRONG_TYPE,
+            5,
+            "`configs` in [kernel.forward] must be a list of tables that is not empty, not an empty list",
+        ),
+        (
             'out = "*fp16",',
             'out = "*fp16", ACT = "i32",',
             Code.BAD_VALUE,
