@@ -162,6 +162,12 @@ def test_strings_follow_where_a_name_is_looked_up_at_run_time(module: Path, tmp_
     assert '" hipMalloc "' in made(tmp_path, "g_hip.cpp")
 
 
+@pytest.mark.parametrize("text", ["cudaStream_t f;", "auto f = cudaSuccess", "cudaStream_t"])
+def test_first_and_last_name_of_a_file_are_replaced(module: Path, tmp_path: Path, text: str) -> None:
+    run(module, tmp_path, {"f.cu": '#include "g.inc"\n;', "g.inc": text})
+    assert made(tmp_path, "g_hip.inc").endswith(f'#line 1 "g.inc"\n{text.replace("cuda", "hip")}')
+
+
 @pytest.mark.parametrize("text", ["// a comment on dlsym(x)\n", 'auto e = "dlsym(x) failed";\n'])
 def test_strings_stay_if_only_a_comment_or_a_string_names_a_lookup(module: Path, tmp_path: Path, text: str) -> None:
     run(module, tmp_path, {"f.cu": f'{text}auto f = getenv("CUDA_LAUNCH_BLOCKING");\n'})

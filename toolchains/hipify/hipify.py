@@ -137,15 +137,16 @@ class _Sparing:
         self._is_spared = is_spared
 
     def sub(self, replace: Callable[[re.Match[str]], str], text: str) -> str:
-        """The text with each name replaced."""
-        data = [part.span() for part in _NO_CODE.finditer(text) if self._is_spared(part)]
+        """The text with each name replaced, also at its beginning and its end, where hipify does not match."""
+        lines = f"\n{text}\n"
+        data = [part.span() for part in _NO_CODE.finditer(lines) if self._is_spared(part)]
         starts = [start for start, _ in data]
 
         def replaced(name: re.Match[str]) -> str:
             before = bisect.bisect_right(starts, name.start()) - 1
             return name[0] if before >= 0 and name.start() < data[before][1] else replace(name)
 
-        return self._pattern.sub(replaced, text)
+        return self._pattern.sub(replaced, lines)[1:-1]
 
     def findall(self, text: str) -> list[str]:
         """The names."""
