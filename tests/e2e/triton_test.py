@@ -233,10 +233,11 @@ def _compiled(  # noqa: PLR0913  (what, where and for whom)
     arch: str = "9.0",
     *,
     signature: dict[str, str] | None = None,
+    encoding: str = "utf-8",
 ) -> tuple[str, str]:
     """The assembly of the function `store` of a module; and what is wrong with that."""
     module = directory / "kernels.py"
-    module.write_text(text, encoding="utf-8")
+    module.write_text(text, encoding=encoding)
     types = {"out": "*i32"} if signature is None else signature
     request = {"package": "pkg", "function": "kernels.store", "constants": {}, "options": {}, "signature": types}
     words = [json.dumps({**request, "backend": backend, "arch": arch}), str(directory / "code")]
@@ -281,6 +282,8 @@ def test_a_callee_that_depends_on_another_package_is_an_error(site: Path, tmp_pa
         ("len(open('table.txt').read())", "reads `table.txt`"),
         ("len(__import__('os').listdir('.'))", "lists `.`"),
         ("__import__('os').system('exit 3')", "runs `exit 3`"),
+        ("__import__('os').path.exists('/usr/lib')", "looks for `/usr/lib`"),
+        ("len(__import__('importlib.metadata').metadata.version('torch'))", "`X` depends on another package"),
         ("int(__import__('os').environ.get('STEPS', '3'))", "`X` depends on an environment variable"),
         ("1 if __import__('os').getenv('STEPS') else 2", "`X` depends on an environment variable"),
         (
@@ -288,7 +291,7 @@ def test_a_callee_that_depends_on_another_package_is_an_error(site: Path, tmp_pa
             "imports `pkg.other` by a name that is not a literal",
         ),
     ],
-    ids=["file", "directory", "program", "environ", "getenv", "import"],
+    ids=["file", "directory", "program", "exists", "installed", "environ", "getenv", "import"],
 )
 def test_a_value_that_depends_on_the_machine_is_an_error(site: Path, tmp_path: Path, value: str, wrong: str) -> None:
     (tmp_path / "table.txt").write_text("text", encoding="utf-8")
@@ -299,6 +302,12 @@ def test_a_value_that_depends_on_the_machine_is_an_error(site: Path, tmp_path: P
     code, found = _compiled(site, tmp_path, text.format(value="X = tl.constexpr(Y if isinstance(Y, int) else 7)"))
     assert code == ""
     assert wrong in found
+
+
+@pytest.mark.parametrize(("mark", "encoding"), [("", "utf-8-sig"), ("# -*- coding: latin-1 -*-\n", "latin-1")])
+def test_a_module_has_the_encoding_that_it_names(site: Path, tmp_path: Path, mark: str, encoding: str) -> None:
+    text = f"{mark}# \u00e9\n{_STORES.format(value='17')}".encode(encoding)
+    assert "17" in _compiled(site, tmp_path, text.decode("latin-1"), encoding="latin-1")[0]
 
 
 def test_a_variable_that_no_kernel_depends_on_may_be_read(site: Path, tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ import re
 import shutil
 import sys
 import traceback
+from importlib.metadata import Distribution
+from importlib.util import decode_source
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +111,7 @@ class _Files(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
     def get_source(self, fullname: str) -> str:
         """The text of a module; a package is empty."""
-        return self._files[fullname][1].read_text(encoding="utf-8") if fullname in self._files else ""
+        return decode_source(self._files[fullname][1].read_bytes()) if fullname in self._files else ""
 
     def exec_module(self, module: ModuleType) -> None:
         """Run a module under the path that is shown of its file."""
@@ -190,6 +192,7 @@ def _read(
     environ, os.environ = os.environ, Variables(os.environ, finders[0], variable)  # type: ignore[assignment]
     sys.meta_path.insert(0, finders[0])
     sys.meta_path.append(finders[1])
+    from_name, Distribution.from_name = Distribution.from_name, stand_ins.distribution  # type: ignore[method-assign]
     try:
         with _WATCH.watching([str(file) for pair in modules.values() for file in pair]) as touched:
             found = _function(request["function"])
@@ -200,6 +203,7 @@ def _read(
         return found
     finally:
         os.environ = environ  # noqa: B003  (what it was)
+        Distribution.from_name = from_name  # type: ignore[method-assign]
         for finder in finders:
             sys.meta_path.remove(finder)
         for name in {*sys.modules} - before:
@@ -339,7 +343,7 @@ def _written(name: str, files: Mapping[str, Path]) -> str:
     for path in files.values():
         nodes = [
             node
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for node in ast.walk(ast.parse(path.read_bytes()))
             if (isinstance(node, ast.FunctionDef) and node.name == name)
             or (isinstance(node, ast.Assign) and any(ast.unparse(target) == name for target in node.targets))
         ]
@@ -360,7 +364,7 @@ def _shown(problem: BaseException, files: Mapping[str, Path]) -> str:
         node, source = getattr(cause, "node", None), getattr(cause, "src", None)
         if node is not None and source:
             # Triton counts lines from the beginning of the function.
-            own = ((path, path.read_text(encoding="utf-8").partition(source)) for path in files.values())
+            own = ((path, decode_source(path.read_bytes()).partition(source)) for path in files.values())
             found = next(((path, before) for path, (before, same, _) in own if same), None)
             if found:
                 place = f"{found[0]}:{found[1].count(chr(10)) + node.lineno}:{node.col_offset + 1}: "
