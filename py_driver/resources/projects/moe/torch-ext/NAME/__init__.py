@@ -72,11 +72,12 @@ def grouped_product(
         weights: `[experts, depth, columns]` of that type. The transpose of a tensor that is `[experts, columns, depth]`
             in memory, as torch.nn.Linear has weights, is not copied.
         offsets: int32 `[experts + 1]`, as `route` returns them: from 0 to the number of rows, none less than the one
-            before. They are not checked, since that would wait for the GPU.
-        sources: int32, the row of `x` for each row of the output; by default the same one. They are not checked either.
+            before. They are checked on a CPU alone, since that would wait for the GPU.
+        sources: int32, the row of `x` for each row of the output; by default the same one. Checked likewise.
 
     Returns:
-        A row for each source. Sums are float32. There is no backward: an input that requires grad is an error, but
+        A row for each source. Rows after the last expert's are 0 on a CPU; a GPU does not write them, as with torch's
+        `grouped_mm`. Sums are float32. There is no backward: an input that requires grad is an error, but
         under torch.no_grad().
     """
     return ops.grouped_product(x, weights, offsets, sources)
@@ -88,7 +89,7 @@ def combine(values: torch.Tensor, weights: torch.Tensor, places: torch.Tensor) -
     Args:
         values: float16 or bfloat16 `[rows, columns]`.
         weights: float32 `[tokens, k]`, as `route` returns them.
-        places: int32 `[tokens, k]`, likewise: rows of `values`. They are not checked.
+        places: int32 `[tokens, k]`, likewise: rows of `values`. Checked on a CPU alone.
 
     Returns:
         `[tokens, columns]`, of sums in float32. There is no backward: an input that requires grad is an error, but
