@@ -293,6 +293,11 @@ def test_refuses():
         kernel.route(logits.double(), 2)
     with pytest.raises(RuntimeError, match="weights has shape"):
         kernel.combine(x, logits, offsets.view(1, 3))
+    places = torch.zeros(5, 4, dtype=torch.int32, device=DEVICES.device)
+    for call, given in ((kernel.grouped_product, [x, weights, offsets]), (kernel.combine, [x, logits, places])):
+        for i, tensor in enumerate(given):
+            with pytest.raises(RuntimeError, match="several devices"):
+                call(*given[:i], tensor.to("meta"), *given[i + 1 :])
     if DEVICES.device == "cpu":
         for wrong, text in (([1, 2, 5], "begin with 1"), ([0, 3, 2], "2 after 3"), ([0, 2, 6], "6, not 0 to 5")):
             with pytest.raises(RuntimeError, match=text):

@@ -37,13 +37,21 @@ def _fake_route(logits, k, normalize):
     return weights, empty(tokens, k), empty(count + 1), empty(tokens * k), empty(tokens, k)
 
 
+def _check_devices(*tensors: torch.Tensor | None) -> None:
+    """A tensor on `meta` ends up in what follows, with any other: their output would have no values."""
+    devices = {tensor.device for tensor in tensors if tensor is not None}
+    torch._check(len(devices) == 1, lambda: "[[ module ]]: tensors are on several devices")
+
+
 @torch.library.register_fake(add_op_namespace_prefix("grouped_product"))
 def _fake_grouped_product(x, weights, offsets, sources):
+    _check_devices(x, weights, offsets, sources)
     return x.new_empty(((x if sources is None else sources).shape[0], weights.shape[2]))
 
 
 @torch.library.register_fake(add_op_namespace_prefix("combine"))
 def _fake_combine(values, weights, places):
+    _check_devices(values, weights, places)
     return values.new_empty((places.shape[0], values.shape[1]))
 
 
