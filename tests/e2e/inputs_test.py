@@ -78,8 +78,8 @@ _EMBED = "extern const unsigned char bytes[];\nconst unsigned char bytes[] = {\n
 _KEPT = '#define SIGN #\nSIGN include "HOST/file"\n'
 _ESCAPED = _assembled("incbin").replace("HOST", "\\\\057HOST")
 _TRICKS = {
-    "kept-binding": Trick(_BINDING, _KEPT, "HOST/file is read here"),
-    "kept-cuda": Trick(_CU, _KEPT, "HOST/file is read here"),
+    "kept-binding": Trick(_BINDING, _KEPT, "HOST/file is read, but is not an input"),
+    "kept-cuda": Trick(_CU, _KEPT, "HOST/file is read, but is not an input"),
     "incbin-in-capitals": Trick(_CPP, _assembled("INCBIN"), "Could not find incbin file 'HOST/file'"),
     "incbin-with-an-escape": Trick(_CPP, _ESCAPED, "Could not find incbin file '/HOST/file'"),
     "macro": Trick(_CPP, _MACRO, "HOST/file' file not found"),
@@ -92,14 +92,16 @@ _TRICKS = {
     "include-next": Trick(_CU, '#if 1\n#include_next "HOST/file"\n#endif\n', "HOST/file' file not found"),
     "incbin": Trick(_CPP, _assembled("incbin"), "Could not find incbin file 'HOST/file'"),
     "assembler-include": Trick(_CPP, _assembled("include"), "Could not find include file 'HOST/file'"),
-    "incbin-cuda": Trick(_CU, _assembled("incbin"), "HOST/file is read here"),
+    "incbin-cuda": Trick(_CU, _assembled("incbin"), "HOST/file is read, but is not an input"),
     "ptx-joined": Trick(
         _CU,
         '__global__ void more() { asm volatile(".inc" "lude \\"HOST/file\\";"); }\n',
         "Parsing error near '.include'",
     ),
     "ptx": Trick(
-        _CU, '__global__ void more() { asm volatile(".include \\"HOST/file\\""); }\n', "HOST/file is read here"
+        _CU,
+        '__global__ void more() { asm volatile(".include \\"HOST/file\\""); }\n',
+        "HOST/file is read, but is not an input",
     ),
 }
 _TRICKS |= {
@@ -166,7 +168,11 @@ def test_without_a_sandbox_what_was_read_is_refused(
     project, variant = _tricked(tiny, base / "weak" / name, trick, host)
     done = tiny.driver.run("build", project, f"--variant={variant}", within=weak, code=5)
     path = f"{host}/file"[1:]  # the compiler says the way up as it looks from the source
-    said = (f"{path} is read here", f"{path}': Permission denied", _filled(trick.hidden, host))
+    said = (
+        f"{path} is read, but is not an input",
+        f"{path}': Permission denied",
+        _filled(trick.hidden, host),
+    )
     assert any(text in done.stderr for text in said)
     assert done.stderr.count(_WEAK) == 1
 
@@ -203,7 +209,7 @@ def test_without_landlock_texts_are_looked_at_and_no_more_is_claimed(
     place = base / "weak" / "without landlock"
     plain, _ = _tricked(tiny, place / "plain", Trick(_CPP, _assembled("incbin"), ""), host)
     done = tiny.driver.run("build", plain, f"--variant={CPU}", within=without, code=5)
-    assert f"{host}/file is read here" in done.stderr
+    assert f"{host}/file is read, but is not an input" in done.stderr
     assert "has no Landlock, so nothing hides its files from compilers" in done.stderr
     joined, _ = _tricked(tiny, place / "joined", Trick(_CPP, _SPELLINGS["joined"], ""), host)
     tiny.driver.run("build", joined, f"--variant={CPU}", within=without)

@@ -47,7 +47,7 @@ def test_load_in_a_notebook(clone: Driver, base: Path, tmp_path: Path) -> None:
     client = str(clone.root / "py_driver" / "client")
     first = f"import sys; sys.path.append({client!r}); import torch; from rules_torch_kernels import load"
     source = project / "csrc" / "cell_silu.cpp"
-    edited = f"open(file := {str(source)!r}).read().replace('x / (1', 'unheard / (1')"
+    edited = f"open(file := {str(source)!r}).read().replace('from[i] * vec', 'unheard * vec')"
     edit = f"text = {edited}; open(file, 'w').write(text)"
     build = f"kernel = load({str(project)!r}, backend='cpu')"
     use = "print(kernel.cell_silu(torch.zeros(2)).tolist())"
@@ -86,7 +86,7 @@ def test_load_in_a_notebook(clone: Driver, base: Path, tmp_path: Path) -> None:
     assert re.search(rf"^_cell_silu_cpu_\w+ for {CPU}: \d+ actions ran", progress, re.MULTILINE)
     errors = _streams(failed, "stderr")
     assert f"{source}:" in errors
-    assert "use of undeclared identifier 'unheard'" in errors
+    assert "'unheard' was not declared in this scope" in errors
     assert [sign for sign in progress + errors if not sign.isprintable() and sign not in "\n\t"] == []
     [raised] = [output for output in failed if output["output_type"] == "error"]
     assert (raised["ename"], "failed with exit code 5" in raised["evalue"]) == ("BuildError", True)

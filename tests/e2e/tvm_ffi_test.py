@@ -145,7 +145,7 @@ def test_a_binding_that_exports_nothing_fails_the_check(tvm_ffi: Built, base: Pa
     project = copy_project(tvm_ffi.project, base / "silent_tvm_ffi")
     (project / "tvm-ffi-ext" / "binding.cpp").write_text("int nothing;\n")
     wrong = tvm_ffi.driver.run("build", project, "--variant", _CPU, code=5)
-    assert "init-function: __tvm_ffi_*: no function is exported" in wrong.stderr
+    assert "init-function: __tvm_ffi_*: not exported, so tvm-ffi finds no function" in wrong.stderr
 
 
 def test_there_is_no_wheel(tvm_ffi: Built) -> None:
