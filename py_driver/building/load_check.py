@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from py_driver.building.installed_torch import fits, importable_torch
 from py_driver.building.loader import loading
+from py_driver.building.made import remember_load
 from py_driver.errors import Code, error
 from py_driver.matrix.installed_python import find_interpreter, version_of
 from py_driver.output import counted
@@ -99,8 +100,10 @@ def _wait(built: Built, torch: Torch, results: Iterator[Loaded], output: Output,
     with output.task(f"loading {built.variant.name} in torch {torch.version} ({torch.backend})") as task:
         loaded = next(results)
         task.done("failed" if loaded.wrong else loaded.lacks or "done")
-    if loaded.wrong:
-        message = f"{built.variant.name} cannot be loaded in torch {torch.version}: {loaded.wrong}"
+    message = f"{built.variant.name} cannot be loaded in torch {torch.version}: {loaded.wrong}" if loaded.wrong else ""
+    if not built.variant.module:  # an extension module is shipped only by the command that loads it
+        remember_load(built.path, built.variant.identifier, message)
+    if message:
         raise error(Code.LOAD_FAILED, message, help=advice or f"it stays in {built.path}; do not publish it")
 
 

@@ -9,7 +9,7 @@ import re
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from py_driver import __version__
-from py_driver.building.made import was_made, was_made_from_others
+from py_driver.building.made import failed_load, was_made, was_made_from_others
 from py_driver.building.selection import made_from
 from py_driver.building.variant_dir import (
     BUILD,
@@ -183,7 +183,7 @@ def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> lis
 
 
 def read_to_ship(directory: Path, plan: Plan, chosen: Sequence[Variant], lock: Lock) -> list[BuiltVariant]:
-    """Read variants that may leave this machine: built here, unchanged since, and from the archives of the lock.
+    """Read variants that may leave this machine: built here, unchanged since, from the lock's archives; no load failed.
 
     The record of builds is needed because a changed file with a changed digest looks like a build. Python's bytecode in
     the directory is removed, since it would run instead of the checked files.
@@ -195,7 +195,8 @@ def read_to_ship(directory: Path, plan: Plan, chosen: Sequence[Variant], lock: L
         lock: the pinned archives.
 
     Raises:
-        DriverError: CHANGED_BUILD, with a diagnostic for each variant that is not such a build; see `read_variants`.
+        DriverError: CHANGED_BUILD, with a diagnostic for each variant that is not such a build; LOAD_FAILED for each
+            that could not be loaded; see `read_variants`.
     """
     for variant in chosen:
         remove_bytecode(directory_of(directory, variant))
@@ -203,6 +204,9 @@ def read_to_ship(directory: Path, plan: Plan, chosen: Sequence[Variant], lock: L
     for variant, shipped in zip(chosen, built, strict=True):
         [metadata] = [file for file in shipped.files if file.path == f"{BUILD}/{shipped.name}/{METADATA}"]
         if was_made(metadata.sha256, made_from(plan, variant, shipped.metadata, lock)):
+            if failure := failed_load(metadata.sha256, shipped.name):
+                advice = "mend it and build again; `driver build` loads it again, too"
+                wrong.append(Diagnostic(code=Code.LOAD_FAILED, message=failure, help=advice))
             continue
         path = directory_of(directory, variant)
         message = f"no build here made {path} as it is, nor did `driver verify` see it"
