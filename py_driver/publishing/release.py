@@ -21,7 +21,7 @@ from py_driver.building.variant_dir import (
     remove_bytecode,
 )
 from py_driver.errors import Code, Diagnostic, DriverError, error
-from py_driver.manifest.keys import REPO_ID
+from py_driver.manifest.keys import GIT_REF, REPO_ID
 from py_driver.plan.metadata import METADATA, chosen
 from py_driver.system.files import reading
 
@@ -133,7 +133,7 @@ def target(manifest: Manifest, repo_id: str, branch: str) -> tuple[str, str]:
         branch: the branch, instead of the manifest's or `v<version>` if not empty.
 
     Raises:
-        DriverError: MISSING_KEY if no repository is known; USAGE if its name is not valid.
+        DriverError: MISSING_KEY if no repository is known; USAGE if its name, or that of the branch, is not valid.
     """
     where = repo_id or manifest.hub.repo_id
     if not where:
@@ -143,6 +143,8 @@ def target(manifest: Manifest, repo_id: str, branch: str) -> tuple[str, str]:
         raise error(
             Code.USAGE, f"`{where}` is not the name of a repository on the Hub", help="names look like `owner/name`"
         )
+    if branch and not re.fullmatch(GIT_REF, branch):
+        raise error(Code.USAGE, f"`{branch}` is not the name of a branch", help="such as v1")
     return where, branch or manifest.hub.branch or f"v{manifest.version}"
 
 

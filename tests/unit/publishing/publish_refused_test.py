@@ -171,6 +171,13 @@ def test_signature_of_something_else_is_refused(hub: Hub, project: Path, text: s
     assert hub.requests == []
 
 
+@pytest.mark.parametrize("branch", ["a b", "v1^", "v1:x", "v*"])
+def test_branch_that_git_forbids(hub: Hub, project: Path, branch: str) -> None:
+    said = publish(hub, project, f"--branch={branch}", code=2).stderr
+    assert f"error[E200]: `{branch}` is not the name of a branch" in said
+    assert hub.requests == []
+
+
 @pytest.mark.parametrize("name", ["no slash/or/two", "a b/c", "-x/y", "tuned"])
 def test_name_that_is_none(hub: Hub, project: Path, name: str) -> None:
     assert (
