@@ -128,7 +128,9 @@ def test_what_has_no_torch_here_is_counted(tmp_path: Path, torch: Torch) -> None
 @pytest.mark.parametrize("text", ["import pkg.types", "from pkg import types", "import pkg; pkg.types", "import gone"])
 def test_a_module_that_needs_another_is_no_error(tmp_path: Path, torch: Torch, text: str) -> None:
     needed = "gone" if "gone" in text else "pkg.types"
-    assert f": it needs `{needed}`, which is not there" in _said([_built(tmp_path, text)], torch)
+    built = _built(tmp_path, text)
+    for _ in range(2):  # it is loaded again: the other module may be there by then
+        assert f": it needs `{needed}`, which is not there" in _said([built], torch)
 
 
 def test_a_module_that_fails_is_an_error(tmp_path: Path, torch: Torch) -> None:
