@@ -234,7 +234,7 @@ def settings() -> list[str]:
 
 
 def state_of(root: Path, backend: str) -> str:
-    """A digest of what a build depends on: this Python, and each file with its size and the time of its last change.
+    """A digest of what a build depends on: this Python, and each file with its size and its times.
 
     Args:
         root: the project's directory.
@@ -247,7 +247,8 @@ def state_of(root: Path, backend: str) -> str:
             file = os.stat(path)  # noqa: PTH116  (called for each file, and pathlib is slow)
         except OSError:  # an editor's, or a link to nothing
             continue
-        values = (path, file.st_ino, file.st_size, file.st_mtime_ns)
+        # An edit can keep size and modification time (`touch -r`, a restored backup), but not the time of the change.
+        values = (path, file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns)
         digest.update("".join(f"{value}\0" for value in values).encode(errors="surrogateescape"))
     return digest.hexdigest()
 

@@ -94,3 +94,12 @@ def test_two_processes_at_once_build_once(tmp_path: Path) -> None:
     assert [process.communicate()[0] for process in started] == [f"{root / '.dev' / 'tree'}\n"] * 2
     assert (tmp_path / "calls").read_text() == "built\n"
     assert (root / ".dev" / ".gitignore").read_text() == "*\n"
+
+
+def test_an_edit_in_place_that_keeps_size_and_modification_time_is_another_state(tmp_path: Path) -> None:
+    source = tmp_path / "a.h"
+    source.write_text("#define A 1\n")
+    before, times = _state(tmp_path), source.stat()
+    source.write_text("#define A 2\n")
+    os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert _state(tmp_path) != before
