@@ -109,7 +109,7 @@ def read_trace(log: Path, project: Project) -> Trace:
             decided[function] = None
         elif "chosen" in record:
             chosen.setdefault(function, []).append(record["chosen"])
-        elif call := _call(function, parameters, record):
+        elif not modules.is_ambiguous(function) and (call := _call(function, parameters, record)):
             calls[call] = None
         else:
             left[function] = None
@@ -124,7 +124,7 @@ def _call(function: str, parameters: Iterable[Parameter], record: Mapping[str, A
         return None
     signature: dict[str, str] = {}
     config: dict[str, Any] = {}
-    for name, is_constant, default, _ in parameters:
+    for name, is_constant, default, *_ in parameters:
         type_ = record["signature"].get(name)
         value = record["constants"].get(name)
         value = value["constexpr"] if isinstance(value, dict) and value.keys() == {"constexpr"} else value
@@ -136,7 +136,9 @@ def _call(function: str, parameters: Iterable[Parameter], record: Mapping[str, A
             if value is not None:
                 config[name] = value
             continue
-        text = {1: "1", None: "None"}.get(value, "") if type_ == "constexpr" else type_
+        fixed = "None" if value is None else "1" if type(value) is int and value == 1 else ""
+        text = fixed if type_ == "constexpr" else type_
+        text = "*i1" if text == "*u1" else text  # the name in Triton 3.9
         text = f"{text}:16" if name in record["aligned"] else text
         if not isinstance(text, str) or not TYPE.fullmatch(text):
             return None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from py_driver.building.installed_torch import fits, importable_torch
 from py_driver.building.loader import loading
+from py_driver.building.made import remember_load
 from py_driver.errors import Code, error
 from py_driver.matrix.installed_python import find_interpreter, version_of
 from py_driver.output import counted
@@ -82,7 +83,8 @@ def check_loads(
     for torch, loadable in of_torch.items():
         with loading(torch, [_arguments(built, extension) for built, extension, _ in loadable]) as results:
             for built, _, mark in loadable:
-                _wait(built, torch, results, output, help)
+                if _wait(built, torch, results, output, help).lacks:
+                    continue  # it may be there the next time
                 with storage_errors(mark):
                     mark.parent.mkdir(parents=True, exist_ok=True)
                     mark.touch()
@@ -94,14 +96,17 @@ def check_loads(
         output.say(f"{number} not loaded here for lack of {lacking}{advice}")
 
 
-def _wait(built: Built, torch: Torch, results: Iterator[Loaded], output: Output, advice: str) -> None:
+def _wait(built: Built, torch: Torch, results: Iterator[Loaded], output: Output, advice: str) -> Loaded:
     """Wait until a variant is loaded; LOAD_FAILED, with this help, if that fails."""
     with output.task(f"loading {built.variant.name} in torch {torch.version} ({torch.backend})") as task:
         loaded = next(results)
         task.done("failed" if loaded.wrong else loaded.lacks or "done")
-    if loaded.wrong:
-        message = f"{built.variant.name} cannot be loaded in torch {torch.version}: {loaded.wrong}"
+    message = f"{built.variant.name} cannot be loaded in torch {torch.version}: {loaded.wrong}" if loaded.wrong else ""
+    if not built.variant.module:  # an extension module is shipped only by the command that loads it
+        remember_load(built.path, built.variant.identifier, message)
+    if message:
         raise error(Code.LOAD_FAILED, message, help=advice or f"it stays in {built.path}; do not publish it")
+    return loaded
 
 
 def _extensions(built: Built) -> Iterator[tuple[Path, Path]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.matrix.library_symbols import DRIVER
@@ -72,27 +74,27 @@ def loading(torch: Torch, variants: Sequence[Sequence[str]]) -> Iterator[Iterato
         )
         with process:
             try:
-                yield _results(process, len(variants), err)
+                yield _results(process, [str(Path(variant[0]).parent) for variant in variants], err)
             finally:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
 
 
-def _results(process: subprocess.Popen[str], count: int, err: IO[str]) -> Iterator[Loaded]:
-    """The result for each variant; that of the process if it ends before."""
+def _results(process: subprocess.Popen[str], directories: Sequence[str], err: IO[str]) -> Iterator[Loaded]:
+    """The result for the variant in each directory; that of the process if it ends before."""
     lines = iter(process.stdout or ())
-    for _ in range(count):
+    for directory in directories:
         if line := next(lines, ""):
             code, text = json.loads(line)
         else:
             code = process.wait()
             err.seek(0)
             text = err.read()
-        yield _judged(code, text)
+        yield _judged(code, text, directory)
 
 
-def _judged(code: int, text: str) -> Loaded:
-    """The result of a process with this exit code, and this text on stderr."""
+def _judged(code: int, text: str, directory: str) -> Loaded:
+    """The result of a process with this exit code, and this text on stderr, for the variant in a directory."""
     lines = [line for line in text.splitlines() if line.strip()]
     if code == -signal.SIGALRM:
         return Loaded(wrong=f"it takes more than {_PATIENCE} s")
@@ -105,7 +107,14 @@ def _judged(code: int, text: str) -> Loaded:
     if code < 0:
         died = f"the process died with {signal.Signals(-code).name}"
         return Loaded(wrong="; ".join([died, *_thrown(lines)]))
-    return Loaded(wrong=lines[-1] if lines else f"exit code {code}") if code else Loaded()
+    last = f"{lines[-1]}{_raised_in(text, directory)}" if lines else f"exit code {code}"
+    return Loaded(wrong=last) if code else Loaded()
+
+
+def _raised_in(text: str, directory: str) -> str:
+    """The last line of a Python file in a directory that a traceback names, as ` (FILE, line N)`; empty if none."""
+    found = re.findall(rf'^ *File "{re.escape(directory)}/([^"]+\.py)", line ([0-9]+)', text, re.MULTILINE)
+    return f" ({found[-1][0]}, line {found[-1][1]})" if found else ""
 
 
 def _thrown(lines: Sequence[str]) -> list[str]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from py_driver.fetch.entry import Entry
 
 _NAME: Final = "made"
+_LOADED: Final = "loaded"
 
 
 def remember(variant: Path, archives: Iterable[Entry]) -> None:
@@ -58,6 +59,41 @@ def was_made(sha256: str, archives: Iterable[Entry]) -> bool:
 def was_made_from_others(sha256: str) -> bool:
     """Whether a build here produced a metadata.json, from whatever archives."""
     return any(line.startswith(sha256) for line in _known())
+
+
+def remember_load(variant: Path, name: str, wrong: str) -> None:
+    """Record that a built variant could not be loaded, or that it could.
+
+    Args:
+        variant: its directory.
+        name: its identifier.
+        wrong: the failure; empty if it was loaded.
+
+    Raises:
+        DriverError: NO_SPACE or PERMISSION if the cache cannot be written.
+    """
+    path = _failure(hashlib.sha256((variant / METADATA).read_bytes()).hexdigest(), name)
+    with storage_errors(path):
+        if wrong:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(wrong, encoding="utf-8")
+        else:
+            path.unlink(missing_ok=True)
+
+
+def failed_load(sha256: str, name: str) -> str:
+    """The failure of the last attempt to load a variant here; empty if there was none, or if it was loaded.
+
+    Args:
+        sha256: the SHA-256 of its metadata.json, in hexadecimal.
+        name: its identifier.
+    """
+    path = _failure(sha256, name)
+    return path.read_text(encoding="utf-8", errors="replace") if is_file(path) else ""
+
+
+def _failure(sha256: str, name: str) -> Path:
+    return cache_root() / _LOADED / f"{name}-{sha256}.failed"
 
 
 def digest_of(archives: Iterable[Entry]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.manifest.model import TORCH
 from py_driver.manifest.paths import path_problem
-from py_driver.plan.includes import PYTHON_HEADERS, TORCH_FOLDERS, is_opaque, scan, use
+from py_driver.plan.includes import PYTHON_HEADERS, TORCH_FOLDERS, is_opaque, named, scan, use
 from py_driver.plan.section_search import OPENMP
 from py_driver.spelling import did_you_mean
 from py_driver.system.files import is_file
@@ -155,6 +155,9 @@ class ProjectTree:
                     depends |= _depends(include.path)
                 elif not include.with_openmp:
                     openmp.add(OPENMP)
+            for include in named(text):
+                if self._target(path, include.path, include_dirs, quoted=include.quoted) is None:
+                    depends |= _depends(include.path)
             self._known[key] = _Edges(
                 targets=tuple(targets),
                 depends=frozenset(depends),

@@ -235,7 +235,8 @@ def _tables(section: Section, key: str, values: Mapping[str, Any], findings: Fin
     found = values.get(key, [])
     path: KeyPath = (*section.path, key)
     if not isinstance(found, list) or (key in values and not found):
-        message = f"{section.where(key)} must be a list of tables that is not empty, not {kind(found)}"
+        wrong = "an empty list" if found == [] else kind(found)
+        message = f"{section.where(key)} must be a list of tables that is not empty, not {wrong}"
         findings.add(Code.WRONG_TYPE, message, findings.value(path))
         return
     for index, entry in enumerate(found):
@@ -267,7 +268,8 @@ def _check_config(config: Values, section: Section, findings: Findings) -> None:
         wanted = int if name in OPTIONS else (bool, int, float, str)
         if not isinstance(value, wanted) or (name in OPTIONS and (isinstance(value, bool) or value < 1)):
             what = "a positive integer" if name in OPTIONS else "a boolean, a number or a string"
-            message = f"`{name}` of `configs` in {section.title} must be {what}, not {kind(value)}"
+            wrong = str(value) if type(value) is int else kind(value)
+            message = f"`{name}` of `configs` in {section.title} must be {what}, not {wrong}"
             findings.add(Code.WRONG_TYPE, message, config.spans[name])
         elif isinstance(value, float) and not math.isfinite(value):
             message = f"`{name}` of `configs` in {section.title} must be a finite number, not {value}"

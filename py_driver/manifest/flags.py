@@ -119,6 +119,9 @@ _MLLVM = "-mllvm"
 _LLVM = r"-amdgpu-[a-z0-9-]+=(true|false|\d+)|-enable-post-misched=[01]"
 """The options of LLVM's AMDGPU backend that `-mllvm` may pass."""
 
+_LONE = frozenset(("-D", "-U", "-l", "-L"))
+"""The flags of C++ compilers whose value may be the next flag."""
+
 _TAKER = (
     rf"{_THREADS}|{_RELOCATABLE}|--?(std|default-stream|split-compile|maxrregcount|diag-(suppress|error|warn)|ftz|prec-(div|sqrt)|fmad"
     r"|ftemplate-(depth|backtrace-limit)|compress-mode|cudart|keep-dir|Werror)|-Xlinker|--linker-options|-[DUlL]"
@@ -228,8 +231,22 @@ _NO_QUOTES = "nvcc passes it on without quotes: one flag in each string or betwe
 
 
 def read_cxx_flags(findings: Findings, flags: Texts) -> Texts:
-    """The flags for C++ that are passed on; collects notes for ignored flags, BAD_FLAG for the others."""
-    return tuple(flag for flag in flags if _is_passed_on(findings, "cxx-flags", flag, _CPP, _IGNORED_CXX))
+    """The flags for C++ that are passed on; collects notes for ignored flags, BAD_FLAG for the others.
+
+    The next flag is the value of a lone `-D`, `-U`, `-l` or `-L`.
+    """
+    key = "cxx-flags"
+    joined = _joined(findings, key, flags)
+    return tuple(flag for flag in joined if _is_passed_on(findings, key, flag, _CPP, _IGNORED_CXX))
+
+
+def _joined(findings: Findings, key: str, flags: Texts) -> Iterator[Text]:
+    """Flags, those of `_LONE` together with their values; collects BAD_FLAG for one without a value."""
+    for words in with_values(flags, _LONE.__contains__):
+        if len(words) == 1 and words[0].value in _LONE:
+            findings.add(Code.BAD_FLAG, f"`{words[0].value}` in {key} lacks its value", words[0].span)
+        else:
+            yield words[0]._replace(value="".join(values(words)))
 
 
 def with_values(flags: Texts, takes: Callable[[str], bool]) -> Iterator[Texts]:
@@ -314,9 +331,9 @@ def _passed_on_parts(findings: Findings, name: str, flag: Text, value: str) -> s
 
 
 def read_hip_flags(findings: Findings, flags: Texts) -> Texts:
-    """The same for HIP; the next flag is the value of `-mllvm`."""
+    """The same for HIP; the next flag is also the value of `-mllvm`."""
     kept: list[Text] = []
-    for words in with_values(flags, _MLLVM.__eq__):
+    for words in with_values(tuple(_joined(findings, "hip-flags", flags)), _MLLVM.__eq__):
         flag = words[-1]
         if words[0].value != _MLLVM:
             kept += words if _is_passed_on(findings, "hip-flags", flag, _HIP, _IGNORED_HIP) else ()

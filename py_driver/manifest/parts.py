@@ -9,6 +9,7 @@ from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, read_hip_f
 from py_driver.manifest.gencode import take_gencode
 from py_driver.manifest.model import NOARCH, TORCH, TVM_FFI, Bounds, Depends, Framework, Kernel, KernelDepend, Located
 from py_driver.manifest.names import check_section_name
+from py_driver.manifest.paths import without_dots
 from py_driver.manifest.tables import table
 from py_driver.matrix.backends import BACKENDS, BUILT, LANGUAGES
 from py_driver.spelling import did_you_mean
@@ -30,6 +31,7 @@ Source: kernels-data/src/python_dependencies.json of upstream, August 2026.
 """
 
 
+_INCLUDE = "include"
 _LANGUAGE = 6
 """The first edition whose kernel sections have `language` instead of `backend`."""
 
@@ -44,6 +46,12 @@ def read_bounds(table: Section, low: str = "minver", high: str = "maxver") -> Bo
     return bounds
 
 
+def _paths(table: Section, name: str) -> Texts:
+    """A list of paths in their shortest form."""
+    texts = table.texts(name) or ()
+    return tuple(text._replace(value=without_dots(text.value, directory=name == _INCLUDE)) for text in texts)
+
+
 def read_framework(table: Section, kind: str) -> Framework:
     """An existing framework table.
 
@@ -55,8 +63,8 @@ def read_framework(table: Section, kind: str) -> Framework:
     framework = Framework(
         span=table.span,
         table=kind,
-        src=table.texts("src") or (),
-        include=table.texts("include") or (),
+        src=_paths(table, "src"),
+        include=_paths(table, _INCLUDE),
         pyext=None if pyext is None else Located(value=pyext, span=table.value_span("pyext")),
         cxx_flags=table.texts("cxx-flags") or (),
         bounds=read_bounds(table) if kind == TORCH else Bounds(),
@@ -108,8 +116,8 @@ def read_kernel(
         span=section.span,
         backend=backend,
         depends=section.texts("depends") or (),
-        src=section.texts("src") or (),
-        include=section.texts("include") or (),
+        src=_paths(section, "src"),
+        include=_paths(section, _INCLUDE),
         cxx_flags=section.texts("cxx-flags") or (),
         cuda_flags=(section.texts("cuda-flags") or ()) if "cuda-flags" in own else (),
         hip_flags=(section.texts("hip-flags") or ()) if "hip-flags" in own else (),

@@ -50,6 +50,18 @@ def is_plain(part: str) -> bool:
     return re.fullmatch(_PART, part) is not None and part not in {".", ".."}
 
 
+def without_dots(path: str, *, directory: bool) -> str:
+    """A relative path without `.` and empty parts, as CMake reads it: `csrc/a.cpp` for `./csrc//a.cpp`.
+
+    Args:
+        path: the path; an absolute one does not change.
+        directory: whether it names a directory; a file's path with a slash at the end does not change.
+    """
+    if path.startswith("/") or (path.endswith("/") and not directory):
+        return path
+    return "/".join(part for part in path.split("/") if part not in {"", "."}) or "."
+
+
 def path_problem(path: str) -> tuple[Code, str] | None:
     """The error in the form of a path, without access to the file system; None if it is valid.
 

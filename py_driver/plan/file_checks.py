@@ -100,6 +100,10 @@ class FileChecker:
         try:
             os.path.realpath(self._directory / path, strict=True)
         except FileNotFoundError:
+            if (self._directory / path).is_symlink():
+                target = os.readlink(self._directory / path)  # noqa: PTH115  (as the link has it)
+                self._add(Code.FILE_MISSING, f"the symbolic link `{path}` leads nowhere, to `{target}`", text.span)
+                return False
             label = self._present.suggestion(path) if kind == "file" else self._present.directory(path)
             self._add(Code.FILE_MISSING, f"there is no {kind} `{path}`", text.span, label=label)
             return False

@@ -17,7 +17,7 @@ from py_driver.manifest.targets import binding_target
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.compile_groups import REGISTRATION, compiles, listers, split
 from py_driver.plan.include_problems import NO_PYBIND11, PYBIND11, Seen, complain, note_source, problem
-from py_driver.plan.includes import PYTHON_HEADERS, first_use, use, uses_python
+from py_driver.plan.includes import PYTHON_HEADERS, first_use, named, use, uses_python
 from py_driver.plan.module_checks import check_module
 from py_driver.plan.op_checks import OpChecker
 from py_driver.plan.project_files import ProjectFiles
@@ -223,11 +223,14 @@ class _Walk:
             module = None if self._pybind else use(self._files.text(path), PYBIND11)
             if module and self._backend in module.backends:
                 complain(self._files, Seen(path, sure, module), NO_PYBIND11, self._findings)
-            name = use(self._files.text(path), _EXTENSION_NAME)
+            name = use(self._files.text(path), _EXTENSION_NAME, tests=True)
             self.named = self.named or (name is not None and self._backend in name.backends)
             for include in self._files.includes(path):
                 if self._backend in include.backends or self._section.told:
                     self._follow(Seen(path, certain, include))
+            for include in named(self._files.text(path)):
+                if self._backend in include.backends or self._section.told:
+                    self._see(Seen(path, certain, include))
         return Reach(tuple(sorted(self.found)), tuple(self.includes), tuple(self.depends), self.named)
 
     def _reach_all(self) -> None:
@@ -261,14 +264,26 @@ class _Walk:
             self.depends[_PYTHON] = None
         if target is None and section.needs_openmp(include, self._sources):
             self.depends[OPENMP] = None
-        needed = section.undeclared(include)
+        needed = self._need(seen, "included")
+        if not needed and path not in self._perhaps and (wrong := problem(self._files, section, target, seen)):
+            complain(self._files, seen, wrong, self._findings)
+
+    def _see(self, seen: Seen) -> None:
+        """Make a header visible that a file names without an `#include`."""
+        if self._section.target(self._files, seen.path, seen.include)[0] is None:
+            if PYTHON_HEADERS.fullmatch(seen.include.path):
+                self.depends[_PYTHON] = None
+            self._need(seen, "named")
+
+    def _need(self, seen: Seen, how: str) -> str:
+        """The value of `depends` that a section lacks for a header, noted for the first one; or an empty text."""
+        needed = self._section.undeclared(seen.include)
         if needed and needed not in self.depends:
             self.depends[needed] = None
-            message = f"a header of {needed} is included here; {section.title} is compiled with it"
-            span = self._files.span(path, include)
+            message = f"a header of {needed} is {how} here; {self._section.title} is compiled with it"
+            span = self._files.span(seen.path, seen.include)
             self._findings.note(f"{message}, although its `depends` does not name it", span, Code.TORCH_NOT_DECLARED)
-        elif not needed and path not in self._perhaps and (wrong := problem(self._files, section, target, seen)):
-            complain(self._files, seen, wrong, self._findings)
+        return needed
 
 
 def _check_arch_list(files: ProjectFiles, path: str, backend: Backend, findings: Findings) -> None:

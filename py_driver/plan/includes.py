@@ -30,6 +30,13 @@ _OPAQUE = re.compile(
     re.MULTILINE,
 )
 
+_NAMED = re.compile(
+    r'\b__has_include(?:_next)?[ \t]*\([ \t]*(?P<tested>[<"][^>"\n]+[>"])'
+    r'|^[ \t]*#[ \t]*define[ \t]+\w+[ \t]+(?P<macro><[^>\n]+>|"[^"\n]+")[ \t]*$',
+    re.MULTILINE,
+)
+"""A header that `__has_include` tests, or that a macro stands for."""
+
 _GUARD = {"ifndef": r"(\w+)", "if": r"!\s*defined\s*(?:\(\s*(\w+)\s*\)|(\w+))"}
 """The text behind the directives that begin an include guard."""
 
@@ -233,6 +240,28 @@ def is_opaque(text: str) -> bool:
     return _SUSPECT.search(text) is not None and _OPAQUE.search(blanked(text, "raw", "comment")) is not None
 
 
+def named(text: str) -> tuple[Include, ...]:
+    """The headers that a text names without an `#include` of them: in `__has_include`, or in a macro for an `#include`.
+
+    Args:
+        text: a source or header.
+    """
+    if _SUSPECT.search(text) is None:
+        return ()
+    headers = ((found, found["tested"] or found["macro"]) for found in _NAMED.finditer(blanked(text, "raw", "comment")))
+    return tuple(_as_included(text, header, found.start(found.lastgroup or 0) + 1) for found, header in headers)
+
+
+def _as_included(text: str, header: str, start: int) -> Include:
+    """A header as `scan` would report an include of it before the line of a position, which may continue others."""
+    line = text.rfind("\n", 0, start) + 1
+    while text[:line].endswith("\\\n"):
+        line = text.rfind("\n", 0, line - 1) + 1
+    before = len(scan(text[:line]))
+    found = scan(f"{text[:line]}#include {header}\n{text[line:]}")[before]
+    return found._replace(start=start)
+
+
 def closure(source: str, headers: Iterable[str], included: Callable[[str], Iterable[str] | None]) -> list[str]:
     """A source and the headers that it includes: all of the same name; all headers, if its includes are unknown.
 
@@ -257,19 +286,21 @@ def closure(source: str, headers: Iterable[str], included: Callable[[str], Itera
     return todo
 
 
-def first_use(text: str, macro: str) -> int | None:
+def first_use(text: str, macro: str, *, tests: bool = False) -> int | None:
     """The position of the first use of a macro's value, in characters, or None if there is no use.
 
-    Comments, strings, definitions of the macro, and tests whether it is defined are not uses.
+    Comments, strings and definitions of the macro are not uses.
 
     Args:
         text: a source or header.
         macro: its name.
+        tests: whether a test that it is defined is a use.
     """
     if macro not in text:
         return None
     plain = code_of(text)
-    asked = r"(?:defined[ \t]*+\(?|ifn?def|elifn?def|define|undef)[ \t]*+"
+    tested = "" if tests else r"defined[ \t]*+\(?|ifn?def|elifn?def|"
+    asked = rf"(?:{tested}define|undef)[ \t]*+"
     uses = re.finditer(rf"(?P<asked>\b{asked})?+\b{macro}\b", plain)
     return next((found.start() for found in uses if not found["asked"]), None)
 
@@ -279,13 +310,11 @@ def uses_python(text: str) -> bool:
     return "Py" in text and _PYTHON_NAMES.search(code_of(text)) is not None
 
 
-def use(text: str, macro: str) -> Include | None:
+def use(text: str, macro: str, *, tests: bool = False) -> Include | None:
     """The first use of a macro, as `scan` would report an include in its line; None if there is no use."""
-    if (start := first_use(text, macro)) is None:
+    if (start := first_use(text, macro, tests=tests)) is None:
         return None
-    line = text.rfind("\n", 0, start) + 1
-    found = scan(f"{text[:line]}#include <{macro}>\n{text[line:]}")
-    return next(include._replace(start=start) for include in found if include.path == macro)
+    return _as_included(text, f"<{macro}>", start)
 
 
 def _is_guarded(text: str, directives: list[re.Match[str]]) -> bool:

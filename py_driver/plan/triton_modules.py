@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code
@@ -24,6 +25,19 @@ _SIGNED_BOOLEANS = "3.6"
 _INTEGERS = (("i32", (1 << 31) - 1), ("i64", (1 << 63) - 1))
 """The integer types that Triton chooses, with the largest value of each."""
 
+_ANNOTATED = {
+    **{f"{sign}int{bits}": f"{sign or 'i'}{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{f"{sign}{bits}": f"{sign}{bits}" for sign in ("i", "u") for bits in (8, 16, 32, 64)},
+    **dict.fromkeys(("int1", "uint1", "i1", "u1", "bool"), "u1"),
+    "int": "i32",
+    **dict.fromkeys(("float", "float32", "fp32"), "fp32"),
+    **dict.fromkeys(("double", "float64", "fp64"), "fp64"),
+}
+"""The types of annotations of numbers (triton/_utils.py)."""
+
+_OTHER_TYPE = re.compile(r"pointer_type|\*|float8|fp8|(?:float|fp|bf|bfloat)16|half")
+"""Annotations of pointers and of numbers that aot.toml does not support."""
+
 
 class Parameter(NamedTuple):
     """A parameter of a function.
@@ -33,12 +47,14 @@ class Parameter(NamedTuple):
         is_constant: whether it is a `tl.constexpr`.
         default: a list with its default; empty without a literal default.
         is_optional: whether it has a default of any kind.
+        annotation: the text of its annotation; empty without one.
     """
 
     name: str
     is_constant: bool
     default: tuple[Any, ...]
     is_optional: bool
+    annotation: str = ""
 
     @property
     def is_fixed(self) -> bool:
@@ -54,10 +70,16 @@ class Parameter(NamedTuple):
         if self.is_constant or not self.default:
             return ""
         value = self.default[0]
+        boolean = "i1" if release == _SIGNED_BOOLEANS else "u1"
+        annotated = _type_of(self.annotation)
+        if annotated in ("u1", "fp32", "fp64"):
+            return boolean if annotated == "u1" else annotated
+        if _OTHER_TYPE.search(self.annotation) or (annotated and type(value) is not int):
+            return ""
         if isinstance(value, bool):
-            return "i1" if release == _SIGNED_BOOLEANS else "u1"
-        if isinstance(value, int) and value != 1:
-            bits = next((type_ for type_, most in _INTEGERS if -most - 1 <= value <= most), "u64")
+            return boolean
+        if isinstance(value, int) and (annotated or value != 1):
+            bits = annotated or next((type_ for type_, most in _INTEGERS if -most - 1 <= value <= most), "u64")
             return f"{bits}:16" if value % 16 == 0 else bits
         return {float: "fp32", int: "1", type(None): "None"}.get(type(value), "")
 
@@ -105,20 +127,47 @@ class Modules:
             label = did_you_mean(name, sorted(functions))
             findings.add(Code.BAD_VALUE, message, compiled.function.span, label=label)
             return ()
+        if lines := self._other_definitions(module, functions[name]):
+            message = f"{self._files[module]} defines `{name}` with other parameters in line {lines[0]}"
+            advice = f"write one signature, or give the function another name than in line {functions[name].lineno}"
+            findings.add(Code.BAD_VALUE, message, compiled.function.span, advice=advice)
         return tuple(_parameters(functions[name].args))
+
+    def _other_definitions(self, module: str, function: ast.FunctionDef) -> list[int]:
+        """The lines with definitions of a function of a module that have other parameters or defaults.
+
+        Which definition counts is known only when the module runs.
+        """
+        return [
+            node.lineno
+            for node in _statements(self._tree(module).body)
+            if isinstance(node, ast.FunctionDef)
+            and node.name == function.name
+            and node.decorator_list
+            and ast.dump(node.args) != ast.dump(function.args)
+        ]
 
     def _functions(self, module: str) -> dict[str, ast.FunctionDef]:
         """The functions of a module."""
         nodes = [node for node in ast.walk(self._tree(module)) if isinstance(node, ast.FunctionDef)]
         own = {*_statements(self._tree(module).body)}
         # A method or a nested function has the name only if no other function does.
-        return {node.name: node for node in sorted(nodes, key=lambda node: (node in own, node.lineno))}
+        return {
+            node.name: node
+            for node in sorted(nodes, key=lambda node: (node in own, bool(node.decorator_list), node.lineno))
+        }
 
     def parameters_of(self, function: str) -> tuple[Parameter, ...]:
         """The parameters of a function, e.g. `kernels.forward`; empty if it does not exist."""
         module, _, name = function.rpartition(".")
         node = self._functions(module).get(name) if module in self._files else None
         return tuple(_parameters(node.args)) if node else ()
+
+    def is_ambiguous(self, function: str) -> bool:
+        """Whether a module defines a function, e.g. `kernels.forward`, several times with other parameters."""
+        module, _, name = function.rpartition(".")
+        node = self._functions(module).get(name) if module in self._files else None
+        return bool(node and self._other_definitions(module, node))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -205,9 +254,21 @@ def _parameters(arguments: ast.arguments) -> Iterator[Parameter]:
         yield Parameter(
             name=argument.arg,
             is_constant="constexpr" in annotation,
-            default=_literal(default),
+            default=_annotated(_literal(default), annotation),
             is_optional=default is not None,
+            annotation=annotation,
         )
+
+
+def _annotated(default: tuple[Any, ...], annotation: str) -> tuple[Any, ...]:
+    """A default as Triton passes it: a float if the annotation is a float."""
+    is_float = _type_of(annotation).startswith("fp")
+    return tuple(float(value) if is_float and type(value) is int else value for value in default)
+
+
+def _type_of(annotation: str) -> str:
+    """The type of a number with an annotation; empty for other annotations."""
+    return _ANNOTATED.get(annotation.strip("'\"").rpartition(".")[2], "")
 
 
 def _literal(default: ast.expr | None) -> tuple[Any, ...]:

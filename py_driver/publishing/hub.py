@@ -11,12 +11,13 @@ from py_driver.errors import Code, DriverError, error
 from py_driver.publishing.release import Changes, File, HubFile
 
 try:
-    from httpx2 import HTTPError
+    from httpx2 import HTTPError, UnsupportedProtocol
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
     from huggingface_hub.errors import (
         HfHubHTTPError,
         HFValidationError,
         LocalTokenNotFoundError,
+        OfflineModeIsEnabled,
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
@@ -166,6 +167,11 @@ def _explain(wrong: BaseException) -> DriverError:
         status, text = int(found[1]), found[2]
     else:
         message = f"cannot reach the Hub: {type(wrong).__name__}: {wrong}"
-        return error(Code.NO_NETWORK, message, help="run it again: uploaded files are not sent twice")
+        advice = "run it again: uploaded files are not sent twice"
+        if isinstance(wrong, OfflineModeIsEnabled):
+            advice = "unset HF_HUB_OFFLINE"
+        elif isinstance(wrong, UnsupportedProtocol):
+            advice = "set HF_ENDPOINT to an address with https://, or unset it for the real Hub"
+        return error(Code.NO_NETWORK, message, help=advice)
     failed = "the request may have succeeded: run it again" if status >= _SERVER_FAILED else ""
     return error(Code.HUB_REFUSED, f"the Hub answered {status}: {text}", help=_HELP.get(status, failed))

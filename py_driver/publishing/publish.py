@@ -22,7 +22,7 @@ from py_driver.publishing.card import CARD, MADE, card_facts, make_card
 from py_driver.publishing.card_files import benchmarks, texts
 from py_driver.publishing.hub import Hub
 from py_driver.publishing.provenance import documents
-from py_driver.publishing.release import Changes, changes, make_file, read_to_ship, target
+from py_driver.publishing.release import Changes, changes, make_file, read_to_ship, target, unique_ids
 from py_driver.publishing.release_record import recorded_changes
 from py_driver.publishing.shipment import check_libraries, committed
 from py_driver.publishing.shipped_statements import shipped_statements
@@ -163,13 +163,14 @@ def publish(  # noqa: PLR0913  (what, for which releases, how, where it is shown
             index = make_index(index, branch, built, parts) if parts else index
             stated, unfit = shipped_statements(directory, built)
             notes += unfit
+            described = _described(hub, heads, branch, built)
+            notes += _from_other_sources(directory, plan, described, branch)
             more = [*scripts, *stated, *([make_file(INDEX, index)] if parts and index else [])]
             # The index is last, so that all its entries exist.
             own.append(release(branch, pairs, counted(len(built), "variant"), more))
             if refused := _no_card(hub, heads, branch, f"v{manifest.version}"):
                 goals, notes = own, [*notes, refused]
             else:
-                described = _described(hub, heads, branch, built)
                 record = recorded_changes(directory, described)
                 rows = slice_rows(index, built)
                 card = make_card(card_facts(manifest, repo_id, described, texts(project), record, rows))
@@ -340,3 +341,37 @@ def _described(
     with tempfile.TemporaryDirectory() as folder:
         hub.download(head, [f"{BUILD}/{name}/{METADATA}" for name in sorted(others)], Path(folder))
         return {name: read_metadata(Path(folder, BUILD, name)) or {} for name in others} | metadata
+
+
+def _backend(metadata: Mapping[str, Any]) -> str:
+    """The backend in a metadata.json, which anybody may have written; empty without one."""
+    backend = metadata.get("backend")
+    return str(backend.get("type", "")) if isinstance(backend, dict) else ""
+
+
+def _from_other_sources(
+    directory: Path, plan: Plan, described: Mapping[str, Mapping[str, Any]], branch: str
+) -> list[str]:
+    """A note about variants of a branch for the project's backends that are not of the present sources.
+
+    Args:
+        directory: the directory of the project.
+        plan: the plan of the project.
+        described: the metadata of all variants that the branch will have, by identifier.
+        branch: the name of the branch.
+
+    Returns:
+        The note; empty if there is no such variant.
+    """
+    expected = unique_ids(directory, plan)
+    ids = {variant.identifier: expected[variant.identity] for variant in plan.variants}
+    families = {variant.configuration.family for variant in plan.variants}
+    names = [
+        name
+        for name, metadata in sorted(described.items())
+        if metadata.get("id") != ids.get(name) and (name in ids or _backend(metadata) in families)
+    ]
+    if not names:
+        return []
+    message = f"{branch} keeps {counted(len(names), 'variant')} of other sources: {', '.join(names)}"
+    return [f"{message}; build and publish each again, or delete it there"]

@@ -9,7 +9,7 @@ import re
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from py_driver import __version__
-from py_driver.building.made import was_made, was_made_from_others
+from py_driver.building.made import failed_load, was_made, was_made_from_others
 from py_driver.building.selection import made_from
 from py_driver.building.variant_dir import (
     BUILD,
@@ -21,7 +21,7 @@ from py_driver.building.variant_dir import (
     remove_bytecode,
 )
 from py_driver.errors import Code, Diagnostic, DriverError, error
-from py_driver.manifest.keys import REPO_ID
+from py_driver.manifest.keys import GIT_REF, REPO_ID
 from py_driver.plan.metadata import METADATA, chosen
 from py_driver.system.files import reading
 
@@ -133,7 +133,7 @@ def target(manifest: Manifest, repo_id: str, branch: str) -> tuple[str, str]:
         branch: the branch, instead of the manifest's or `v<version>` if not empty.
 
     Raises:
-        DriverError: MISSING_KEY if no repository is known; USAGE if its name is not valid.
+        DriverError: MISSING_KEY if no repository is known; USAGE if its name, or that of the branch, is not valid.
     """
     where = repo_id or manifest.hub.repo_id
     if not where:
@@ -143,6 +143,8 @@ def target(manifest: Manifest, repo_id: str, branch: str) -> tuple[str, str]:
         raise error(
             Code.USAGE, f"`{where}` is not the name of a repository on the Hub", help="names look like `owner/name`"
         )
+    if branch and not re.fullmatch(GIT_REF, branch):
+        raise error(Code.USAGE, f"`{branch}` is not the name of a branch", help="such as v1")
     return where, branch or manifest.hub.branch or f"v{manifest.version}"
 
 
@@ -183,7 +185,7 @@ def read_variants(directory: Path, plan: Plan, chosen: Iterable[Variant]) -> lis
 
 
 def read_to_ship(directory: Path, plan: Plan, chosen: Sequence[Variant], lock: Lock) -> list[BuiltVariant]:
-    """Read variants that may leave this machine: built here, unchanged since, and from the archives of the lock.
+    """Read variants that may leave this machine: built here, unchanged since, from the lock's archives; no load failed.
 
     The record of builds is needed because a changed file with a changed digest looks like a build. Python's bytecode in
     the directory is removed, since it would run instead of the checked files.
@@ -195,7 +197,8 @@ def read_to_ship(directory: Path, plan: Plan, chosen: Sequence[Variant], lock: L
         lock: the pinned archives.
 
     Raises:
-        DriverError: CHANGED_BUILD, with a diagnostic for each variant that is not such a build; see `read_variants`.
+        DriverError: CHANGED_BUILD, with a diagnostic for each variant that is not such a build; LOAD_FAILED for each
+            that could not be loaded; see `read_variants`.
     """
     for variant in chosen:
         remove_bytecode(directory_of(directory, variant))
@@ -203,6 +206,9 @@ def read_to_ship(directory: Path, plan: Plan, chosen: Sequence[Variant], lock: L
     for variant, shipped in zip(chosen, built, strict=True):
         [metadata] = [file for file in shipped.files if file.path == f"{BUILD}/{shipped.name}/{METADATA}"]
         if was_made(metadata.sha256, made_from(plan, variant, shipped.metadata, lock)):
+            if failure := failed_load(metadata.sha256, shipped.name):
+                advice = "mend it and build again; `driver build` loads it again, too"
+                wrong.append(Diagnostic(code=Code.LOAD_FAILED, message=failure, help=advice))
             continue
         path = directory_of(directory, variant)
         message = f"no build here made {path} as it is, nor did `driver verify` see it"

@@ -82,6 +82,14 @@ def inside(package: str) -> Callable[[str], object]:
     return lookup
 
 
+def check_own_name(missing: ModuleNotFoundError, identity: str) -> None:
+    """Refuse an import of the package by the name in its identity, `_<name>_<backend>_<hash>`."""
+    name = (missing.name or "").partition(".")[0]
+    if identity.rsplit("_", 2)[0] == f"_{name}":
+        message = f"the package imports itself as `{name}`, which is its name in a wheel only: use relative imports"
+        raise ImportError(message) from missing
+
+
 def load_variant(place: str, what: str, abi: str, *names: str) -> None:
     """Load a variant, as the head of this file says; `what` is its second word, `names` has the name of a module."""
     library = pathlib.Path(place)
@@ -108,6 +116,7 @@ def load_variant(place: str, what: str, abi: str, *names: str) -> None:
         except ModuleNotFoundError as missing:
             if (missing.name or "").startswith(f"{identity}_package"):
                 raise
+            check_own_name(missing, identity)
             if once and f"{identity}_package.{identity}" not in sys.modules:
                 load(identity, library)
             sys.stderr.write(f"its library is; its Python package needs `{missing.name}`, which is not there\n")

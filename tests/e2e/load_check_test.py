@@ -92,7 +92,8 @@ def test_a_variant_is_loaded_once_and_another_is_told(clone: Driver, project: Pa
         ({"head": "struct Init { Init() { std::abort(); } } init;"}, "the process died with SIGABRT"),
         ({"package": f"{_PACKAGE}from ._ops import nothing\n"}, "cannot import name 'nothing'"),
         ({"package": f"{_PACKAGE}from .gone import x\n"}, "No module named"),
-        ({"package": f"{_PACKAGE}ops.gone\n"}, "object has no attribute 'gone'"),
+        ({"package": f"{_PACKAGE}ops.gone\n"}, "object has no attribute 'gone' (__init__.py, line "),
+        ({"package": "import loads.x\n"}, "the package imports itself as `loads`"),
     ],
 )
 def test_what_cannot_be_loaded_is_an_error(clone: Driver, project: Path, texts: dict[str, str], said: str) -> None:

@@ -30,6 +30,7 @@ ops.save(x)
 print(json.dumps([ops.parallel(x), x.tolist(), pathlib.Path("x.bin").exists(), ops.strings()]))
 """
 _MACRO = "a macro that it uses differs"
+_FACTORIES = "torch/csrc/autograd/generated/variable_factories.h"
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +57,9 @@ def test_host_and_device_agree(meaning: Built) -> None:
         assert re.findall(r"\.entry (\w+)", check.read_text()) == ["_Z4fillILi0EEvPf"]
         [stub] = meaning.driver.output.glob(f"{made}/own_check.cu.phases/{arch}/stub.c")
         assert "_Z4fillILi0EEvPf" in stub.read_text()
+        # The author's own `randint` returns a float, torch's a tensor.
+        [factory] = meaning.driver.output.glob(f"{made}/own_factory.cu.phases/{arch}/device.ptx")
+        assert re.findall(r"\.entry (\w+)", factory.read_text()) == ["_ZN5torch4markIN2at6TensorEEEvPf"]
 
 
 def test_the_report_says_why(meaning: Built, base: Path) -> None:
@@ -68,5 +72,6 @@ def test_the_report_says_why(meaning: Built, base: Path) -> None:
         "csrc/comment_words.cpp": {("all", "it includes no umbrella header")},
         "csrc/launch_params.cu": {("all", _MACRO)},
         "csrc/own_check.cu": {("all", _MACRO)},
+        "csrc/own_factory.cu": {("all", f"{_FACTORIES} declares `randint`")},
         "torch-ext/torch_binding.cpp": {("needed", "")},
     }

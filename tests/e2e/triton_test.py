@@ -65,6 +65,7 @@ from triton_ahead import kernels, second
 x = Tensor()
 second.typed.warmup(x, TYPE=tl.float16, grid=(1,))
 second.decided.warmup(x, 16, grid=(1,))
+second.fused.warmup(x, enable_fp_fusion=False, grid=(1,))
 kernels.scale.fn.warmup(x, x, 4096, 2.0, BLOCK=128, num_warps=8, grid=(1,))
 kernels.scale.fn.warmup(x, x, 4095, 2.0, BLOCK=64, grid=(1,))
 """
@@ -76,6 +77,11 @@ import triton.language as tl
 @triton.jit
 def typed(out, TYPE: tl.constexpr):
     tl.store(out, tl.full((), 1, TYPE))
+
+
+@triton.jit
+def fused(out):
+    tl.store(out, 1)
 
 
 @triton.heuristics({"EVEN": lambda known: known["count"] % 2 == 0})
@@ -227,10 +233,11 @@ def _compiled(  # noqa: PLR0913  (what, where and for whom)
     arch: str = "9.0",
     *,
     signature: dict[str, str] | None = None,
+    encoding: str = "utf-8",
 ) -> tuple[str, str]:
     """The assembly of the function `store` of a module; and what is wrong with that."""
     module = directory / "kernels.py"
-    module.write_text(text, encoding="utf-8")
+    module.write_text(text, encoding=encoding)
     types = {"out": "*i32"} if signature is None else signature
     request = {"package": "pkg", "function": "kernels.store", "constants": {}, "options": {}, "signature": types}
     words = [json.dumps({**request, "backend": backend, "arch": arch}), str(directory / "code")]
@@ -275,6 +282,8 @@ def test_a_callee_that_depends_on_another_package_is_an_error(site: Path, tmp_pa
         ("len(open('table.txt').read())", "reads `table.txt`"),
         ("len(__import__('os').listdir('.'))", "lists `.`"),
         ("__import__('os').system('exit 3')", "runs `exit 3`"),
+        ("__import__('os').path.exists('/usr/lib')", "looks for `/usr/lib`"),
+        ("len(__import__('importlib.metadata').metadata.version('torch'))", "`X` depends on another package"),
         ("int(__import__('os').environ.get('STEPS', '3'))", "`X` depends on an environment variable"),
         ("1 if __import__('os').getenv('STEPS') else 2", "`X` depends on an environment variable"),
         (
@@ -282,7 +291,7 @@ def test_a_callee_that_depends_on_another_package_is_an_error(site: Path, tmp_pa
             "imports `pkg.other` by a name that is not a literal",
         ),
     ],
-    ids=["file", "directory", "program", "environ", "getenv", "import"],
+    ids=["file", "directory", "program", "exists", "installed", "environ", "getenv", "import"],
 )
 def test_a_value_that_depends_on_the_machine_is_an_error(site: Path, tmp_path: Path, value: str, wrong: str) -> None:
     (tmp_path / "table.txt").write_text("text", encoding="utf-8")
@@ -295,23 +304,33 @@ def test_a_value_that_depends_on_the_machine_is_an_error(site: Path, tmp_path: P
     assert wrong in found
 
 
+@pytest.mark.parametrize(("mark", "encoding"), [("", "utf-8-sig"), ("# -*- coding: latin-1 -*-\n", "latin-1")])
+def test_a_module_has_the_encoding_that_it_names(site: Path, tmp_path: Path, mark: str, encoding: str) -> None:
+    text = f"{mark}# \u00e9\n{_STORES.format(value='17')}".encode(encoding)
+    assert "17" in _compiled(site, tmp_path, text.decode("latin-1"), encoding="latin-1")[0]
+
+
 def test_a_variable_that_no_kernel_depends_on_may_be_read(site: Path, tmp_path: Path) -> None:
     level = 'import logging\nimport os\n\nlogging.getLogger("a").setLevel(os.environ.get("LEVEL", "INFO"))\n'
     assert _compiled(site, tmp_path, level + _STORES.format(value="17"))[0]
 
 
 @pytest.mark.parametrize(
-    ("decorator", "wrong"),
+    ("decorator", "type_", "wrong"),
     [
-        ("@triton.jit\n", "is annotated as i64, not i32"),
-        ("@(lambda function: function.fn)\n@triton.jit\n", "is not a function of `triton.jit`"),
-        ("@triton.jit\n@(lambda function: lambda out, m: 1)\n", "has the parameters out, m, which differ"),
+        ("@triton.jit\n", "i32", "is annotated as i64, not i32"),
+        ("@triton.jit\n", "1", "is annotated as i64, not 1"),
+        ("@triton.jit\n", "None", "is annotated as i64, not None"),
+        ("@(lambda function: function.fn)\n@triton.jit\n", "i64", "is not a function of `triton.jit`"),
+        ("@triton.jit\n@(lambda function: lambda out, m: 1)\n", "i64", "has the parameters out, m, which differ"),
     ],
-    ids=["type", "function", "parameters"],
+    ids=["type", "one", "none", "function", "parameters"],
 )
-def test_a_function_that_is_not_as_listed_is_an_error(site: Path, tmp_path: Path, decorator: str, wrong: str) -> None:
+def test_a_function_that_is_not_as_listed_is_an_error(
+    site: Path, tmp_path: Path, decorator: str, type_: str, wrong: str
+) -> None:
     text = _STORES.format(value="1").replace("@triton.jit\n", decorator).replace("(out)", "(out, n: tl.int64)")
-    code, found = _compiled(site, tmp_path, text, signature={"out": "*i32", "n": "i32"})
+    code, found = _compiled(site, tmp_path, text, signature={"out": "*i32", "n": type_})
     assert code == ""
     assert wrong in found
 
@@ -326,13 +345,18 @@ def test_asserts_of_a_function_with_debug_are_compiled(site: Path, tmp_path: Pat
 
 
 def test_what_a_launch_needs_to_know_of_decorators_is_told(site: Path, tmp_path: Path) -> None:
-    config = "triton.Config({'B': 32}, pre_hook=print), triton.Config({'C': 3})"
-    decorators = f"@triton.autotune([{config}], key=[])\n@triton.heuristics({{'E': len}})\n@triton.jit"
+    config = "triton.Config({'B': 32}, pre_hook=print), triton.Config({'C': 3, 'clc': True})"
+    prune = "{'early_config_prune': max}"
+    decorators = (
+        f"@triton.autotune([{config}], key=[], prune_configs_by={prune})\n@triton.heuristics({{'E': len}})\n@triton.jit"
+    )
     constants = "(out, B: tl.constexpr = 1, C: tl.constexpr = 2, E: tl.constexpr = 3)"
     text = _STORES.format(value="1").replace("@triton.jit", decorators).replace("(out)", constants)
     assert _compiled(site, tmp_path, text)[1] == ""
     facts = json.loads((tmp_path / "code.json").read_text(encoding="utf-8"))
-    assert (facts["tuned"], facts["heuristics"]) == (["B", "C"], ["E"])
+    assert (facts["tuned"], facts["heuristics"]) == (["B", "C", "clc"], ["E"])
+    assert (facts["pruned"], facts["others"]) == (True, ["clc"])
+    assert (facts["defaults"], facts["floats"]) == ({"B": 1, "C": 2, "E": 3}, [])
     assert (facts["config_hook"], facts["hook"]) == (True, False)
 
 
@@ -367,6 +391,6 @@ def test_what_triton_compiles_is_recorded(base: Path, site: Path, capsys: pytest
     ]
     assert [call["signature"]["count"] for call in found["calls"]] == ["i32:16", "i32"]
     assert [call["new"] for call in found["calls"]] == [True, False]
-    assert found["left"] == ["second.typed", "second.decided"]
+    assert found["left"] == ["second.typed", "second.fused", "second.decided"]
     assert __main__.main(["check", str(project)]) == 0
     assert (project / "aot.toml").read_text(encoding="utf-8").count("signatures") == 2

@@ -124,7 +124,12 @@ REQUESTS = {
     "wide": _request({"BLOCK": 128}, {"num_warps": 8, "num_stages": 2}),
 }
 PARAMETERS = [[name, name in ("BLOCK", "ACT"), [""] * (name == "ACT")] for name in (*TYPES, "BLOCK", "ACT")]
-PLAIN = {"config_hook": False, "heuristics": [], "hook": False, "tuned": None}
+PLAIN: dict[str, Any] = {
+    **dict.fromkeys(("config_hook", "hook", "pruned"), False),
+    **dict.fromkeys(("floats", "heuristics", "others"), ()),
+    "defaults": {},
+    "tuned": None,
+}
 
 
 class Launcher:
@@ -245,7 +250,7 @@ def test_code_is_loaded_once(launched: ModuleType, driver: Driver) -> None:
         ((Tensor(0), 1, 1, 1), {"BLOCK": 64}, "no code for"),
         ((Tensor(0), 1, 1, 1.0), {"BLOCK": 32}, "no code for"),
         ((Tensor(0), 1, 1, 1.0), {"BLOCK": 64, "num_warps": 8}, "no code for"),
-        ((Tensor(0), 1, 1, 1.0), {"BLOCK": 64, "launch_pdl": True}, "the options"),
+        ((Tensor(0), 1, 1, 1.0), {"BLOCK": 64, "launch_pdl": True}, "options that aot.toml does not"),
         ((5, 1, 1, 1.0), {"BLOCK": 64}, "an argument of another kind"),
     ],
 )
@@ -344,6 +349,8 @@ def test_an_option_may_be_a_parameter_too(launcher: Launcher, driver: Driver) ->
         ({"heuristics": ["EVEN"], "tuned": ["EVEN"]}, {}, "a heuristic chooses `EVEN`"),
         ({"tuned": ["EVEN"], "config_hook": True}, {}, "a hook is called"),
         ({"hook": True}, {"EVEN": True}, "a hook is called"),
+        ({"tuned": ["EVEN"], "pruned": True}, {}, "a function excludes configurations"),
+        ({"tuned": ["EVEN"], "others": ["clc"]}, {}, "the configurations have `clc`"),
         ({}, {}, "no code for"),
     ],
 )
@@ -392,6 +399,23 @@ def test_a_default_that_only_the_module_knows_is_in_code_without_a_value(launche
     assert driver.loaded[0] == "default 8.6"
     with pytest.raises(RuntimeError, match="no code"):
         f[(1,)](5, MODE=3)
+
+
+def test_a_default_that_the_compile_has_found_fits_code_with_its_value(launcher: Launcher, driver: Driver) -> None:
+    driver.parameters = "iQQ"
+    requests = {"two": _with_constants({"MODE": 2}, n="i32"), "three": _with_constants({"MODE": 3}, n="i32")}
+    f = launcher.write(requests, [["n", False, []], ["MODE", True, []]], defaults={"MODE": 3}).kernels.f
+    f[lambda meta: (meta["MODE"],)](5)
+    assert driver.loaded[0] == "three 8.6"
+    assert driver.launches[0][1] == (3, 1, 1)
+
+
+def test_an_integer_is_a_float_if_the_annotation_is_one(launcher: Launcher, driver: Driver) -> None:
+    driver.parameters = "fQQ"
+    f = launcher.write({"code": _plain(n="fp32")}, [["n", False, []]], floats=["n"]).kernels.f
+    f[(1,)](2)
+    f[(1,)](0.5)
+    assert [launch[5] for launch in driver.launches] == [2.0, 0.5]
 
 
 @pytest.mark.parametrize(("first", "second"), [(1, True), (1, 1.0), (True, 1), (2, 2.0)], ids=repr)

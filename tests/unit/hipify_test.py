@@ -162,6 +162,42 @@ def test_strings_follow_where_a_name_is_looked_up_at_run_time(module: Path, tmp_
     assert '" hipMalloc "' in made(tmp_path, "g_hip.cpp")
 
 
+@pytest.mark.parametrize("text", ["cudaStream_t f;", "auto f = cudaSuccess", "cudaStream_t"])
+def test_first_and_last_name_of_a_file_are_replaced(module: Path, tmp_path: Path, text: str) -> None:
+    run(module, tmp_path, {"f.cu": '#include "g.inc"\n;', "g.inc": text})
+    assert made(tmp_path, "g_hip.inc").endswith(f'#line 1 "g.inc"\n{text.replace("cuda", "hip")}')
+
+
+@pytest.mark.parametrize("text", ["// a comment on dlsym(x)\n", 'auto e = "dlsym(x) failed";\n'])
+def test_strings_stay_if_only_a_comment_or_a_string_names_a_lookup(module: Path, tmp_path: Path, text: str) -> None:
+    run(module, tmp_path, {"f.cu": f'{text}auto f = getenv("CUDA_LAUNCH_BLOCKING");\n'})
+    assert 'getenv("CUDA_LAUNCH_BLOCKING")' in made(tmp_path, "f.hip")
+
+
+def test_includes_in_a_string_stay(module: Path, tmp_path: Path) -> None:
+    text = 'auto f = R"(\n#  include "g.h"\n#include "g.h"\n)";\n'
+    run(module, tmp_path, {"f.cu": f'#  include "g.h"\n{text}', "g.h": HEADER})
+    assert f'#include "g_hip.h"\n{text}' in made(tmp_path, "f.hip")
+
+
+@pytest.mark.parametrize("name", ["cuda.h", "vector_types.h", "utils/device_functions.h", "cub/cub.cuh"])
+def test_own_header_with_a_name_of_cuda_stays(module: Path, tmp_path: Path, name: str) -> None:
+    run(module, tmp_path, {"csrc/f.cu": f'\n#include "{name}"\n', f"csrc/{name}": "int own;\n"})
+    assert made(tmp_path, "csrc/f.hip").endswith(f'\n#include "{name}"\n')
+
+
+@pytest.mark.parametrize("name", ["<vector_types.h>", '"vector_types.h"'])
+def test_header_of_cuda_beside_an_own_one_becomes_that_of_hip(module: Path, tmp_path: Path, name: str) -> None:
+    run(module, tmp_path, {"f.cu": f"#include {name}\n", "own_vector_types.h": "int own;\n"})
+    assert name.replace("vector", "hip/hip_vector") in made(tmp_path, "f.hip")
+
+
+@pytest.mark.parametrize("name", ["<cub/cub.cuh>", '"cub/cub.cuh"'])
+def test_header_that_may_exist_becomes_that_of_hip(module: Path, tmp_path: Path, name: str) -> None:
+    run(module, tmp_path, {"f.cu": f"\n#if __has_include({name})\n#endif\n"})
+    assert f"__has_include({name.replace('cub/cub.cuh', 'hipcub/hipcub.hpp')})" in made(tmp_path, "f.hip")
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -179,6 +215,10 @@ def test_names_of_others_stay(module: Path, tmp_path: Path, text: str) -> None:
     [
         *("const unsigned ready = __ballot_sync(m, p);", "uint32_t a{__activemask()};", "int n = __popc(__ballot(p));"),
         "unsigned int const same =\n __match_any_sync(m, v);",
+        *("f((unsigned)__ballot(p), g);", "f(static_cast<int>(__activemask()));", "f(uint32_t{__ballot(p)});"),
+        *("a &= __ballot(p); unsigned a;", "if ((a = __activemask())) f(int(a)); uint32_t a;"),
+        *("int n = __popc(b); auto b = __ballot(p);", "int n = __ffs(b); uint64_t b = __ballot(p);"),
+        "unsigned lanes(bool p) { return __ballot(p); }",
     ],
 )
 def test_half_of_the_lanes_is_warned_of(module: Path, tmp_path: Path, text: str) -> None:
@@ -190,5 +230,28 @@ def test_half_of_the_lanes_is_warned_of(module: Path, tmp_path: Path, text: str)
 def test_all_lanes_are_not_warned_of(module: Path, tmp_path: Path) -> None:
     text = (
         "unsigned long long a = __ballot(p); uint64_t b = __activemask(); bool c = __ballot(p); auto d = __ballot(p);\n"
+        "a = __ballot(p); b &= __ballot(p); int n = __popcll(d); f(static_cast<uint64_t>(__ballot(p)), __ballot(p));\n"
+        "uint64_t lanes(bool p) { return __ballot(p); }\n"
     )
     assert run(module, tmp_path, {"f.cu": text})[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("test", "is_warned"),
+    [
+        ("#ifdef __CUDA_ARCH__", True),
+        ("# if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800", True),
+        ("#elif __CUDA_ARCH__ >= 800", True),
+        ("#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)", False),
+        ("#if __CUDA_ARCH__ >= 800 && !defined(USE_ROCM)", False),
+    ],
+)
+def test_condition_that_is_false_in_device_code_is_warned_of(
+    module: Path,
+    tmp_path: Path,
+    test: str,
+    is_warned: bool,  # noqa: FBT001
+) -> None:
+    said = run(module, tmp_path, {"f.cu": f"// __CUDA_ARCH__\n#if 1\n{test}\n#endif\n"})[1]
+    assert said.startswith("f.cu:3: warning: HIP does not define `__CUDA_ARCH__`") is is_warned
+    assert bool(said) is is_warned

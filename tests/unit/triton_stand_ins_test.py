@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.machinery
+import importlib.metadata
 import importlib.util
 import sys
 from pathlib import Path
@@ -86,6 +87,12 @@ def test_a_capability_is_that_of_the_target() -> None:
         'import torch\nX = "sm_90" in torch.cuda.get_arch_list()',
         "from torch.cuda import get_device_name\nX = get_device_name() == 1",
         "import torch\nX = {True: 1, False: 2}[torch.cuda.device_count() > 1]",
+        "import torch\nX = int(torch.cuda.get_device_properties(0).multi_processor_count) > 100",
+        "import torch\nX = tuple(int(part) for part in torch.__version__.split('.')[:2]) >= (2, 5)",
+        "import math, numpy\nX = max(math.ceil(numpy.log2(64)), 2)",
+        "import torch\nX = {torch.float16: 1, torch.float32: 2}.get(torch.float32, 7)",
+        "import torch\nX = int(-torch.inf) + abs(round(torch.inf))",
+        "import importlib.util\nX = importlib.util.find_spec('apex') is None",
     ],
 )
 def test_what_is_not_known_is_other_with_another_answer(text: str) -> None:
@@ -101,7 +108,22 @@ def test_what_is_not_known_is_other_with_another_answer(text: str) -> None:
         "import torch\nimport einops.layers.torch\nX = 5 is None or hasattr(1, 'real') and getattr(3, 'real', 0)",
         "try:\n    import json\nexcept ImportError:\n    json = None\nX = json.dumps(1)",
         "try:\n    import torch\nexcept ImportError:\n    torch = None\nX = 1 if torch else 1",
+        "import torch\nY = -torch.inf, ~torch.x ^ 1 << torch.y, f'{torch.z:.2f}'\nwith torch.no_grad():\n    X = 1",
+        "import importlib.util\nX = 1 if importlib.util.find_spec('torch') else 2",
     ],
 )
 def test_code_around_kernels_can_be_read(text: str) -> None:
     assert [repr(_read(text, answer=answer).X) for answer in (False, True)] in (["1", "1"], ["3", "3"], ["'1'", "'1'"])
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("apex", [False, True]), ("torch", [True, True]), ("pytest", [False, True])]
+)
+def test_whether_a_package_is_installed_is_unknown_except_for_torch(name: str, found: list[bool]) -> None:
+    def is_installed(*, answer: bool) -> bool:
+        try:
+            return bool(repr(STAND_INS("cuda", "9.0", "pkg", answer=answer).distribution(name).version))
+        except importlib.metadata.PackageNotFoundError:
+            return False
+
+    assert [is_installed(answer=answer) for answer in (False, True)] == found

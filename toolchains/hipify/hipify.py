@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterator, Mapping
 
 # Names of CUDA's libraries that no header of torch or HIP defines for a ROCm build.
 _CUDA_NAME = re.compile(
@@ -43,7 +43,7 @@ _CUDA_NAME = re.compile(
     r"|__nv_\w+|CU(?:DA_(?:SUCCESS|ERROR)|_)\w*)\b"
 )
 _NO_CODE = re.compile(
-    r"^[ \t]*#[ \t]*include[^\n]*"
+    r"(?P<header>^[ \t]*#[ \t]*include[^\n]*|\b__has_include\s*\(\s*\"[^\"\n]*\")"
     r"|//(?:[^\\\n]|\\[\s\S])*|/\*[\s\S]*?(?:\*/|\Z)"
     r'|(?P<data>(?<!\w)(?:u8|[uUL])?R"(?P<mark>[^\s()\\"]{0,16})\([\s\S]*?(?:\)(?P=mark)"|\Z)'
     r"|\"(?:[^\"\\\n]|\\[\s\S])*\"|(?<!\w)(?:u8|[uUL])?'(?:[^'\\\n]|\\.)+')",
@@ -57,11 +57,24 @@ _LOOKED_UP = re.compile(r"\b(?:nvrtc\w+|dlsym|cuGetProcAddress\w*|cudaGetDriverE
 _COMMON_NAMES = ("MAJOR_VERSION", "MINOR_VERSION", "PATCH_LEVEL")
 """CUDA names that authors use for their own macros, which a flag defines, such as `-DMAJOR_VERSION=2`."""
 
+_CALL = r"\s*(?P<call>__(?:ballot(?:_sync)?|activemask|match_(?:any|all)(?:_sync)?))\s*\("
+"""A call whose result has a bit for each of 64 lanes."""
+
+_HALF = r"(?<!\w)(?:unsigned(?:[ \t]+int)?|int|u?int32_t)"
+"""A type of 32 bits."""
+
 _LANES = re.compile(
-    r"(?:\b(?:unsigned(?:[ \t]+int)?|int|u?int32_t)(?:[ \t]+const)?[ \t]+\w+\s*[={(]|\b__(?:popc|ffs|clz|brev)\s*\()\s*"
-    r"(?P<call>__(?:ballot(?:_sync)?|activemask|match_(?:any|all)(?:_sync)?))\s*\("
+    rf"(?:{_HALF}(?:[ \t]+const)?[ \t]+\w+\s*[={{(]|\b__(?:popc|ffs|clz|brev)\s*\("
+    rf"|\(\s*{_HALF}\s*\)|<\s*{_HALF}\s*>\s*\(|{_HALF}\s*[({{]"
+    rf"|{_HALF}\s+\w+\s*\([^;{{}}()]*\)\s*\{{[^;{{}}]*\breturn\b){_CALL}"
 )
 """A result with a bit for each of 64 lanes, of which the code keeps 32 bits."""
+
+_KEPT = re.compile(rf"(?<![\w.>])(?P<name>\w+)\s*[&|^]?={_CALL}")
+"""A result with a bit for each of 64 lanes in a variable."""
+
+_UNDEFINED_ARCH = re.compile(r"^(?!.*(?:HIP|ROCM))[ \t]*#[ \t]*(?:el)?if.*\b__CUDA_ARCH__\b", re.MULTILINE)
+"""A condition that is false in HIP's device code, and does not name HIP."""
 
 _RUNTIME = '#include "hip/hip_runtime.h"\n'
 """The line that hipify adds to a text with device code that does not include it."""
@@ -69,8 +82,11 @@ _RUNTIME = '#include "hip/hip_runtime.h"\n'
 _BECOMES = ('#include "cuda_runtime.h"\n', '#include "cuda.h"\n')
 """Includes that hipify turns into the same line."""
 
-_INCLUDE = re.compile(rb"^([ \t]*)#[ \t]*include[ \t]*(?=[\"<])", re.MULTILINE)
+_INCLUDE = re.compile(r"^([ \t]*)#[ \t]*include[ \t]*(?=[\"<])")
 """An include; hipify recognises it only with one blank behind the word and none before it."""
+
+_QUOTED = re.compile(r'"([^"\n]+)"')
+"""The name of a header in quotes."""
 
 _OLDEST = 2
 """The version of hipify that does not rename torch's own classes."""
@@ -108,22 +124,29 @@ def _run(hipify: Any, root: Path, **arguments: Any) -> None:  # noqa: ANN401  (t
         hipify.hipify(str(root), output_directory=str(root), show_progress=False, **arguments)
 
 
-class _CodeAlone:
-    """hipify's pattern of names, which finds them in code and in the names of headers, not in strings."""
+class _Sparing:
+    """A pattern of hipify that does not match in some parts of a text.
 
-    def __init__(self, pattern: re.Pattern[str]) -> None:
+    Args:
+        pattern: hipify's.
+        is_spared: whether a match of `_NO_CODE` is spared.
+    """
+
+    def __init__(self, pattern: re.Pattern[str], is_spared: Callable[[re.Match[str]], bool]) -> None:
         self._pattern = pattern
+        self._is_spared = is_spared
 
     def sub(self, replace: Callable[[re.Match[str]], str], text: str) -> str:
-        """The text with each name replaced."""
-        data = [part.span() for part in _NO_CODE.finditer(text) if part["data"]]
+        """The text with each name replaced, also at its beginning and its end, where hipify does not match."""
+        lines = f"\n{text}\n"
+        data = [part.span() for part in _NO_CODE.finditer(lines) if self._is_spared(part)]
         starts = [start for start, _ in data]
 
         def replaced(name: re.Match[str]) -> str:
             before = bisect.bisect_right(starts, name.start()) - 1
             return name[0] if before >= 0 and name.start() < data[before][1] else replace(name)
 
-        return self._pattern.sub(replaced, text)
+        return self._pattern.sub(replaced, lines)[1:-1]
 
     def findall(self, text: str) -> list[str]:
         """The names."""
@@ -137,13 +160,18 @@ class _CodeAlone:
         return found
 
 
-def _keep_meaning(hipify: Any, texts: Iterable[bytes]) -> None:  # noqa: ANN401  (torch's, without types)
+def _keep_meaning(hipify: Any, texts: Mapping[str, bytes]) -> None:  # noqa: ANN401  (torch's, without types)
     """Have hipify replace only the names of CUDA.
+
+    Args:
+        hipify: torch's module.
+        texts: the files, by name.
 
     - `std::max` and similar names stay: hipify's replacement is `::max(int, int)` in host code, which truncates doubles
       and 64-bit integers. HIP has in device code all names of `std` that hipify replaces.
     - The names of Caffe2's files and `HIP_CHECK` stay: an author's `GpuDefs` would become `hip/GpuDefs`.
-    - Strings stay, unless the text looks up names or compiles code at run time.
+    - The section's own headers stay: an author's `"vector_types.h"` would become HIP's.
+    - Strings stay, unless the code looks up names or compiles code at run time.
     """
     mappings = sys.modules["hipify.cuda_to_hip_mappings"]
     hipify.MATH_TRANSPILATIONS.clear()
@@ -152,8 +180,20 @@ def _keep_meaning(hipify: Any, texts: Iterable[bytes]) -> None:  # noqa: ANN401 
         if name in hipify.PYTORCH_MAP:
             hipify.PYTORCH_MAP[name] = name
     paths.clear()
-    if not any(_LOOKED_UP.search(text.decode()) for text in texts):
-        hipify.RE_PYTORCH_PREPROCESSOR = _CodeAlone(hipify.RE_PYTORCH_PREPROCESSOR)
+    is_looked_up = any(_LOOKED_UP.search(_code(text.decode())) for text in texts.values())
+
+    def is_data(part: re.Match[str]) -> bool:
+        return bool(part["data"]) and not is_looked_up
+
+    def is_own(part: re.Match[str]) -> bool:
+        quoted = _QUOTED.search(part["header"] or "")
+        return quoted is not None and any(f"/{path}".endswith(f"/{quoted[1].lstrip('./')}") for path in texts)
+
+    hipify.RE_PYTORCH_PREPROCESSOR = _Sparing(
+        hipify.RE_PYTORCH_PREPROCESSOR, lambda part: is_data(part) or is_own(part)
+    )
+    for pattern in ("RE_QUOTE_HEADER", "RE_ANGLE_HEADER"):
+        setattr(hipify, pattern, _Sparing(getattr(hipify, pattern), is_data))
 
 
 def sources(options: argparse.Namespace) -> None:
@@ -161,7 +201,7 @@ def sources(options: argparse.Namespace) -> None:
     hipify = _hipify(options.module)
     out = Path(options.out).absolute()
     texts = {name: _read(name, Path(path)) for name, path in sorted(options.file)}
-    _keep_meaning(hipify, texts.values())
+    _keep_meaning(hipify, texts)
     for name, text in texts.items():
         to = out / name
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -195,7 +235,7 @@ def sources(options: argparse.Namespace) -> None:
         for left, line in told["left"].items():
             sys.stderr.write(f"{name}:{line}: warning: hipify has no HIP name for `{left}`\n")
     for name, text in texts.items():
-        _warn_of_lanes(name, _code(text.decode()))
+        _warn(name, _code(text.decode()))
 
 
 def _read(name: str, path: Path) -> bytes:
@@ -205,7 +245,13 @@ def _read(name: str, path: Path) -> bytes:
         content.decode()
     except UnicodeDecodeError as wrong:
         sys.exit(f"{name}:{content.count(10, 0, wrong.start) + 1}: error: this is not UTF-8; save the file as UTF-8")
-    return content if name.endswith(".hip") else _INCLUDE.sub(rb"\1#include ", content)
+    if name.endswith(".hip"):
+        return content
+
+    def with_one_blank(part: re.Match[str]) -> str:
+        return _INCLUDE.sub(r"\1#include ", part[0]) if part["header"] else part[0]
+
+    return _NO_CODE.sub(with_one_blank, content.decode()).encode()
 
 
 def _code(text: str) -> str:
@@ -213,14 +259,30 @@ def _code(text: str) -> str:
     return _NO_CODE.sub(lambda part: re.sub(r"[^\n]", " ", part[0]), text)
 
 
-def _warn_of_lanes(name: str, code: str) -> None:
-    """Warn of each result with a bit for each of 64 lanes, of which the code keeps 32 bits."""
-    for found in _LANES.finditer(code):
-        line = code.count("\n", 0, found.start()) + 1
-        advice = "keep it in an `unsigned long long`, and count with `__popcll` and `__ffsll`"
-        sys.stderr.write(
-            f"{name}:{line}: warning: `{found['call']}` has 64 bits in HIP, and 32 are kept here; {advice}\n"
-        )
+def _lanes(code: str) -> Iterator[tuple[int, str]]:
+    """The position and the call of each result with a bit for each of 64 lanes, of which the code keeps 32 bits."""
+    yield from ((found.start(), found["call"]) for found in _LANES.finditer(code))
+    for kept in _KEPT.finditer(code):
+        name = kept["name"]
+        if re.search(rf"\b(?:auto|long|u?int64_t)[ \t]+(?:const[ \t]+)?{name}\b", code):
+            counts = re.finditer(rf"\b__(?:popc|ffs|clz|brev)\s*\(\s*{name}\s*\)", code)
+            yield from ((count.start(), kept["call"]) for count in counts)
+        elif re.search(rf"{_HALF}[ \t]+{name}\b", code):
+            yield kept.start(), kept["call"]
+
+
+def _warn(name: str, code: str) -> None:
+    """Warn of code with another meaning in HIP: 32 kept bits of 64 lanes, and tests of `__CUDA_ARCH__`."""
+    advice = "keep it in an `unsigned long long`, and count with `__popcll` and `__ffsll`"
+    found = {
+        code.count("\n", 0, start) + 1: f"`{call}` has 64 bits in HIP, and 32 are kept here; {advice}"
+        for start, call in _lanes(code)
+    }
+    for test in _UNDEFINED_ARCH.finditer(code):
+        message = "HIP does not define `__CUDA_ARCH__`, also in device code; it defines `__HIP_DEVICE_COMPILE__`"
+        found[code.count("\n", 0, test.start()) + 1] = message
+    for line, message in sorted(found.items()):
+        sys.stderr.write(f"{name}:{line}: warning: {message}\n")
 
 
 def _refuse_overwritten(out: Path, texts: dict[str, bytes], made: dict[str, Path]) -> None:

@@ -24,6 +24,8 @@ import re
 import shutil
 import sys
 import traceback
+from importlib.metadata import Distribution
+from importlib.util import decode_source
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +55,12 @@ _PTX_ENTRY = re.compile(r"\.entry\s+[\w$]+\s*\(([^)]*)\)")
 _TEXTS = {"cuda": ("cubin", "ptx"), "hip": ("hsaco", "amdgcn")}
 """Triton's names of the machine code and its text, by backend."""
 
+
+_FLOATS = ("fp32", "fp64")
+"""Annotations of arguments for which Triton accepts an integer."""
+
+_LISTED = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+"""The options of a configuration that a request may have."""
 
 _VALUES = ("1", "0")
 """Values of environment variables with which a module is read, to detect dependencies on them."""
@@ -103,7 +111,7 @@ class _Files(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
     def get_source(self, fullname: str) -> str:
         """The text of a module; a package is empty."""
-        return self._files[fullname][1].read_text(encoding="utf-8") if fullname in self._files else ""
+        return decode_source(self._files[fullname][1].read_bytes()) if fullname in self._files else ""
 
     def exec_module(self, module: ModuleType) -> None:
         """Run a module under the path that is shown of its file."""
@@ -140,18 +148,22 @@ def _function(name: str) -> tuple[Any, dict[str, Any]]:
     """
     module, _, attribute = name.rpartition(".")
     found = getattr(importlib.import_module(module), attribute)
-    about: dict[str, Any] = {"config_hook": False, "heuristics": [], "hook": False, "tuned": None}
+    about: dict[str, Any] = {"config_hook": False, "heuristics": [], "hook": False, "pruned": False, "tuned": None}
     while not hasattr(found, "params"):
         if hasattr(found, "configs"):
             names = {name for config in found.configs for name in config.kwargs}
+            names |= {"ir_override" for config in found.configs if getattr(config, "ir_override", None)}
             about["tuned"] = sorted({*names, *(about["tuned"] or [])})
             about["config_hook"] |= any(config.pre_hook for config in found.configs)
+            about["pruned"] |= bool(getattr(found, "early_config_prune", None))
         elif isinstance(getattr(found, "values", None), dict):
             about["heuristics"] += found.values
         if not hasattr(found, "fn"):
             message = f"`{attribute}` is not a function of `triton.jit`: its decorator returns {type(found).__name__}"
             raise DependsError(message, attribute)
         found = found.fn
+    others = {*(about["tuned"] or [])} - {parameter.name for parameter in found.params} - {*_LISTED}
+    about["others"] = sorted(others)
     about["hook"] = bool(getattr(found, "pre_run_hooks", None))
     return found, about
 
@@ -180,6 +192,7 @@ def _read(
     environ, os.environ = os.environ, Variables(os.environ, finders[0], variable)  # type: ignore[assignment]
     sys.meta_path.insert(0, finders[0])
     sys.meta_path.append(finders[1])
+    from_name, Distribution.from_name = Distribution.from_name, stand_ins.distribution  # type: ignore[method-assign]
     try:
         with _WATCH.watching([str(file) for pair in modules.values() for file in pair]) as touched:
             found = _function(request["function"])
@@ -190,6 +203,7 @@ def _read(
         return found
     finally:
         os.environ = environ  # noqa: B003  (what it was)
+        Distribution.from_name = from_name  # type: ignore[method-assign]
         for finder in finders:
             sys.meta_path.remove(finder)
         for name in {*sys.modules} - before:
@@ -257,9 +271,17 @@ def _check(function: Any, request: Mapping[str, Any]) -> None:  # noqa: ANN401  
         raise DependsError(f"{message}: is it defined twice, or do decorators change it?", short)
     for parameter in function.params:
         type_ = request["signature"].get(parameter.name, "").removesuffix(_ALIGNED)
-        if parameter.annotation_type and type_ and type_ not in (*_FIXED, parameter.annotation_type):
+        # Triton specialises no annotated argument on the values 1 and None.
+        if parameter.annotation_type and type_ and type_ != parameter.annotation_type:
             message = f"`{parameter.name}` of `{short}` is annotated as {parameter.annotation_type}, not {type_}"
             raise DependsError(f"{message}; aot.toml and the annotation must agree", short)
+
+
+def _defaults(function: Any) -> dict[str, bool | int | float | str]:  # noqa: ANN401  (Triton's)
+    """The defaults of constants that are plain values, also those that the text does not show."""
+    found = {known.name: known.default for known in function.params if known.is_constexpr and known.has_default}
+    values = {name: getattr(default, "value", default) for name, default in found.items()}
+    return {name: value for name, value in values.items() if type(value) in (bool, int, float, str)}
 
 
 def _parameters(ptx: str) -> int:
@@ -303,6 +325,8 @@ def _compile(request: Mapping[str, Any], modules: Mapping[str, tuple[str, Path]]
         **launched,
         "cooperative": about.launch_cooperative_grid,
         "ctas": about.num_ctas,
+        "defaults": _defaults(function),
+        "floats": [known.name for known in function.params if known.annotation_type in _FLOATS],
         "hidden": _parameters(compiled.asm[text]) - len(parameters) if backend == "cuda" else 0,
         "name": about.name,
         "parameters": parameters,
@@ -319,7 +343,7 @@ def _written(name: str, files: Mapping[str, Path]) -> str:
     for path in files.values():
         nodes = [
             node
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for node in ast.walk(ast.parse(path.read_bytes()))
             if (isinstance(node, ast.FunctionDef) and node.name == name)
             or (isinstance(node, ast.Assign) and any(ast.unparse(target) == name for target in node.targets))
         ]
@@ -340,7 +364,7 @@ def _shown(problem: BaseException, files: Mapping[str, Path]) -> str:
         node, source = getattr(cause, "node", None), getattr(cause, "src", None)
         if node is not None and source:
             # Triton counts lines from the beginning of the function.
-            own = ((path, path.read_text(encoding="utf-8").partition(source)) for path in files.values())
+            own = ((path, decode_source(path.read_bytes()).partition(source)) for path in files.values())
             found = next(((path, before) for path, (before, same, _) in own if same), None)
             if found:
                 place = f"{found[0]}:{found[1].count(chr(10)) + node.lineno}:{node.col_offset + 1}: "

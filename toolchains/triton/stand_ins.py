@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 import importlib.abc
 import importlib.machinery
+import importlib.metadata
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -20,8 +21,17 @@ if TYPE_CHECKING:
 _HELPERS = "__compiled_ahead_%s__"
 """The functions that the code around the kernels calls instead of builtins."""
 
+_MANY = 1_000_003
+"""The number that stands for an unknown one that is not 0: larger than any limit that a module compares it with."""
+
+_HASH = 0x5CA1AB1E
+"""The hash of all stand-ins: whether two of them are the same key of a dict is as unknown as whether they are equal."""
+
 _KNOWN_PACKAGES = ("triton", "torch", *sys.stdlib_module_names)
 """Packages whose import does not fail where the kernel runs."""
+
+
+_FROM_NAME = importlib.metadata.Distribution.from_name
 
 
 class Absent:
@@ -68,13 +78,32 @@ class Absent:
         return self._answer
 
     def __int__(self) -> int:
-        return int(self._answer)
+        return _MANY if self._answer else 0
 
     __index__ = __len__ = __int__
-    __hash__ = object.__hash__
+
+    def __hash__(self) -> int:
+        return _HASH
 
     def __float__(self) -> float:
-        return float(self._answer)
+        return float(int(self))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_problem: object) -> None:
+        return None
+
+    def __neg__(self) -> Absent:
+        return self
+
+    __pos__ = __abs__ = __invert__ = __neg__
+
+    def __round__(self, _digits: object = None) -> Absent:
+        return self
+
+    def __format__(self, _form: str) -> str:
+        return repr(self)
 
     def _compare(self, _other: object) -> bool:
         return self._answer
@@ -86,13 +115,13 @@ class Absent:
         return self
 
     __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __and__ = __or__ = __pow__ = _combine
+    __lshift__ = __rshift__ = __xor__ = __matmul__ = __divmod__ = _combine
+    __rlshift__ = __rrshift__ = __rxor__ = __rmatmul__ = __rdivmod__ = _combine
     __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rand__ = __ror__ = __rpow__ = _combine
 
 
 class _Present(Absent):
     """Stands for something that exists but is otherwise unknown: a version that is not None."""
-
-    __hash__ = object.__hash__
 
     def __bool__(self) -> bool:
         return True
@@ -112,12 +141,12 @@ class _Module(ModuleType):
         return getattr(self.stand_in, name)
 
 
-def _is_dynamic() -> bool:
-    """Whether the current import comes from `importlib.import_module`, not from a statement."""
+def _importer() -> str:
+    """The function that imports: `import_module` or `find_spec` of importlib, or that with an import statement."""
     frame = sys._getframe(2)  # noqa: SLF001  (who imports)
     while frame.f_back and frame.f_globals.get("__name__") == "importlib._bootstrap":
         frame = frame.f_back
-    return frame.f_code.co_name == "import_module"
+    return frame.f_code.co_name if str(frame.f_globals.get("__name__")).startswith("importlib") else ""
 
 
 class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -150,10 +179,13 @@ class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """A stand-in."""
-        if fullname.startswith(f"{self._own}.") and _is_dynamic():
+        importer = _importer()
+        if fullname.startswith(f"{self._own}.") and importer == "import_module":
             self.dynamic.append(f"imports `{fullname}` by a name that is not a literal")
         if fullname.partition(".")[0] in ("triton", *sys.stdlib_module_names):
             return None
+        if importer == "find_spec" and not self.answer and fullname.partition(".")[0] not in _KNOWN_PACKAGES:
+            return None  # a module asks whether a package is installed
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
@@ -171,6 +203,18 @@ class StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing to run."""
+
+    def distribution(self, name: str) -> Any:  # noqa: ANN401  (a distribution)
+        """The metadata of an installed package, in the place of `importlib.metadata.Distribution.from_name`.
+
+        Raises:
+            PackageNotFoundError: another package than torch is absent.
+        """
+        if name == "triton":
+            return _FROM_NAME(name)
+        if not self.answer and name not in _KNOWN_PACKAGES:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return Absent(self.answer)
 
     def run(self, text: str, shown: str, module: ModuleType, present: Mapping[str, bool]) -> None:
         """Run a module of the kernel, rewritten for stand-ins.

@@ -66,6 +66,7 @@ class Watch:
 
     _EVENTS: ClassVar = {
         "open": "reads",
+        "os.stat": "looks for",
         "os.listdir": "lists",
         "os.scandir": "lists",
         "subprocess.Popen": "runs",
@@ -105,7 +106,18 @@ class Watch:
         self._allowed = tuple(os.path.abspath(place) for place in places)  # noqa: PTH100
         touched: list[str] = []
         self._touched = touched
+        stat, access = os.stat, os.access
+
+        def seen(function: Any) -> Any:  # noqa: ANN401  (a function of os)
+            def call(path: Any, *args: Any, **words: Any) -> Any:  # noqa: ANN401
+                self._see("os.stat", (path,))  # Python has no event for it
+                return function(path, *args, **words)
+
+            return call
+
+        os.stat, os.access = seen(stat), seen(access)
         try:
             yield touched
         finally:
+            os.stat, os.access = stat, access
             self._touched = None

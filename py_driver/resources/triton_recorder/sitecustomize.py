@@ -25,6 +25,9 @@ _LAST = "triton.runtime.autotuner"
 
 _OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 
+_KNOBS = ("instrumentation_mode", "fpsan_homomorphic_casts")
+"""Options that Triton sets itself, from environment variables."""
+
 
 def _write(record: dict[str, Any]) -> None:
     """Append a line; one write, so that processes do not mix theirs."""
@@ -56,6 +59,9 @@ def _compiled(*, fn: Any, compile: Any, **_others: object) -> None:  # noqa: A00
         # Its name, which the data has, is a text like any other.
         _write({**place, "unknown": True})
         return
+    if _has_other_options(fn.jit_function, found["options"]):
+        _write({**place, "unknown": True})
+        return
     _write(
         {
             **place,
@@ -65,6 +71,19 @@ def _compiled(*, fn: Any, compile: Any, **_others: object) -> None:  # noqa: A00
             "options": {name: found["options"].get(name) for name in _OPTIONS},
         }
     )
+
+
+def _has_other_options(function: Any, options: dict[str, Any]) -> bool:  # noqa: ANN401  (Triton's)
+    """Whether a compile has an option that aot.toml does not support, such as `enable_fp_fusion`."""
+    from triton import knobs  # noqa: PLC0415  (it is loaded by now)
+    from triton.compiler.compiler import make_backend  # noqa: PLC0415
+    from triton.runtime import driver  # noqa: PLC0415
+
+    passed = {name: options[name] for name in _OPTIONS if options.get(name) is not None}
+    passed["debug"] = bool(function.debug or knobs.runtime.debug)
+    usual = make_backend(driver.active.get_current_target()).parse_options(passed).__dict__
+    usual = json.loads(json.dumps(usual))
+    return any(options[name] != usual[name] for name in usual.keys() & options.keys() - {*_KNOBS})
 
 
 def _watch(module: ModuleType) -> None:

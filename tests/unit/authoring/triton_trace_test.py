@@ -92,6 +92,40 @@ def test_functions_of_others_and_arguments_without_a_spelling_are_left(tmp_path:
 
 
 @pytest.mark.parametrize(
+    ("value", "is_listed"),
+    [({"jit_function": "m:f"}, False), ({"constexpr": True}, False), (1.0, False), ([1], False), (1, True)],
+    ids=str,
+)
+def test_an_argument_that_is_a_constant_is_listed_only_if_it_is_1_or_none(
+    tmp_path: Path,
+    value: object,
+    is_listed: bool,  # noqa: FBT001
+) -> None:
+    project = _project(tmp_path)
+    record = _record(tmp_path / PACKAGE / "kernels.py", aligned=[])
+    record["signature"]["count"] = "constexpr"
+    record["constants"]["count"] = value
+    trace = read_trace(_log(tmp_path, record), project)
+    assert [dict(call.signature)["count"] for call in trace.calls] == ["1"] * is_listed
+    assert bool(trace.left) is not is_listed
+
+
+def test_a_tensor_of_booleans_is_listed(tmp_path: Path) -> None:
+    project = _project(tmp_path)
+    record = _record(tmp_path / PACKAGE / "kernels.py", aligned=["x"])
+    record["signature"]["x"] = "*u1"
+    [call] = read_trace(_log(tmp_path, record), project).calls
+    assert dict(call.signature)["x"] == "*i1:16"
+
+
+def test_a_function_that_is_defined_with_other_parameters_too_is_left(tmp_path: Path) -> None:
+    text = f"{KERNELS}\n\nif triton.is_new:\n    @triton.jit\n    def forward(out):\n        pass\n"
+    write_files(tmp_path, {"build.toml": BUILD, f"{PACKAGE}/__init__.py": "", f"{PACKAGE}/kernels.py": text})
+    trace = read_trace(_log(tmp_path, _record(tmp_path / PACKAGE / "kernels.py")), load(tmp_path, Releases()))
+    assert (trace.calls, trace.left) == ((), ("kernels.forward",))
+
+
+@pytest.mark.parametrize(
     ("default", "value", "is_listed"),
     [("", None, False), (" = True", None, False), (" = None", None, True), ("", float("inf"), False), ("", 1.5, True)],
     ids=str,

@@ -161,6 +161,15 @@ def test_what_is_shipped_is_a_file(
     assert said in capsys.readouterr().err
 
 
+def test_a_source_that_is_a_link_to_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "csrc/relu.cpp").unlink()
+    (project / "csrc/relu.cpp").symlink_to("gone.cpp")
+    assert __main__.main(["check", str(project)]) == 2
+    said = capsys.readouterr().err
+    assert "error[E101]: the symbolic link `csrc/relu.cpp` leads nowhere, to `gone.cpp`" in said
+    assert "did you mean" not in said
+
+
 def test_gen_does_not_wait_for_a_fifo(project: Path) -> None:
     os.mkfifo(project / "BUILD.bazel")
     done = driver("gen", project)

@@ -349,6 +349,21 @@ def test_an_include_directory_outside_of_the_project_is_a_note(directory: str, t
     assert [directory in note.message for note in made.notes] == [True]
 
 
+@pytest.mark.parametrize(
+    ("text", "depends"),
+    [
+        ("#if __has_include(<torch/extension.h>)\n#endif\n", ("pybind", "torch")),
+        ('#if __has_include("c10/util/Half.h")\n#endif\n', ("torch",)),
+        ("#define HALF <c10/util/Half.h>\n#include HALF\n", ("torch",)),
+        ("#if __has_include(<vector>)\n#endif\n", ()),
+    ],
+)
+def test_a_header_that_a_source_only_names_is_visible(tmp_path: Path, text: str, depends: tuple[str, ...]) -> None:
+    made = plan(tmp_path, recorded(CU130), files=FILES | {"csrc/kernel.cu": text})
+    [cuda] = [group for group in made.groups if "csrc/kernel.cu" in group.sources]
+    assert cuda.depends == depends
+
+
 def test_the_target_of_torchs_stable_abi_is_a_macro_as_any_other(tmp_path: Path) -> None:
     target = "-DTORCH_TARGET_VERSION=0x020a000000000000"
     macros = (("TORCH_TARGET_VERSION", "0x0209000000000000"),)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from py_driver.errors import Code
@@ -11,6 +13,11 @@ from py_driver.manifest.linking import Linking, link_flags, linking_of
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import Located, values
 from py_driver.manifest.section import Findings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from py_driver.manifest.model import Texts
 
 SPAN = Source("build.toml", "").span(0, 1)
 
@@ -310,6 +317,25 @@ def test_code_for_link_time_optimization_is_an_architecture_and_a_flag(codes: st
     flag = f"-gencode=arch=compute_90,code={codes}"
     found, left = take_gencode(Findings({}, SPAN), (Located(value=flag, span=SPAN),))
     assert (values(found), values(left)) == (("9.0",), ("-dlto",))
+
+
+@pytest.mark.parametrize(
+    ("flags", "kept", "said"),
+    [
+        (["-D", 'X="a b"', "-U", "Y", "-D", "-"], ['-DX="a b"', "-UY"], ["the flag `-D-` is not admitted in KEY"]),
+        (["-O2", "-D"], ["-O2"], ["`-D` in KEY lacks its value"]),
+        (["-l", "m", "-L", "lib", "-D", "TORCH_EXTENSION_NAME=x"], [], []),
+    ],
+)
+@pytest.mark.parametrize(("read", "key"), [(read_cxx_flags, "cxx-flags"), (read_hip_flags, "hip-flags")])
+def test_a_value_may_be_the_next_flag(
+    read: Callable[[Findings, Texts], Texts], key: str, flags: list[str], kept: list[str], said: list[str]
+) -> None:
+    findings = Findings({}, SPAN)
+    left = read(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
+    assert [text.value for text in left] == kept
+    messages = [diagnostic.message for diagnostic in findings.diagnostics()]
+    assert messages == [message.replace("KEY", key) for message in said]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import relu
 import tomli
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -296,6 +297,21 @@ def test_bounds(
 )  # fmt: skip
 def test_paths_that_are_refused(path: str) -> None:
     assert path_problem(path) is not None
+
+
+@pytest.mark.parametrize(
+    ("src", "include"),
+    [
+        ('["csrc/relu.cu", "csrc/relu.h"]', '["."]'),
+        ('["./csrc/relu.cu", "csrc//./relu.h"]', '["./"]'),
+        ('["./csrc/*.cu", "csrc/relu.h"]', '["././"]'),
+    ],
+)
+def test_paths_as_cmake_reads_them(tmp_path: Path, src: str, include: str) -> None:
+    project = relu.write(tmp_path)
+    plain = relu.plan(project)
+    old = 'include = ["."]\nsrc = ["csrc/relu.cu", "csrc/relu.h"]'
+    assert relu.plan(project, old, f"include = {include}\nsrc = {src}").identities == plain.identities
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,7 @@ from py_driver.plan.buildfile import render
 from py_driver.plan.jit_notes import jit_notes
 from py_driver.plan.narrow import narrowed
 from py_driver.plan.project import load
+from py_driver.plan.triton_modules import Modules
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -194,6 +196,20 @@ def test_the_list_is_a_part_of_the_id(tmp_path: Path) -> None:
             "`num_warps` of `configs` in [kernel.forward] must be",
         ),
         (
+            "num_warps = 4",
+            "num_warps = 0",
+            Code.WRONG_TYPE,
+            5,
+            "`num_warps` of `configs` in [kernel.forward] must be a positive integer, not 0",
+        ),
+        (
+            "[{ BLOCK = 1024, num_warps = 4 }]",
+            "[]",
+            Code.WRONG_TYPE,
+            5,
+            "`configs` in [kernel.forward] must be a list of tables that is not empty, not an empty list",
+        ),
+        (
             'out = "*fp16",',
             'out = "*fp16", ACT = "i32",',
             Code.BAD_VALUE,
@@ -270,6 +286,48 @@ def test_an_argument_that_is_not_listed_has_the_type_of_its_default(tmp_path: Pa
         return
     [target] = _plan(tmp_path, aot, kernels).triton
     assert {request["signature"]["scale"] for request in target.requests.values()} == {type_}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default", "type_", "passed"),
+    [
+        ("tl.int64", "1", "i64", 1),
+        ("tl.int64", "16", "i64:16", 16),
+        ('"i32"', "5", "i32", 5),
+        ("tl.float32", "1", "fp32", 1.0),
+        ("tl.float64", "2.5", "fp64", 2.5),
+        ("float", "0", "fp32", 0.0),
+        ("bool", "1", "u1", 1),
+        ("tl.int32", "True", "", True),
+        ("tl.float16", "1.0", "", 1.0),
+        ("tl.pointer_type(tl.float32)", "None", "", None),
+        ("Thing", "1", "1", 1),
+    ],
+)
+def test_a_default_has_the_type_of_the_annotation(
+    tmp_path: Path, annotation: str, default: str, type_: str, passed: object
+) -> None:
+    kernels = KERNELS.replace("scale: float = 1.0", f"scale: {annotation} = {default}")
+    _plan(tmp_path, kernels=kernels)
+    project = load(tmp_path, Releases())
+    modules = Modules(project.manifest, project.python, project.directory)
+    [scale] = [known for known in modules.parameters_of("kernels.forward") if known.name == "scale"]
+    assert scale.default_type("3.9") == type_
+    assert (scale.default, type(scale.default[0])) == ((passed,), type(passed))
+
+
+def test_a_function_that_is_defined_with_other_parameters_too_is_an_error(tmp_path: Path) -> None:
+    kernels = KERNELS.replace("@triton.jit\ndef", "if triton.is_new:\n  @triton.jit\n  def")
+    other = "\nelse:\n  @triton.jit\n  def forward(out, BLOCK: tl.constexpr = 64):\n    pass\n"
+    with pytest.raises(DriverError) as caught:
+        _plan(tmp_path, kernels=kernels + other)
+    message = caught.value.diagnostics[0].message
+    assert re.fullmatch(r"torch-ext/re_lu/kernels.py defines `forward` with other parameters in line \d+", message)
+
+
+def test_a_stub_for_a_missing_triton_is_not_the_function(tmp_path: Path) -> None:
+    [target] = _plan(tmp_path, kernels=f"{KERNELS}\n\nif not triton:\n    def forward(*args):\n        pass\n").triton
+    assert len(target.requests) == 2
 
 
 @pytest.mark.parametrize(

@@ -434,6 +434,12 @@ def test_scan_keeps_places() -> None:
         ("#include <torch/all.h>", ("torch",)),
         ('#include "registration.h"\nPyObject* x;', ("python",)),
         ('#include "registration.h"\nvoid* PyInit_x(); // PyObject', ()),
+        ("#if __has_include(<Python.h>)\n#endif", ("python",)),
+        ('#if defined(A) && \\\n  !__has_include("torch/all.h")\n#endif', ("torch",)),
+        ("#define HALF <c10/util/Half.h>\n#include HALF", ("torch",)),
+        ('#if __has_include("relu.h")\n#endif', ()),
+        ("// __has_include(<torch/all.h>)", ()),
+        ("#ifdef CPU_KERNEL\n#if __has_include(<torch/all.h>)\n#endif\n#endif", ()),
         ("// #include <Python.h>", ()),
         ("#ifdef CPU_KERNEL\n#include <Python.h>\n#endif", ()),
     ],
@@ -444,6 +450,22 @@ def test_a_section_gets_python_where_it_reaches_for_it(project: Path, line: str,
     assert next(group.depends for group in made.groups if group.name == "relu") == depends
     needed = archives(made, made.variants[:1], Releases().lock)
     assert ("libpython3.11-dev" in {entry.name for entry in needed}) == ("python" in depends)
+
+
+@pytest.mark.parametrize(
+    ("line", "identity"),
+    [
+        ("#ifdef TORCH_EXTENSION_NAME\n#endif", "cuda_id"),
+        ("#if !defined(TORCH_EXTENSION_NAME)\n#endif", "cuda_id"),
+        ("#if defined(A) && \\\n  defined(TORCH_EXTENSION_NAME)\n#endif", "cuda_id"),
+        ("#define TORCH_EXTENSION_NAME x", ""),
+        ("// #ifdef TORCH_EXTENSION_NAME", ""),
+    ],
+)
+def test_a_section_that_tests_the_id_gets_it(project: Path, line: str, identity: str) -> None:
+    (project / "csrc/relu.h").write_text(f"#pragma once\n{line}\n", encoding="utf-8")
+    [group] = [group for group in plan(project).groups if group.name == "relu"]
+    assert group.identity == identity
 
 
 def test_pybind11_is_an_error_where_it_is_compiled(project: Path) -> None:

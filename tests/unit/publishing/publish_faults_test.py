@@ -180,7 +180,17 @@ def test_no_hub(project: Path) -> None:
 
 @pytest.mark.parametrize("address", ["http://[::1", "http://127.0.0.1:99999", "nothing"])
 def test_address_that_is_none(project: Path, address: str) -> None:
-    assert "error[E3" in publish(address, project, code=4).stderr
+    said = publish(address, project, code=4).stderr
+    assert "error[E3" in said
+    assert "HF_ENDPOINT" in said
+    assert "run it again" not in said
+
+
+def test_offline_mode(hub: Hub, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    said = publish(hub, project, code=4).stderr
+    assert "error[E301]: cannot reach the Hub" in said
+    assert "help: unset HF_HUB_OFFLINE" in said
 
 
 def test_card_that_the_hub_refuses(hub: Hub, project: Path) -> None:

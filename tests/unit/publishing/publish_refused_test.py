@@ -23,7 +23,7 @@ from tuned import (
     publish,
 )
 
-from py_driver.building.made import remember
+from py_driver.building.made import remember, remember_load
 from py_driver.building.selection import made_from
 from py_driver.matrix.releases import Releases
 from py_driver.plan.plan import plan_directory
@@ -171,6 +171,13 @@ def test_signature_of_something_else_is_refused(hub: Hub, project: Path, text: s
     assert hub.requests == []
 
 
+@pytest.mark.parametrize("branch", ["a b", "v1^", "v1:x", "v*"])
+def test_branch_that_git_forbids(hub: Hub, project: Path, branch: str) -> None:
+    said = publish(hub, project, f"--branch={branch}", code=2).stderr
+    assert f"error[E200]: `{branch}` is not the name of a branch" in said
+    assert hub.requests == []
+
+
 @pytest.mark.parametrize("name", ["no slash/or/two", "a b/c", "-x/y", "tuned"])
 def test_name_that_is_none(hub: Hub, project: Path, name: str) -> None:
     assert (
@@ -220,6 +227,19 @@ def test_archives_of_another_lock(hub: Hub, project: Path) -> None:
     assert hub.requests == []
     _remember(place, project)
     publish(hub, project, "--variant=torch-cpu", "--dry-run")
+
+
+def test_a_variant_whose_load_failed_is_shipped_once_it_loads(hub: Hub, project: Path) -> None:
+    place = project / "build" / "torch-cpu"
+    wheel = [sys.executable, "-m", "py_driver", "wheel", str(project), f"--out={project / 'dist'}"]
+    remember_load(place, "torch-cpu", "torch-cpu cannot be loaded in torch 2.13: NameError: name 'x' is not defined")
+    assert "error[E501]: torch-cpu cannot be loaded in torch 2.13: NameError" in publish(hub, project, code=6).stderr
+    done = subprocess.run(wheel, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stdout, (project / "dist").exists()) == (6, "", False)
+    assert hub.requests == []
+    publish(hub, project, "--variant=torch-cuda", "--dry-run")
+    remember_load(place, "torch-cpu", "")
+    publish(hub, project, "--dry-run")
 
 
 @pytest.mark.parametrize("link", ["benchmarks", "benchmarks/benchmark_x.py", "benchmarks/reports.json"])

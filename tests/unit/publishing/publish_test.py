@@ -153,6 +153,22 @@ def test_rebuilt_variant_loses_stale_files_and_others_keep_theirs(hub: Hub, proj
     assert there["build/torch-cuda/weights.bin"] == FILES["weights.bin"]
 
 
+def test_variants_of_other_sources_that_stay_are_noted(hub: Hub, project: Path) -> None:
+    assert "other sources" not in publish(hub, project).stderr
+    files = hub.repositories[REPO].files("v3")
+    assert files is not None
+    foreign = {"build/torch29-metal-aarch64-darwin/metadata.json": b'{"id": "m", "backend": {"type": "metal"}}'}
+    old = {"build/torch25-cxx11-cu124-x86_64-linux/metadata.json": b'{"id": "c", "backend": {"type": "cuda"}}'}
+    hub.repositories[REPO].put("v3", files | foreign | old)
+    (project / "torch-ext" / "tuned" / "__init__.py").write_text("x = 2\n")
+    build(project, "torch-cpu", FILES | {"__init__.py": b"x = 2\n"})
+    done = publish(hub, project, "--variant=torch-cpu", "--dry-run", "--json")
+    assert json.loads(done.stdout)["notes"] == [
+        "v3 keeps 2 variants of other sources: torch-cuda, torch25-cxx11-cu124-x86_64-linux; "
+        "build and publish each again, or delete it there"
+    ]
+
+
 def test_dry_run_changes_nothing(hub: Hub, project: Path) -> None:
     done = publish(hub, project, "--dry-run")
     assert hub.repositories == {}

@@ -3,6 +3,7 @@ template <class Call>
 void call(const at::Tensor& tensor, Call function) {
 [% if cpu %]
 #ifdef CPU_KERNEL
+  at::get_num_threads();  // gives OpenMP in this thread the number that torch.set_num_threads was given in another one
   function(nullptr);
 [% endif %]
 [% if cpu and gpu %]

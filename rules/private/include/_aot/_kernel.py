@@ -208,16 +208,17 @@ def launch(_aot_grid, /, {", ".join([*words, *(f"{name}=None" for name in option
             and all(value is None for value in options.values())
             and all(arguments[name] is _ABSENT for name in about["tuned"] if name in arguments)
         )
-        for name in about["heuristics"]:
-            if arguments.get(name, options.get(name)) in (None, _ABSENT):
-                return f"a heuristic chooses `{name}`, in Triton alone; pass a value"
-        if about["hook"] or (is_open and about["config_hook"]):
-            return "a hook is called before each launch, by Triton"
+        if reason := self._reserved(about, {**options, **arguments}, is_open=is_open):
+            return reason
         tuned = (*about["tuned"], *_OPTIONS) if is_open else ()
+        fitting = {
+            name: float(value) if name in about["floats"] and type(value) is int else value
+            for name, value in arguments.items()
+        }
         ranked = [
             (rank, name)
             for name, request in self._requests.items()
-            for rank in [self._rank(request, arguments, options, tuned)]
+            for rank in [self._rank(request, fitting, options, tuned, about["defaults"])]
             if rank is not None
         ]
         if not ranked:
@@ -225,16 +226,41 @@ def launch(_aot_grid, /, {", ".join([*words, *(f"{name}=None" for name in option
         name = max(ranked, key=lambda pair: pair[0])[1]
         code = (self._directory / f"{name}.{arch}.cubin").read_bytes()
         start = load(device, code, self._facts(name, arch), [parameter[0] for parameter in self._parameters])
-        return start if isinstance(start, str) else (start, self._constants(self._requests[name]))
+        return start if isinstance(start, str) else (start, self._constants(self._requests[name], about["defaults"]))
+
+    @staticmethod
+    def _reserved(about: Mapping[str, Any], passed: Mapping[str, Any], *, is_open: bool) -> str:
+        """Why only Triton can launch a call; empty if compiled code can.
+
+        Args:
+            about: the facts of the function.
+            passed: the arguments and options of the call.
+            is_open: whether the call leaves the configuration to the autotuner.
+        """
+        for name in about["heuristics"]:
+            if passed.get(name) in (None, _ABSENT):
+                return f"a heuristic chooses `{name}`, in Triton alone; pass a value"
+        if about["hook"] or (is_open and about["config_hook"]):
+            return "a hook is called before each launch, by Triton"
+        if is_open and about["pruned"]:
+            return "a function excludes configurations, in Triton alone; pass a configuration"
+        if is_open and about["others"]:
+            return f"the configurations have `{about['others'][0]}`, which aot.toml does not support"
+        return ""
 
     def _facts(self, name: str, arch: str) -> Any:  # noqa: ANN401  (JSON)
         """What the compile says of some code."""
         return json.loads((self._directory / f"{name}.{arch}.json").read_text(encoding="utf-8"))
 
-    def _constants(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The constants of a request, also those that are defaults."""
+    def _constants(self, request: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+        """The constants of a request, also those that are defaults.
+
+        Args:
+            request: one of the index.
+            known: the defaults that the compile has found.
+        """
         defaults = {name: default[0] for name, is_constant, default in self._parameters if is_constant and default}
-        return {**defaults, **request["constants"]}
+        return {**known, **defaults, **request["constants"]}
 
     def _arch(self, device: int) -> str:
         """What was compiled that runs on a device; empty if nothing does."""
@@ -247,7 +273,12 @@ def launch(_aot_grid, /, {", ".join([*words, *(f"{name}=None" for name in option
         return max((arch for arch in known if arch.startswith(f"{major}.") and int(arch[2:]) <= minor), default="")
 
     def _rank(
-        self, request: Mapping[str, Any], arguments: Mapping[str, Any], options: Mapping[str, Any], tuned: Sequence[str]
+        self,
+        request: Mapping[str, Any],
+        arguments: Mapping[str, Any],
+        options: Mapping[str, Any],
+        tuned: Sequence[str],
+        known: Mapping[str, Any],
     ) -> int | None:
         """How many specialisations of a request fit; None if the request does not.
 
@@ -256,21 +287,22 @@ def launch(_aot_grid, /, {", ".join([*words, *(f"{name}=None" for name in option
             arguments: of the call.
             options: of the call.
             tuned: constants and options that the call leaves to whoever tuned the kernel: any value fits.
+            known: the defaults of constants that the compile has found.
         """
         for name, default in _OPTIONS.items():
             wanted = default if options[name] is None else options[name]
             if name not in tuned and request["options"].get(name, default) != wanted:
                 return None
         rank = 0
-        constants = self._constants(request)
+        constants = self._constants(request, known)
         for name, is_constant, default in self._parameters:
             value = arguments[name]
             if is_constant:
                 if value is _ABSENT and name not in tuned:
-                    # A default that the text does not say is in the code of requests that do not say a value.
-                    if not default and name in request["constants"]:
+                    # A default that is no plain value is in the code of requests that do not say a value.
+                    value = default[0] if default else known.get(name, _ABSENT)
+                    if value is _ABSENT and name in request["constants"]:
                         return None
-                    value = default[0] if default else _ABSENT
                 fixed = constants.get(name)
                 if value is not _ABSENT and (value != fixed or type(value) is not type(fixed)):
                     return None
@@ -285,7 +317,8 @@ def launch(_aot_grid, /, {", ".join([*words, *(f"{name}=None" for name in option
         self, grid: object, arguments: Mapping[str, Any], options: Mapping[str, Any], reason: object
     ) -> object:
         """Launch by Triton."""
-        why = reason if isinstance(reason, str) else f"the options {', '.join(options)}"
+        others = ", ".join(name for name in options if name not in _OPTIONS)
+        why = reason if isinstance(reason, str) else f"options that aot.toml does not support: {others}"
         about = f"{self._path}: {why}"
         if self._mode == "strict" or (self._index["strict"] and self._mode != "jit"):
             raise RuntimeError(f"{about}; add it to aot.toml, or leave it to Triton by {_VARIABLE}=jit")

@@ -55,6 +55,8 @@ pub const Known = struct {
     anywhere: std.StringHashMap(void),
     /// The names of functions, with their types.
     functions: std.AutoHashMap([2]u64, void),
+    /// The types of the project's own functions by name: 0 if they differ, or for a type that is not compared.
+    own_types: std.StringHashMap(u64),
     /// Namespaces with types: a call searches the namespaces of its arguments.
     typed: std.AutoHashMap(u64, void),
     /// The namespaces that a namespace searches, by their last names, in the text with all headers.
@@ -80,6 +82,7 @@ pub const Known = struct {
             .here = std.AutoHashMap(u64, usize).init(allocator),
             .anywhere = std.StringHashMap(void).init(allocator),
             .functions = std.AutoHashMap([2]u64, void).init(allocator),
+            .own_types = std.StringHashMap(u64).init(allocator),
             .typed = std.AutoHashMap(u64, void).init(allocator),
             .searches = std.StringHashMap(std.ArrayList([]const u8)).init(allocator),
             .opened = std.StringHashMap(void).init(allocator),
@@ -106,6 +109,11 @@ pub const Known = struct {
         if (!found.own) try note(&self.keys, found.key(), found.after);
         try note(&self.here, hashOf(path, name), found.after);
         try self.anywhere.put(name, {});
+        if (found.own and found.is(.function)) {
+            const own = try self.own_types.getOrPut(name);
+            const same = !own.found_existing or own.value_ptr.* == found.declaration.type_hash;
+            own.value_ptr.* = if (same) found.declaration.type_hash else 0;
+        }
         switch (found.declaration.what) {
             .directive => {},
             .function, .operator => if (found.declaration.type_hash != 0)
@@ -159,8 +167,9 @@ pub const Known = struct {
         const declaration = found.declaration;
         const name = declaration.name;
         const mentions = self.mentions;
-        // For the GPU, calls on the host are equivalent if they have the same type.
+        // For the GPU, calls on the host are equivalent if they have the same type, whichever overload is called.
         if (reader == .gpu and !mentions.sees(declaration) and
+            (self.own_types.get(name) orelse declaration.type_hash) == declaration.type_hash and
             self.functions.contains(.{ hashOf(&.{}, name), declaration.type_hash })) return false;
         switch (declaration.what) {
             .directive => return self.opened.contains(lastOf(path)),

@@ -134,7 +134,8 @@ pub const Mentions = struct {
         mentioned.observed = mentioned.observed or self.observes();
         // `-->` is not an arrow, and a type may follow the arrow of a function's declaration.
         const is_arrow = last[1].isMark('>') and last[2].isMark('-') and !last[3].isMark('-');
-        const is_member = last[1].isMark('.') or (is_arrow and (after.isMark('(') or !last[3].isMark(')')));
+        const declares_type = last[3].isMark(')') or last[3].isMark('&') or common.isAny(last[3].text, &before_arrow);
+        const is_member = last[1].isMark('.') or (is_arrow and (after.isMark('(') or !declares_type));
         if (is_member and !after.isMark(':')) return "";
         if (last[1].isMark(':') and last[2].isMark(':')) {
             const has_namespace = last[3].kind == .name and !common.isAny(last[3].text, &before_call);
@@ -262,13 +263,20 @@ pub const Mentions = struct {
 
     /// Whether an operator is used.
     pub fn uses(self: *const Mentions, operator: []const u8) bool {
-        return self.usesWhere(operator, false);
+        return self.calls(operator, false);
+    }
+
+    /// Whether an operator is used, itself or by an operator that C++20 rewrites; with `observed`, in an observed operand.
+    fn calls(self: *const Mentions, operator: []const u8, observed: bool) bool {
+        if (common.is(operator, "==") and self.usesWhere("!=", observed)) return true;
+        if (common.is(operator, "<=>") and (self.usesWhere("<", observed) or self.usesWhere(">", observed))) return true;
+        return self.usesWhere(operator, observed);
     }
 
     /// Whether a declaration is visible by more than the value of a call.
     pub fn sees(self: *const Mentions, declaration: declarations.Declaration) bool {
         if (self.names.contains("requires")) return true;
-        if (declaration.what == .operator) return self.usesWhere(declaration.name, true);
+        if (declaration.what == .operator) return self.calls(declaration.name, true);
         const mentioned = self.names.get(declaration.name) orelse return false;
         return mentioned.plain or mentioned.observed;
     }
@@ -278,6 +286,9 @@ pub const Mentions = struct {
         return true;
     }
 };
+
+/// Words between the parameters of a function and the arrow before its type.
+const before_arrow = [_][]const u8{ "const", "mutable", "noexcept", "volatile" };
 
 /// Words whose operand is observed: more than its value matters.
 const observers = [_][]const u8{ "__typeof__", "alignof", "decltype", "noexcept", "sizeof", "typeid" };

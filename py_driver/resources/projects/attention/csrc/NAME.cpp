@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "sequences.h"
 #include "vectors.h"
@@ -159,8 +160,132 @@ void backward_part(const Backward& tensors, const Sizes& sizes, const Head& head
   at::addmm_out(sums_v, sums_v, scores.t(), grad);
 }
 
+// Rows of float32: where the first begins, and the way to the next.
+struct Wide {
+  const float* first;
+  std::int64_t next;
+};
+
+// The product of q with each of `count` rows, times `scale`.
+VECTORS void dots(float* to, const float* q, Wide rows, float scale, std::int64_t count, std::int64_t width) {
+  std::int64_t row = 0;
+  for (; row + 4 <= count; row += 4) {
+    const float* const a = rows.first + row * rows.next;
+    const float* const b = a + rows.next;
+    const float* const c = b + rows.next;
+    const float* const d = c + rows.next;
+    float of_a = 0.0f, of_b = 0.0f, of_c = 0.0f, of_d = 0.0f;
+#pragma omp simd reduction(+ : of_a, of_b, of_c, of_d)
+    for (std::int64_t i = 0; i < width; ++i) {
+      of_a += q[i] * a[i];
+      of_b += q[i] * b[i];
+      of_c += q[i] * c[i];
+      of_d += q[i] * d[i];
+    }
+    to[row] = of_a * scale;
+    to[row + 1] = of_b * scale;
+    to[row + 2] = of_c * scale;
+    to[row + 3] = of_d * scale;
+  }
+  for (; row < count; ++row) {
+    const float* const a = rows.first + row * rows.next;
+    float of_a = 0.0f;
+#pragma omp simd reduction(+ : of_a)
+    for (std::int64_t i = 0; i < width; ++i) {
+      of_a += q[i] * a[i];
+    }
+    to[row] = of_a * scale;
+  }
+}
+
+// Adds `count` rows, each times its weight.
+VECTORS void add_rows(float* __restrict__ sums, const float* weights, Wide rows, std::int64_t count,
+                      std::int64_t width) {
+  std::int64_t row = 0;
+  for (; row + 4 <= count; row += 4) {
+    const float* const a = rows.first + row * rows.next;
+    const float* const b = a + rows.next;
+    const float* const c = b + rows.next;
+    const float* const d = c + rows.next;
+#pragma omp simd
+    for (std::int64_t i = 0; i < width; ++i) {
+      sums[i] += (weights[row] * a[i] + weights[row + 1] * b[i]) + (weights[row + 2] * c[i] + weights[row + 3] * d[i]);
+    }
+  }
+  for (; row < count; ++row) {
+    const float* const a = rows.first + row * rows.next;
+#pragma omp simd
+    for (std::int64_t i = 0; i < width; ++i) {
+      sums[i] += weights[row] * a[i];
+    }
+  }
+}
+
+// `count` rows as float32, in `memory` or where they are.
+Wide wide_rows(float*, const float* rows, std::int64_t next, std::int64_t, std::int64_t) { return {rows, next}; }
+
+template <typename T>
+Wide wide_rows(float* memory, const T* rows, std::int64_t next, std::int64_t count, std::int64_t width) {
+  for (std::int64_t row = 0; row < count; ++row) {
+    vectors::widened(memory + row * width, rows + row * next, width);
+  }
+  return {memory, width};
+}
+
+// The output for the only query of a head. Products of matrices would take longer.
+template <typename T>
+void forward_query(const Forward& tensors, const Sizes& sizes, const Head& head) {
+  constexpr std::int64_t kSome = 16;  // keys at a time
+  const auto row_of = [](const View& view, const Head& of, std::int64_t row) {
+    return static_cast<T*>(view.at) + of.batch * view.batch + of.head * view.head + row * view.row;
+  };
+  const Head kv_head = kv_head_of(head, sizes);
+  const std::int64_t keys = seen(sizes, 0);
+  float row[kMostWidth];
+  float rows[kSome * kMostWidth];
+  std::vector<float> weights(keys);
+  const float* const q = vectors::widened(row, row_of(tensors.q, head, 0), sizes.width);
+  for (std::int64_t key = 0; key < keys; key += kSome) {
+    const std::int64_t some = std::min(kSome, keys - key);
+    const T* const first = row_of(tensors.k, kv_head, key);
+    dots(weights.data() + key, q, wide_rows(rows, first, tensors.k.row, some, sizes.width), sizes.scale, some,
+         sizes.width);
+  }
+  tensors.lse[(head.batch * sizes.heads + head.head) * tensors.lse_head] = weights_of(weights.data(), keys);
+  std::fill_n(row, sizes.width, 0.0f);
+  for (std::int64_t key = 0; key < keys; key += kSome) {
+    const std::int64_t some = std::min(kSome, keys - key);
+    const T* const first = row_of(tensors.v, kv_head, key);
+    add_rows(row, weights.data() + key, wide_rows(rows, first, tensors.v.row, some, sizes.width), some, sizes.width);
+  }
+  vectors::store_each(row_of(tensors.out, head, 0), row, sizes.width);
+}
+
+void forward_queries(Type type, const Forward& tensors, const Sizes& sizes) {
+  at::parallel_for(0, sizes.batch * sizes.heads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Head head = {torch_type(type), sizes.width, i / sizes.heads, i % sizes.heads};
+      switch (type) {
+        case Type::float32:
+          forward_query<float>(tensors, sizes, head);
+          break;
+        case Type::float16:
+          forward_query<vectors::Half>(tensors, sizes, head);
+          break;
+        case Type::bfloat16:
+          forward_query<vectors::BFloat16>(tensors, sizes, head);
+          break;
+      }
+    }
+  });
+}
+
 void forward_all(Type type, const Forward& tensors, const Sizes& sizes) {
   if (sizes.queries == 0) {
+    return;
+  }
+  if (sizes.queries == 1) {
+    forward_queries(type, tensors, sizes);
     return;
   }
   const std::int64_t some = queries_at_a_time(sizes);

@@ -252,6 +252,9 @@ def test_refuses():
     }.items():
         with pytest.raises(RuntimeError, match=message):
             varlen(*given, *most)
+    for i, tensor in enumerate(given := [q, k, v, begins, begins_k]):
+        with pytest.raises(RuntimeError, match="several devices"):
+            varlen(*given[:i], tensor.to("meta"), *given[i + 1 :], *most)
     if DEVICES.device == "cpu":
         for wrong in ([1, 2, 5], [0, 3, 9]):
             with pytest.raises(RuntimeError, match="not from 0 to at most 5"):

@@ -267,6 +267,20 @@ def test_refuses():
         kernel.rope(q[..., :7], q[..., :7], angles, angles)
 
 
+def test_refuses_several_devices():
+    x, weight = values((4, 8), torch.float32), values((8,), torch.float32)
+    q, angles = values((1, 2, 3, 8), torch.float32), values((1, 3, 4), torch.float32)
+    for call, given in (
+        (kernel.rms_norm, [x, weight]),
+        (kernel.add_rms_norm, [x, x.clone(), weight]),
+        (kernel.swiglu, [x, x.clone()]),
+        (kernel.rope, [q, q.clone(), angles, angles.clone()]),
+    ):
+        for i, tensor in enumerate(given):
+            with pytest.raises(RuntimeError, match="several devices"):
+                call(*given[:i], tensor.to("meta"), *given[i + 1 :])
+
+
 def test_ops_are_sound():
     x, residual = (values((5, 24), torch.float32, seed).requires_grad_() for seed in range(2))
     weight = values((24,), torch.float32, 2).requires_grad_()

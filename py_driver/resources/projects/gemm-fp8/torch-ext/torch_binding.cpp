@@ -2,7 +2,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
-[% include "projects/parts/gpu_headers.cpp" %]
+[% include "projects/parts/device_headers.cpp" %]
 
 #include "[[ module ]].h"
 #include "registration.h"

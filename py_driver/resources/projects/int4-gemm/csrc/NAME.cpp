@@ -1,8 +1,9 @@
 [% if cpu %]
-// On a CPU a part of the weights at a time becomes float32, and torch multiplies it while it is in the cache. For few
-// rows that would take longer than the product.
+// On a CPU a part of the weights at a time becomes float32, and torch multiplies it while it is in the cache, in each
+// thread another part. For a single row that would take longer than the product.
 #include "[[ module ]].h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -16,9 +17,10 @@
 namespace [[ module ]]_impl {
 namespace {
 
-constexpr std::int64_t kFew = 4;         // rows that are multiplied without wide weights
-constexpr std::int64_t kPart = 1 << 19;  // wide weights at a time
-constexpr int kEach = 8;                 // weights in a word of 32 bits
+constexpr std::int64_t kFew = 1;         // rows that are multiplied without wide weights
+constexpr std::int64_t kPart = 1 << 17;  // wide weights at a time, and at least those of kLeast columns
+constexpr std::int64_t kLeast = 128;
+constexpr int kEach = 8;  // weights in a word of 32 bits
 
 // Weight `i` of a word.
 INLINE float weight_of(std::uint32_t word, int i) {
@@ -36,12 +38,12 @@ VECTORS float product(const std::uint32_t* words, const float* scales, const flo
   });
 }
 
-// A row of weights in that order.
-VECTORS void widen(float* __restrict__ to, const std::uint32_t* __restrict__ words, const float* __restrict__ scales,
-                   std::int64_t count) {
-  for (int i = 0; i < kEach; ++i) {
-    for (std::int64_t word = 0; word < count; ++word) {
-      to[i * count + word] = weight_of(words[word], i) * scales[word];
+// `count` words of weights that have a scale, in their own order.
+VECTORS void widen(float* __restrict__ to, const std::uint32_t* __restrict__ words, float scale, std::int64_t count) {
+  for (std::int64_t word = 0; word < count; ++word) {
+#pragma omp simd
+    for (int i = 0; i < kEach; ++i) {
+      to[kEach * word + i] = weight_of(words[word], i) * scale;
     }
   }
 }
@@ -55,64 +57,68 @@ at::Tensor ordered(const void* x, const Sizes& sizes, at::ScalarType type) {
   return wide.copy_(given.transpose(1, 2)).view({sizes.rows, sizes.depth});
 }
 
-// Calls act(column, words, scales of the words) for some columns, by all threads.
-template <typename T, class Act>
-void each_column(std::int64_t first, std::int64_t end, const void* weight, const void* scales, const Sizes& sizes,
-                 Act act) {
+template <typename T>
+void multiply_few(T* out, const void* x, const void* weight, const void* scales, const Sizes& sizes,
+                  at::ScalarType type) {
+  const at::Tensor wide = ordered(x, sizes, type);
+  const float* const rows = wide.const_data_ptr<float>();
   const std::int64_t count = sizes.depth / kEach;
   const std::int64_t groups = sizes.depth / sizes.group;
-#pragma omp parallel if ((end - first) * sizes.depth > vectors::kAlone)
+#pragma omp parallel if (sizes.columns * sizes.depth > vectors::kAlone)
   {
     std::vector<float> factors(count);
 #pragma omp for
-    for (std::int64_t column = first; column < end; ++column) {
+    for (std::int64_t column = 0; column < sizes.columns; ++column) {
       for (std::int64_t group = 0; group < groups; ++group) {
         std::fill_n(factors.data() + group * count / groups, count / groups,
                     vectors::load(static_cast<const T*>(scales)[column * groups + group]));
       }
-      act(column, static_cast<const std::uint32_t*>(weight) + column * count, factors.data());
+      const std::uint32_t* const words = static_cast<const std::uint32_t*>(weight) + column * count;
+      for (std::int64_t row = 0; row < sizes.rows; ++row) {
+        vectors::store(out[row * sizes.columns + column],
+                       product(words, factors.data(), rows + row * sizes.depth, count));
+      }
     }
   }
 }
 
 template <typename T>
-void multiply_few(T* out, const at::Tensor& x, const void* weight, const void* scales, const Sizes& sizes) {
-  const float* const rows = x.const_data_ptr<float>();
-  each_column<T>(0, sizes.columns, weight, scales, sizes,
-                 [&](std::int64_t column, const std::uint32_t* words, const float* factors) {
-                   for (std::int64_t row = 0; row < sizes.rows; ++row) {
-                     const float sum = product(words, factors, rows + row * sizes.depth, sizes.depth / kEach);
-                     vectors::store(out[row * sizes.columns + column], sum);
-                   }
-                 });
-}
-
-template <typename T>
-void multiply_many(at::Tensor out, const at::Tensor& x, const void* weight, const void* scales, const Sizes& sizes) {
-  const std::int64_t most = std::min(sizes.columns, std::max<std::int64_t>(kPart / sizes.depth, 1));
-  const at::Tensor wide = at::empty({most, sizes.depth}, at::kFloat);
-  float* const values = wide.data_ptr<float>();
-  for (std::int64_t first = 0; first < sizes.columns; first += most) {
-    const std::int64_t end = std::min(sizes.columns, first + most);
-    each_column<T>(first, end, weight, scales, sizes,
-                   [&](std::int64_t column, const std::uint32_t* words, const float* factors) {
-                     widen(values + (column - first) * sizes.depth, words, factors, sizes.depth / kEach);
-                   });
-    at::Tensor sums = at::empty({sizes.rows, end - first}, at::kFloat);
-    at::mm_out(sums, x, wide.narrow(0, 0, end - first).t());
-    out.narrow(1, first, end - first).copy_(sums);
-  }
+void multiply_many(T* out, const void* x, const void* weight, const void* scales, const Sizes& sizes,
+                   at::ScalarType type) {
+  const at::Tensor rows =
+      at::from_blob(const_cast<void*>(x), {sizes.rows, sizes.depth}, at::TensorOptions(type)).to(at::kFloat);
+  const std::int64_t most = std::min(sizes.columns, std::max(kPart / sizes.depth, kLeast));
+  at::parallel_for(0, (sizes.columns + most - 1) / most, 1, [&](std::int64_t begin, std::int64_t end) {
+    const at::Tensor wide = at::empty({most, sizes.depth}, at::kFloat);
+    float* const values = wide.data_ptr<float>();
+    for (std::int64_t first = begin * most; first < std::min(sizes.columns, end * most); first += most) {
+      const std::int64_t some = std::min(most, sizes.columns - first);
+      const std::int64_t before = first * sizes.depth / sizes.group;
+      for (std::int64_t group = before; group < before + some * sizes.depth / sizes.group; ++group) {
+        widen(values + (group - before) * sizes.group,
+              static_cast<const std::uint32_t*>(weight) + group * sizes.group / kEach,
+              vectors::load(static_cast<const T*>(scales)[group]), sizes.group / kEach);
+      }
+      // MKL is faster with these numbers of rows as columns.
+      const bool turned = sizes.rows > 8 && sizes.rows <= 48;
+      const at::Tensor part = wide.narrow(0, 0, some);
+      at::Tensor sums = turned ? at::empty({some, sizes.rows}, at::kFloat) : at::empty({sizes.rows, some}, at::kFloat);
+      turned ? at::mm_out(sums, part, rows.t()) : at::mm_out(sums, rows, part.t());
+      const at::Tensor dense = turned ? sums.t().contiguous() : sums;
+      for (std::int64_t row = 0; row < sizes.rows; ++row) {
+        vectors::narrow(out + row * sizes.columns + first, dense.const_data_ptr<float>() + row * some, some);
+      }
+    }
+  });
 }
 
 template <typename T>
 void run_as(void* out, const void* x, const void* weight, const void* scales, const Sizes& sizes,
             at::ScalarType type) {
-  const at::Tensor rows = ordered(x, sizes, type);
   if (sizes.rows <= kFew) {
-    multiply_few(static_cast<T*>(out), rows, weight, scales, sizes);
+    multiply_few(static_cast<T*>(out), x, weight, scales, sizes, type);
   } else {
-    const at::Tensor to = at::from_blob(out, {sizes.rows, sizes.columns}, at::TensorOptions(type));
-    multiply_many<T>(to, rows, weight, scales, sizes);
+    multiply_many(static_cast<T*>(out), x, weight, scales, sizes, type);
   }
 }
 

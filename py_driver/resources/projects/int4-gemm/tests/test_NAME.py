@@ -82,6 +82,10 @@ def test_refuses():
         op(x[:, :32], weight, scales)
     with pytest.raises(RuntimeError, match="a multiple of 32"):
         op(x, weight, scales.repeat(1, 2))
+    given = [x, weight, scales]
+    for i, tensor in enumerate(given):
+        with pytest.raises(RuntimeError, match="several devices"):
+            op(*given[:i], tensor.to("meta"), *given[i + 1 :])
 
 
 def test_op_is_sound():

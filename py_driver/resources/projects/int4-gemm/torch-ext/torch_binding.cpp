@@ -11,7 +11,7 @@
 [% endif %]
 [% endif %]
 #include <torch/library.h>
-[% include "projects/parts/gpu_headers.cpp" %]
+[% include "projects/parts/device_headers.cpp" %]
 
 #include "[[ module ]].h"
 #include "registration.h"

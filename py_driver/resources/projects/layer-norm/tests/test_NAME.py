@@ -145,6 +145,10 @@ def test_refuses():
         op(x, residual[:2], weight, bias)
     with pytest.raises(RuntimeError, match="weight is"):
         op(x, residual, weight.half(), bias)
+    given = [x, residual, weight, bias]
+    for i, tensor in enumerate(given):
+        with pytest.raises(RuntimeError, match="several devices"):
+            op(*given[:i], tensor.to("meta"), *given[i + 1 :])
 
 
 def test_op_is_sound():

@@ -3,7 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
-[% include "projects/parts/gpu_headers.cpp" %]
+[% include "projects/parts/device_headers.cpp" %]
 
 #include <tuple>
 

@@ -173,6 +173,19 @@ def test_experts_do_not_meet(groups, by_columns):
     assert found[groups[0] :].isnan().all()
 
 
+def test_rows_after_the_last_expert():
+    written = 45 if DEVICES.device == "cpu" else 4  # a GPU leaves the others as they are
+    for tokens in (None, 16):
+        x, weights, offsets, sources = given_product((5, 0, 40), 48, 56, torch.float16, tokens=tokens)
+        verify(
+            lambda *given: kernel.grouped_product(*given)[:written],
+            lambda *given: torch.nn.functional.pad(loop(*given), (0, 0, 0, written - 4)),
+            [x, weights, offsets.clamp(max=4), sources],
+            terms=48,
+            magnitude=lambda *given: torch.nn.functional.pad(product_terms(*given), (0, 0, 0, written - 4)),
+        )
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(layout):
     x, weights, offsets, sources = given_product((5, 0, 40), 48, 56, torch.float16, tokens=16)
@@ -280,6 +293,20 @@ def test_refuses():
         kernel.route(logits.double(), 2)
     with pytest.raises(RuntimeError, match="weights has shape"):
         kernel.combine(x, logits, offsets.view(1, 3))
+    places = torch.zeros(5, 4, dtype=torch.int32, device=DEVICES.device)
+    for call, given in ((kernel.grouped_product, [x, weights, offsets]), (kernel.combine, [x, logits, places])):
+        for i, tensor in enumerate(given):
+            with pytest.raises(RuntimeError, match="several devices"):
+                call(*given[:i], tensor.to("meta"), *given[i + 1 :])
+    if DEVICES.device == "cpu":
+        for wrong, text in (([1, 2, 5], "begin with 1"), ([0, 3, 2], "2 after 3"), ([0, 2, 6], "6, not 0 to 5")):
+            with pytest.raises(RuntimeError, match=text):
+                kernel.grouped_product(x, weights, torch.tensor(wrong, dtype=torch.int32))
+        row = torch.tensor([5], dtype=torch.int32)
+        with pytest.raises(RuntimeError, match="sources has 5, not 0 to 4"):
+            kernel.grouped_product(x, weights, offsets.clamp(max=1), row)
+        with pytest.raises(RuntimeError, match="places has 5, not 0 to 4"):
+            kernel.combine(x, torch.ones(1, 1), row[None])
 
 
 def test_ops_are_sound():

@@ -2,7 +2,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
-[% include "projects/parts/gpu_headers.cpp" %]
+[% include "projects/parts/device_headers.cpp" %]
 
 #include <limits>
 #include <optional>
@@ -34,6 +34,30 @@ at::Tensor checked(const char* name, const at::Tensor& tensor, at::ScalarType ty
   TORCH_CHECK(tensor.device() == beside.device(), "[[ module ]]: ", name, " is on ", tensor.device(), ", not ",
               beside.device());
   return tensor.contiguous();
+}
+
+// Fails unless all integers are from 0 to `most`, on a CPU: a GPU would have to end all work for this.
+void check_range(const char* name, const at::Tensor& integers, std::int64_t most) {
+  if (integers.is_cpu()) {
+    const auto* const values = integers.const_data_ptr<std::int32_t>();
+    for (std::int64_t i = 0; i < integers.numel(); ++i) {
+      TORCH_CHECK(values[i] >= 0 && values[i] <= most, "[[ module ]]: ", name, " has ", values[i], ", not 0 to ", most);
+    }
+  }
+}
+
+// The same for where experts begin, of which none is less than the one before. Rows after the last expert become 0.
+void check_offsets(const at::Tensor& offsets, const at::Tensor& out) {
+  if (offsets.is_cpu()) {
+    check_range("offsets", offsets, out.size(0));
+    const auto* const begins = offsets.const_data_ptr<std::int32_t>();
+    const std::int64_t experts = offsets.size(0) - 1;
+    TORCH_CHECK(begins[0] == 0, "[[ module ]]: offsets begin with ", begins[0], ", not 0");
+    for (std::int64_t i = 0; i < experts; ++i) {
+      TORCH_CHECK(begins[i] <= begins[i + 1], "[[ module ]]: offsets has ", begins[i + 1], " after ", begins[i]);
+    }
+    out.slice(0, begins[experts]).zero_();
+  }
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> route(const at::Tensor& given, std::int64_t k,
@@ -88,6 +112,10 @@ at::Tensor grouped_product(const at::Tensor& given_x, const at::Tensor& given_we
   const std::int64_t rows = given_sources ? sources.size(0) : given_x.size(0);
   TORCH_CHECK(experts > 0 || rows == 0, "[[ module ]]: there are no experts for ", rows, " rows");
   const at::Tensor out = at::empty({rows, given_weights.size(2)}, given_x.options());
+  check_offsets(offsets, out);
+  if (given_sources) {
+    check_range("sources", sources, given_x.size(0) - 1);
+  }
   if (out.numel() > 0) {
     const at::Tensor x = given_x.stride(1) == 1 ? given_x : given_x.contiguous();
     const bool by_columns = given_weights.stride(2) != 1 && given_weights.stride(1) == 1;
@@ -123,6 +151,7 @@ at::Tensor combine(const at::Tensor& values, const at::Tensor& given_weights, co
   const at::Tensor places = checked("places", given_places, at::kInt, values, 2);
   TORCH_CHECK(weights.sizes() == places.sizes(), "[[ module ]]: weights has shape ", weights.sizes(), ", places ",
               places.sizes());
+  check_range("places", places, rows.size(0) - 1);
   const at::Tensor out = at::empty({places.size(0), rows.size(1)}, rows.options());
   if (out.numel() > 0) {
     const kernel::Sum tensors = {out.data_ptr(),  rows.const_data_ptr(), weights.const_data_ptr<float>(),

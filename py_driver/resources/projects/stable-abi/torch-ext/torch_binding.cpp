@@ -1,7 +1,7 @@
 // Registers the op through torch's stable ABI: C functions, which the headers wrap. Other headers of torch would bind
 // the kernel to one release.
-[% if cuda %]
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
+[% if cuda %]
 #include <torch/csrc/stable/accelerator.h>
 [% endif %]
 #include <torch/csrc/stable/library.h>
@@ -12,9 +12,15 @@
 #ifdef CUDA_KERNEL
 [% endif %]
 #include <cuda_runtime_api.h>
-[% if cpu %]
-#endif
 [% endif %]
+[% if cpu and cuda %]
+#else
+[% endif %]
+[% if cpu %]
+#include <dlfcn.h>
+[% endif %]
+[% if cpu and cuda %]
+#endif
 [% endif %]
 
 #include "[[ module ]].h"
@@ -44,6 +50,13 @@ Tensor [[ module ]]_op(const Tensor& input) {
 #else
 [% endif %]
 [% if cpu %]
+  // OpenMP in this thread is to know what torch.set_num_threads was given in another one. torch has it from 2.10 on.
+  static const auto get_num_threads =
+      reinterpret_cast<AOTITorchError (*)(std::uint32_t*)>(dlsym(RTLD_DEFAULT, "torch_get_num_threads"));
+  std::uint32_t threads = 0;
+  if (get_num_threads != nullptr) {
+    STABLE_TORCH_ERROR_CODE_CHECK(get_num_threads(&threads));
+  }
   [[ module ]]_impl::run(to, from, input.numel(), nullptr);
 [% endif %]
 [% if cpu and cuda %]

@@ -20,7 +20,8 @@ def _fake(
     scale: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """What torch.compile runs in the place of the kernel: it knows the outputs' shapes alone."""
-    torch._check(q.device == k.device == v.device, lambda: "[[ module ]]: tensors are on several devices")
+    same = q.device == k.device == v.device == cu_seqlens_q.device == cu_seqlens_k.device
+    torch._check(same, lambda: "[[ module ]]: tensors are on several devices")
     rows, heads, _ = q.shape
     return q.new_empty(q.shape), q.new_empty((heads, rows), dtype=torch.float32)
 

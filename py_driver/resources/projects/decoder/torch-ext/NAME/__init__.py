@@ -11,34 +11,46 @@ def _dense(x: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
+def _check_devices(*tensors: torch.Tensor | None) -> None:
+    """A tensor on `meta` ends up in what follows, with any other: their output would have no values."""
+    devices = {tensor.device for tensor in tensors if tensor is not None}
+    torch._check(len(devices) == 1, lambda: "[[ module ]]: tensors are on several devices")
+
+
 @torch.library.register_fake(add_op_namespace_prefix("rms_norm"))
 def _fake_rms_norm(x, weight, eps):
     """What torch.compile runs in the place of the kernel: it knows the outputs' shapes alone. So do all of these."""
+    _check_devices(x, weight)
     return _dense(x), x.new_empty(x.shape[:-1], dtype=torch.float32)
 
 
 @torch.library.register_fake(add_op_namespace_prefix("add_rms_norm"))
 def _fake_add_rms_norm(x, residual, weight, eps):
+    _check_devices(x, residual, weight)
     return _dense(x), _dense(x), x.new_empty(x.shape[:-1], dtype=torch.float32)
 
 
 @torch.library.register_fake(add_op_namespace_prefix("rms_norm_backward"))
 def _fake_rms_norm_backward(grad_out, grad_sum, total, rstd, weight):
+    _check_devices(grad_out, grad_sum, total, rstd, weight)
     return _dense(total), _dense(weight)
 
 
 @torch.library.register_fake(add_op_namespace_prefix("rope"))
 def _fake_rope(q, k, cos, sin, interleaved, inverse):
+    _check_devices(q, k, cos, sin)
     return tuple(x.new_empty((x.shape[0], x.shape[2], x.shape[1], x.shape[3])).transpose(1, 2) for x in (q, k))
 
 
 @torch.library.register_fake(add_op_namespace_prefix("swiglu"))
 def _fake_swiglu(gate, up):
+    _check_devices(gate, up)
     return _dense(gate)
 
 
 @torch.library.register_fake(add_op_namespace_prefix("swiglu_backward"))
 def _fake_swiglu_backward(grad_out, gate, up):
+    _check_devices(grad_out, gate, up)
     return _dense(gate), _dense(gate)
 
 
@@ -49,6 +61,7 @@ def _fake_swiglu_packed(x):
 
 @torch.library.register_fake(add_op_namespace_prefix("swiglu_packed_backward"))
 def _fake_swiglu_packed_backward(grad_out, x):
+    _check_devices(grad_out, x)
     return _dense(x)
 
 

@@ -10,6 +10,8 @@ from ._ops import add_op_namespace_prefix, ops
 @torch.library.register_fake(add_op_namespace_prefix("[[ module ]]"))
 def _fake(out: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, scales: torch.Tensor) -> None:
     """What torch.compile runs in the place of the kernel: it only knows that `out` is written."""
+    same = out.device == x.device == weight.device == scales.device
+    torch._check(same, lambda: "[[ module ]]: tensors are on several devices")
 
 
 def quantize(weight: torch.Tensor, group: int = 128) -> tuple[torch.Tensor, torch.Tensor]:

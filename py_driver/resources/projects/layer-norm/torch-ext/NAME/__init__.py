@@ -12,6 +12,8 @@ def _fake(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """What torch.compile runs in the place of the kernel: it knows the outputs' shapes alone."""
+    same = x.device == residual.device == weight.device == bias.device
+    torch._check(same, lambda: "[[ module ]]: tensors are on several devices")
     like = torch.empty_like(x, memory_format=torch.contiguous_format)
     mean = x.new_empty(x.shape[:-1], dtype=torch.float32)
     return like, torch.empty_like(like), mean, torch.empty_like(mean)
@@ -27,6 +29,8 @@ def _fake_backward(
     weight: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The same for the gradients."""
+    same = grad_out.device == grad_sum.device == sum.device == mean.device == rstd.device == weight.device
+    torch._check(same, lambda: "[[ module ]]: tensors are on several devices")
     like = torch.empty_like(sum, memory_format=torch.contiguous_format)
     return like, torch.empty_like(weight), torch.empty_like(weight)
 

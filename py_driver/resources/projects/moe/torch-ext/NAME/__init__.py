@@ -37,13 +37,21 @@ def _fake_route(logits, k, normalize):
     return weights, empty(tokens, k), empty(count + 1), empty(tokens * k), empty(tokens, k)
 
 
+def _check_devices(*tensors: torch.Tensor | None) -> None:
+    """A tensor on `meta` ends up in what follows, with any other: their output would have no values."""
+    devices = {tensor.device for tensor in tensors if tensor is not None}
+    torch._check(len(devices) == 1, lambda: "[[ module ]]: tensors are on several devices")
+
+
 @torch.library.register_fake(add_op_namespace_prefix("grouped_product"))
 def _fake_grouped_product(x, weights, offsets, sources):
+    _check_devices(x, weights, offsets, sources)
     return x.new_empty(((x if sources is None else sources).shape[0], weights.shape[2]))
 
 
 @torch.library.register_fake(add_op_namespace_prefix("combine"))
 def _fake_combine(values, weights, places):
+    _check_devices(values, weights, places)
     return values.new_empty((places.shape[0], values.shape[1]))
 
 
@@ -72,11 +80,12 @@ def grouped_product(
         weights: `[experts, depth, columns]` of that type. The transpose of a tensor that is `[experts, columns, depth]`
             in memory, as torch.nn.Linear has weights, is not copied.
         offsets: int32 `[experts + 1]`, as `route` returns them: from 0 to the number of rows, none less than the one
-            before. They are not checked, since that would wait for the GPU.
-        sources: int32, the row of `x` for each row of the output; by default the same one. They are not checked either.
+            before. They are checked on a CPU alone, since that would wait for the GPU.
+        sources: int32, the row of `x` for each row of the output; by default the same one. Checked likewise.
 
     Returns:
-        A row for each source. Sums are float32. There is no backward: an input that requires grad is an error, but
+        A row for each source. Rows after the last expert's are 0 on a CPU; a GPU does not write them, as with torch's
+        `grouped_mm`. Sums are float32. There is no backward: an input that requires grad is an error, but
         under torch.no_grad().
     """
     return ops.grouped_product(x, weights, offsets, sources)
@@ -88,7 +97,7 @@ def combine(values: torch.Tensor, weights: torch.Tensor, places: torch.Tensor) -
     Args:
         values: float16 or bfloat16 `[rows, columns]`.
         weights: float32 `[tokens, k]`, as `route` returns them.
-        places: int32 `[tokens, k]`, likewise: rows of `values`. They are not checked.
+        places: int32 `[tokens, k]`, likewise: rows of `values`. Checked on a CPU alone.
 
     Returns:
         `[tokens, columns]`, of sums in float32. There is no backward: an input that requires grad is an error, but
