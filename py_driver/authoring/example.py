@@ -39,7 +39,9 @@ def run_example(directory: Path, python: str) -> str:
         )
     # No bytecode: build/ is published, and contains only build outputs.
     environment = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"})
-    done = subprocess.run([python, str(script)], capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(
+        [python, str(script)], capture_output=True, text=True, errors="replace", check=False, env=environment
+    )
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip()).splitlines()
         message = f"{script} failed: {last[-1] if last else f'exit code {done.returncode}'}"

@@ -329,7 +329,8 @@ def build(  # noqa: PLR0913  (which, for whom, and where it is shown)
         env={**environ, **plain, "RULES_TORCH_KERNELS_TORCH_PYTHON": sys.executable},
         stdout=subprocess.PIPE,
         stderr=None if verbose else subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
+        errors="replace",  # a compiler shows lines of a source as they are
     ) as process:
         for line in process.stderr or ():
             if follow:
