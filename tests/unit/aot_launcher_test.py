@@ -462,6 +462,19 @@ def test_a_call_never_gets_the_code_of_one_before_that_does_not_fit(
     assert len(driver.launches) == 1
 
 
+def test_a_constant_of_another_sign_gets_its_own_code(launcher: Launcher, driver: Driver) -> None:
+    requests = {f"code{low}": _request({"LOW": low}, {"num_warps": 4}) for low in (0.0, -0.0)}
+    for request in requests.values():
+        request["signature"] = {}
+    f = launcher.write(requests, [["LOW", True, []]]).kernels.f
+    driver.parameters = "QQ"
+    for low in (0.0, -0.0, 0.0):
+        f[(1,)](LOW=low)
+    assert driver.loaded[::2] == ["code0.0 8.6", "code-0.0 8.6"]
+    with pytest.raises(RuntimeError, match="no code"):
+        f[(1,)](LOW=0)
+
+
 def test_a_tensor_or_a_number_is_passed_as_what_it_is(launcher: Launcher, driver: Driver) -> None:
     f = launcher.write({"a": _plain(n="*fp16:16"), "b": _plain(n="i32")}, [["n", False, []]]).kernels.f
     driver.parameters = "QQQ"

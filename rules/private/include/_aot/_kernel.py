@@ -145,8 +145,8 @@ class Kernel:
             elif kind == "float":
                 keys.append(f"{name}.__class__")
             elif kind == "constant":
-                # 1, 1.0 and True are equal.
-                keys += [f"{name}.__class__", name]
+                # 1, 1.0 and True are equal, and so are 0.0 and -0.0.
+                keys += [f"{name}.__class__", f"{name}.hex() if {name}.__class__ is float else {name}"]
             else:
                 lines.append(f"{value} = {name}.data_ptr() if hasattr({name}, 'data_ptr') else {name}")
                 keys.append(f"_aot_special({name})")
@@ -304,7 +304,8 @@ def launch(_aot_grid, /, {", ".join([*words, *(f"{name}=None" for name in option
                     if value is _ABSENT and name in request["constants"]:
                         return None
                 fixed = constants.get(name)
-                if value is not _ABSENT and (value != fixed or type(value) is not type(fixed)):
+                # By their texts, since 0.0 and -0.0 are equal.
+                if value is not _ABSENT and (type(value) is not type(fixed) or repr(value) != repr(fixed)):
                     return None
                 continue
             found = _fits(value, request["signature"][name])
