@@ -54,6 +54,7 @@ _CODE_VALUES = (
     r"|(template-(depth|backtrace-limit)|constexpr-(depth|steps|(backtrace|loop|ops)-limit)|bracket-depth)=\d+"
     r"|(excess-precision|fp-contract|fp-model|fp-exception-behavior|complex-arithmetic|diagnostics-[a-z-]+)=[a-z-]+"
     r"|denormal-fp-math(-f32)?=[a-z,-]+|lax-vector-conversions=[a-z]+|vect-cost-model=[a-z-]+|visibility=hidden"
+    r"|cf-protection(=(full|branch|return|none))?"
 )
 # -m<name> and -mno-<name>: instruction sets of x86-64, and their use.
 _INSTRUCTIONS = _any_of(
@@ -73,7 +74,7 @@ _DEFINITION = rf"-[DU](?!{_DECIDED})[A-Za-z_]"
 _STANDARD = r"std=(c|gnu)\+\+[0-9][0-9a-z]"
 
 _CXX = {
-    "": rf"-O([0-3sgz]|fast)?|{_DEFINITION}.*|-{_STANDARD}|-g[0-3]?|-p(edantic|thread)|-ansi|-w"
+    "": rf"-O([0-3sgz]|fast)?|{_DEFINITION}.*|-{_STANDARD}|-g((gdb)?[0-3]?|dwarf-[2-5])|-p(edantic|thread)|-ansi|-w"
     r"|-W(?![lap],)[A-Za-z][\w+=-]*",
     "-f": rf"-f(no-)?({_CODE_SWITCHES})|-f({_CODE_VALUES})|-fPIC|-fpic",
     "-m": rf"-m(no-)?({_INSTRUCTIONS})|-m(arch|tune|cpu)=(?!native\b)[a-z0-9][\w.+-]*"

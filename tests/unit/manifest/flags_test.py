@@ -25,7 +25,7 @@ SPAN = Source("build.toml", "").span(0, 1)
 @pytest.mark.parametrize(
     "flag",
     ["-fplugin=x.so", "-fplugin-arg-x=1", "-fpass-plugin=x.so", "@file", "-include", "-wrapper", "-o", "-I/usr/include",
-     "-march=native", "-mtune=native", "-Wa,-x", "-Wp,-x", "-specs=x", "-B/x", "x.o", "--sysroot=/",
+     "-march=native", "-mtune=native", "-Wa,-x", "-gsplit-dwarf", "-Wp,-x", "-specs=x", "-B/x", "x.o", "--sysroot=/",
      "-fuse-ld=/x", "-fdebug-prefix-map=a=b", "-fdump-tree-all", "-x",
      "-fsanitize=address", "-fsyntax-only", "-m32", "-mllvm", "-mrelocation-model",
      "-fno-integrated-as", "-fauto-profile=x", "-fbasic-block-sections=list=x", "-ftime-trace=x",
@@ -342,7 +342,7 @@ def test_a_value_may_be_the_next_flag(
     "flag",
     ["-O3", "-Ofast", "-mavx2", "-mavx512f", "-mavx512bf16", "-mfma", "-mf16c", "-mamx-tile", "-mno-avx512f",
      "-msse4.2", "-Wno-unused", "-march=x86-64-v3", "-march=sapphirerapids", "-mtune=generic",
-     "-mprefer-vector-width=512", "-g",
+     "-mprefer-vector-width=512", "-g", "-ggdb3", "-gdwarf-4", "-fcf-protection=full",
      "-w", "-ffast-math", "-fno-math-errno", "-funroll-loops", "-ftree-vectorize", "-fno-strict-aliasing", "-fPIC",
      "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-ffp-contract=fast", "-ftemplate-depth=1024",
      "-fdiagnostics-color=always", "-fopenmp-simd", "-fno-exceptions", "-fno-builtin-memcpy", '-DX=$(id) "a b"',
