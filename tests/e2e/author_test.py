@@ -171,11 +171,8 @@ def test_benchmarks_beside_another_revision(clone: Driver, project: Path, tmp_pa
     git = ["git", "-C", str(project), "-c", "user.name=x", "-c", "user.email=x@y"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run([*git, *words], check=True)
-    edit(
-        project,
-        "for (std::int64_t i = 0",
-        "for (volatile int wait = 0; wait < 40000000; ++wait) {}\n  for (std::int64_t i = 0",
-    )
+    body, wait = "std::int64_t count, void*) {\n", "for (volatile int wait = 0; wait < 40000000; ++wait) {}\n"
+    edit(project, body, body + wait)
     file = tmp_path / "now.json"
     clone.run("bench", project, TORCH, "--against=HEAD", f"--output={file}")
     results = json.loads(file.read_text(encoding="utf-8"))["results"]
@@ -185,7 +182,7 @@ def test_benchmarks_beside_another_revision(clone: Driver, project: Path, tmp_pa
         assert result["bytes"] == 2 * (1 << 20) * (4 if "32" in result["workload"] else 2)
         assert result["timingResults"]["iterations"] == result["times"]["runs"] >= 12
     assert file.with_suffix(".svg").read_text(encoding="utf-8").startswith("<svg")
-    edit(project, "for (volatile int wait = 0; wait < 40000000; ++wait) {}\n", "")
+    edit(project, wait, "")
     table = clone.run("bench", project, TORCH, f"--against={file}").stdout.splitlines()
     assert float(table[1].split()[-1].removesuffix("x")) > 1
     assert "git has no commit `nowhere`" in clone.run("bench", project, TORCH, "--against=nowhere", code=2).stderr
