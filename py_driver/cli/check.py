@@ -138,6 +138,7 @@ def check(
     from py_driver.plan.layer_notes import layer_notes
     from py_driver.plan.plan import make_plan
     from py_driver.plan.project import load
+    from py_driver.plan.syntax_notes import syntax_notes
 
     project = load(directory, releases, pybind=pythons is not None)
     notes = (
@@ -145,6 +146,7 @@ def check(
         *gradient_notes(project),
         *jit_notes(project),
         *layer_notes(project),
+        *syntax_notes(project),
         *_stale(directory, project.manifest, releases),
     )
     if strict and project.doubts:
