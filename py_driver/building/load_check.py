@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from py_driver.building.installed_torch import fits, importable_torch
 from py_driver.building.loader import loading
-from py_driver.building.made import remember_load
+from py_driver.building.made import LOADED, remember_load
 from py_driver.errors import Code, error
 from py_driver.matrix.installed_python import find_interpreter, version_of
 from py_driver.output import counted
@@ -120,7 +120,7 @@ def _extensions(built: Built) -> Iterator[tuple[Path, Path]]:
         for path in files:
             if path == extension or built.variant.module or path.suffix == _SOURCE:
                 digest.update(path.read_bytes())
-        yield extension, cache_root() / "loaded" / digest.hexdigest()
+        yield extension, cache_root() / LOADED / digest.hexdigest()
 
 
 def _imported(built: Built, files: Sequence[Path]) -> list[Path]:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from py_driver.fetch.entry import Entry
 
 _NAME: Final = "made"
-_LOADED: Final = "loaded"
+LOADED: Final = "loaded"
+"""The directory of the cache with the results of loads."""
 
 
 def remember(variant: Path, archives: Iterable[Entry]) -> None:
@@ -93,7 +94,7 @@ def failed_load(sha256: str, name: str) -> str:
 
 
 def _failure(sha256: str, name: str) -> Path:
-    return cache_root() / _LOADED / f"{name}-{sha256}.failed"
+    return cache_root() / LOADED / f"{name}-{sha256}.failed"
 
 
 def digest_of(archives: Iterable[Entry]) -> str:

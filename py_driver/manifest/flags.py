@@ -242,12 +242,18 @@ def read_cxx_flags(findings: Findings, flags: Texts) -> Texts:
 
 
 def _joined(findings: Findings, key: str, flags: Texts) -> Iterator[Text]:
-    """Flags, those of `_LONE` together with their values; collects BAD_FLAG for one without a value."""
-    for words in with_values(flags, _LONE.__contains__):
-        if len(words) == 1 and words[0].value in _LONE:
+    """Flags, those of `_LONE` together with their values."""
+    for words in _complete(findings, key, flags, _LONE.__contains__):
+        yield words[0]._replace(value="".join(values(words)))
+
+
+def _complete(findings: Findings, key: str, flags: Texts, takes: Callable[[str], bool]) -> Iterator[Texts]:
+    """The same as `with_values`; collects BAD_FLAG for a last flag that lacks its value, and leaves it out."""
+    for words in with_values(flags, takes):
+        if len(words) == 1 and takes(words[0].value):
             findings.add(Code.BAD_FLAG, f"`{words[0].value}` in {key} lacks its value", words[0].span)
         else:
-            yield words[0]._replace(value="".join(values(words)))
+            yield words
 
 
 def with_values(flags: Texts, takes: Callable[[str], bool]) -> Iterator[Texts]:
@@ -265,11 +271,8 @@ def with_values(flags: Texts, takes: Callable[[str], bool]) -> Iterator[Texts]:
 def read_cuda_flags(findings: Findings, flags: Texts) -> Texts:
     """The same for nvcc, some of whose flags have the next one as their value."""
     kept: list[Text] = []
-    for words in with_values(flags, _takes_next):
+    for words in _complete(findings, "cuda-flags", flags, _takes_next):
         first, flag = words[0], words[-1]
-        if len(words) == 1 and _takes_next(first.value):
-            findings.add(Code.BAD_FLAG, f"`{first.value}` in cuda-flags lacks its value", first.span)
-            continue
         joint = "" if re.fullmatch("-[DUlL]", first.value) else "="
         word = flag._replace(value=joint.join(values(words)))
         name, equals, value = word.value.partition("=")
@@ -334,12 +337,10 @@ def _passed_on_parts(findings: Findings, name: str, flag: Text, value: str) -> s
 def read_hip_flags(findings: Findings, flags: Texts) -> Texts:
     """The same for HIP; the next flag is also the value of `-mllvm`."""
     kept: list[Text] = []
-    for words in with_values(tuple(_joined(findings, "hip-flags", flags)), _MLLVM.__eq__):
+    for words in _complete(findings, "hip-flags", tuple(_joined(findings, "hip-flags", flags)), _MLLVM.__eq__):
         flag = words[-1]
         if words[0].value != _MLLVM:
             kept += words if _is_passed_on(findings, "hip-flags", flag, _HIP, _IGNORED_HIP) else ()
-        elif len(words) == 1:
-            findings.add(Code.BAD_FLAG, f"`{_MLLVM}` in hip-flags lacks its value", flag.span)
         elif re.fullmatch(_LLVM, flag.value, re.ASCII):
             kept += words
         else:

@@ -44,6 +44,14 @@ class Source:
         for line in self._lines:
             self._starts.append(self._starts[-1] + len(line) + 1)
 
+    def start(self, line: int) -> int:
+        """The position of the first character of a line; that of the last line for a larger number.
+
+        Args:
+            line: its number, from 1.
+        """
+        return self._starts[min(line, len(self._lines)) - 1]
+
     def span(self, start: int, end: int) -> Span:
         """The span of the characters from start up to end, cut at the end of the first line."""
         line = bisect_right(self._starts, start) - 1

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tomli
 
 from py_driver.errors import Code, Diagnostic, DriverError
 from py_driver.manifest.locate import KeyPath, Location, Source, locate
+from py_driver.system.files import is_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SIZE_LIMIT = 4 * 1024 * 1024
 """The maximum size of a build.toml. Real files have a few kilobytes; a file with thousands of instantiations has
@@ -31,6 +35,18 @@ _TOKEN = re.compile(
     r"|(?:\n|\#[^\n]*)++"
     r"|[\[\]{}.=,]"
 )
+
+
+def is_small_file(path: Path) -> bool:
+    """Whether a path is that of a file which is not too large to be looked at: at most as large as a build.toml.
+
+    Args:
+        path: of a file of a project.
+
+    Raises:
+        OSError: its size is not known.
+    """
+    return is_file(path) and path.stat().st_size <= SIZE_LIMIT
 
 
 def parse(content: bytes, file: str) -> tuple[dict[str, Any], dict[KeyPath, Location], Source]:

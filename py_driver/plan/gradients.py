@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from py_driver.errors import Note
 from py_driver.manifest.locate import Source
 from py_driver.manifest.model import TORCH, values
-from py_driver.manifest.text import SIZE_LIMIT
+from py_driver.manifest.text import is_small_file
 from py_driver.plan.cpp_text import blanked, code_of
 from py_driver.plan.op_registrations import registrations
-from py_driver.system.files import is_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -81,7 +80,7 @@ def _texts(directory: Path, names: Iterable[str]) -> Iterator[tuple[str, str]]:
         path = directory / name
         text = ""
         with suppress(OSError):
-            if is_file(path) and path.stat().st_size <= SIZE_LIMIT:
+            if is_small_file(path):
                 text = path.read_text(encoding="utf-8", errors="replace")
         yield name, text
 

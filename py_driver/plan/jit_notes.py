@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from py_driver.errors import Note
 from py_driver.manifest.ahead import AHEAD, FAMILIES
 from py_driver.manifest.locate import Source
-from py_driver.manifest.text import SIZE_LIMIT
-from py_driver.system.files import is_file
+from py_driver.manifest.text import is_small_file
 
 if TYPE_CHECKING:
     import ast
@@ -59,7 +58,7 @@ def jit_notes(project: Project) -> list[Note]:
     )
     first = left[0]
     source = Source(str(project.directory / first.path), texts[first.path])
-    start = source.text.index(first.name, sum(map(len, source.text.splitlines(keepends=True)[: first.line - 1])))
+    start = source.text.index(first.name, source.start(first.line))
     return [*notes, Note(message=message, span=source.span(start, start + len(first.name)))]
 
 
@@ -88,7 +87,7 @@ def _texts(project: Project, word: str = _WORD) -> Iterator[tuple[str, str]]:
     """The Python files that contain a word, with their texts."""
     for name in project.python:
         path = project.directory / name
-        if name.endswith(".py") and is_file(path) and path.stat().st_size <= SIZE_LIMIT:
+        if name.endswith(".py") and is_small_file(path):
             text = path.read_text(encoding="utf-8", errors="replace")
             if word in text:
                 yield name, text

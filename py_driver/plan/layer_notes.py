@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.errors import Note
 from py_driver.manifest.locate import Source
-from py_driver.manifest.text import SIZE_LIMIT
+from py_driver.manifest.text import is_small_file
 from py_driver.resources import resource
-from py_driver.system.files import is_file
 
 if TYPE_CHECKING:
     import ast
@@ -73,7 +72,7 @@ def layer_notes(project: Project) -> list[Note]:
 def _is_shipped(project: Project, name: str) -> bool:
     path = f"{project.python_root}/{name}"
     file = project.directory / path
-    return path in project.python and is_file(file) and file.stat().st_size <= SIZE_LIMIT
+    return path in project.python and is_small_file(file)
 
 
 def _text(path: Path) -> str:
@@ -198,11 +197,9 @@ def _note(source: Source, problem: _Problem) -> Note:
     """A note at the name that a statement binds, or at its beginning."""
     import ast  # noqa: PLC0415  (as above)
 
-    lines = source.text.splitlines(keepends=True)
     node = problem.node
-    start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
-    length = len(lines[node.lineno - 1].rstrip()) - node.col_offset
+    start, end = source.start(node.lineno) + node.col_offset, len(source.text)
     if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         start = source.text.index(node.name, start)
-        length = len(node.name)
-    return Note(message=problem.message, span=source.span(start, start + length))
+        end = start + len(node.name)
+    return Note(message=problem.message, span=source.span(start, end))

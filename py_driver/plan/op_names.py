@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from py_driver.errors import Code, Span
-from py_driver.manifest.text import SIZE_LIMIT
-from py_driver.system.files import is_file
+from py_driver.manifest.text import is_small_file
 
 if TYPE_CHECKING:
     import ast
@@ -42,7 +41,7 @@ def check_op_names(directory: Path, python: Iterable[str], findings: Findings) -
     """
     for name in python:
         path = directory / name
-        if name.endswith(".py") and is_file(path) and path.stat().st_size <= SIZE_LIMIT:
+        if name.endswith(".py") and is_small_file(path):
             text = path.read_text(encoding="utf-8", errors="replace")
             if _MODULE in text:
                 _check(text, str(path), findings)

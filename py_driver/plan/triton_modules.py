@@ -159,15 +159,18 @@ class Modules:
 
     def parameters_of(self, function: str) -> tuple[Parameter, ...]:
         """The parameters of a function, e.g. `kernels.forward`; empty if it does not exist."""
-        module, _, name = function.rpartition(".")
-        node = self._functions(module).get(name) if module in self._files else None
+        node = self._definition(function)
         return tuple(_parameters(node.args)) if node else ()
 
     def is_ambiguous(self, function: str) -> bool:
         """Whether a module defines a function, e.g. `kernels.forward`, several times with other parameters."""
+        node = self._definition(function)
+        return bool(node and self._other_definitions(function.rpartition(".")[0], node))
+
+    def _definition(self, function: str) -> ast.FunctionDef | None:
+        """A function, e.g. `kernels.forward`; None if it does not exist."""
         module, _, name = function.rpartition(".")
-        node = self._functions(module).get(name) if module in self._files else None
-        return bool(node and self._other_definitions(module, node))
+        return self._functions(module).get(name) if module in self._files else None
 
     @property
     def names(self) -> tuple[str, ...]:

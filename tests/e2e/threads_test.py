@@ -60,16 +60,21 @@ print(json.dumps([teams, len(outs)]))
 """
 
 
+def _printed(program: str, project: Path, **variables: str) -> object:
+    """The JSON that a Python program prints, which gets the directory of a project's variants."""
+    python = python_for([parse(CPU)], Releases(), Output())
+    env = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1", **variables})
+    done = subprocess.run(
+        [python, "-c", program, project / "build"], capture_output=True, text=True, check=False, env=env, cwd="/"
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 def test_each_thread_has_its_own(tmp_path: Path) -> None:
     project = copy_project(PROJECTS / "threads", tmp_path / "threads")
     build(project, [CPU], Releases(), Output())
-    python = python_for([parse(CPU)], Releases(), Output())
-    env = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1", "LD_BIND_NOW": "1"})
-    done = subprocess.run(
-        [python, "-c", _CALLS, project / "build"], capture_output=True, text=True, check=False, env=env, cwd="/"
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [[[101, 202, 303]] * 4, 1, 1, 1000, 1003]
+    assert _printed(_CALLS, project, LD_BIND_NOW="1") == [[[101, 202, 303]] * 4, 1, 1, 1000, 1003]
 
 
 @pytest.mark.parametrize(
@@ -81,10 +86,4 @@ def test_a_new_thread_has_the_number_that_torch_was_given_in_another_one(
     project = tmp_path / template
     assert __main__.main(["init", str(project), "--name=me/twice", f"--template={template}"]) == 0
     build(project, [variant], Releases(), Output())
-    python = python_for([parse(CPU)], Releases(), Output())
-    env = curated(extra={"HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "3"})
-    done = subprocess.run(
-        [python, "-c", _TEAMS, project / "build"], capture_output=True, text=True, check=False, env=env, cwd="/"
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [[3, 1, 2, 5], 1]
+    assert _printed(_TEAMS, project, OMP_NUM_THREADS="3") == [[3, 1, 2, 5], 1]

@@ -11,10 +11,7 @@ def _dense(x: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-def _check_devices(*tensors: torch.Tensor | None) -> None:
-    """A tensor on `meta` ends up in what follows, with any other: their output would have no values."""
-    devices = {tensor.device for tensor in tensors if tensor is not None}
-    torch._check(len(devices) == 1, lambda: "[[ module ]]: tensors are on several devices")
+[% include "projects/parts/check_devices.py" %]
 
 
 @torch.library.register_fake(add_op_namespace_prefix("rms_norm"))

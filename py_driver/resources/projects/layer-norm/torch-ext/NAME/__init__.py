@@ -7,13 +7,15 @@ import torch
 from ._ops import add_op_namespace_prefix, ops
 
 
+[% include "projects/parts/check_devices.py" %]
+
+
 @torch.library.register_fake(add_op_namespace_prefix("[[ module ]]"))
 def _fake(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """What torch.compile runs in the place of the kernel: it knows the outputs' shapes alone."""
-    same = x.device == residual.device == weight.device == bias.device
-    torch._check(same, lambda: "[[ module ]]: tensors are on several devices")
+    _check_devices(x, residual, weight, bias)
     like = torch.empty_like(x, memory_format=torch.contiguous_format)
     mean = x.new_empty(x.shape[:-1], dtype=torch.float32)
     return like, torch.empty_like(like), mean, torch.empty_like(mean)
@@ -29,8 +31,7 @@ def _fake_backward(
     weight: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The same for the gradients."""
-    same = grad_out.device == grad_sum.device == sum.device == mean.device == rstd.device == weight.device
-    torch._check(same, lambda: "[[ module ]]: tensors are on several devices")
+    _check_devices(grad_out, grad_sum, sum, mean, rstd, weight)
     like = torch.empty_like(sum, memory_format=torch.contiguous_format)
     return like, torch.empty_like(weight), torch.empty_like(weight)
 

@@ -37,10 +37,7 @@ def _fake_route(logits, k, normalize):
     return weights, empty(tokens, k), empty(count + 1), empty(tokens * k), empty(tokens, k)
 
 
-def _check_devices(*tensors: torch.Tensor | None) -> None:
-    """A tensor on `meta` ends up in what follows, with any other: their output would have no values."""
-    devices = {tensor.device for tensor in tensors if tensor is not None}
-    torch._check(len(devices) == 1, lambda: "[[ module ]]: tensors are on several devices")
+[% include "projects/parts/check_devices.py" %]
 
 
 @torch.library.register_fake(add_op_namespace_prefix("grouped_product"))
