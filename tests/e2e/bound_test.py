@@ -89,7 +89,7 @@ def test_no_wheel_is_written_of_what_cannot_be_loaded(
     words = ["--binding=pybind", "--python=3.11,3.13", f"--variant={CPU}", f"--out={tmp_path / 'out'}"]
     assert __main__.main(["wheel", str(broken), *words]) == ExitCode.LOAD
     said = capsys.readouterr().err
-    assert f"{CPU}-cp311 cannot be loaded in torch 2.13: ImportError: no such table\n" in said
+    assert f"{CPU}-cp311 cannot be loaded in torch 2.13: ImportError: no such table (_ops.py, line 5)\n" in said
     assert "help: no wheel was written" in said
     assert not (tmp_path / "out").exists()
 

