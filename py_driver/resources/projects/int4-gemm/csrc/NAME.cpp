@@ -17,7 +17,6 @@
 namespace [[ module ]]_impl {
 namespace {
 
-constexpr std::int64_t kFew = 1;         // rows that are multiplied without wide weights
 constexpr std::int64_t kPart = 1 << 17;  // wide weights at a time, and at least those of kLeast columns
 constexpr std::int64_t kLeast = 128;
 constexpr int kEach = 8;  // weights in a word of 32 bits
@@ -48,20 +47,19 @@ VECTORS void widen(float* __restrict__ to, const std::uint32_t* __restrict__ wor
   }
 }
 
-// x in float32, with its columns in another order: first those that meet the first weights of all words, then those
-// that meet the second ones. So no loop puts the weights of a word side by side.
+// A row of x in float32, in another order: first the values that meet the first weights of all words, then those that
+// meet the second ones. So no loop puts the weights of a word side by side.
 at::Tensor ordered(const void* x, const Sizes& sizes, at::ScalarType type) {
-  const at::Tensor given = at::from_blob(const_cast<void*>(x), {sizes.rows, sizes.depth / kEach, kEach},
-                                         at::TensorOptions(type));
-  const at::Tensor wide = at::empty({sizes.rows, kEach, sizes.depth / kEach}, at::kFloat);
-  return wide.copy_(given.transpose(1, 2)).view({sizes.rows, sizes.depth});
+  const at::Tensor given =
+      at::from_blob(const_cast<void*>(x), {sizes.depth / kEach, kEach}, at::TensorOptions(type));
+  return at::empty({kEach, sizes.depth / kEach}, at::kFloat).copy_(given.t());
 }
 
 template <typename T>
-void multiply_few(T* out, const void* x, const void* weight, const void* scales, const Sizes& sizes,
+void multiply_row(T* out, const void* x, const void* weight, const void* scales, const Sizes& sizes,
                   at::ScalarType type) {
   const at::Tensor wide = ordered(x, sizes, type);
-  const float* const rows = wide.const_data_ptr<float>();
+  const float* const row = wide.const_data_ptr<float>();
   const std::int64_t count = sizes.depth / kEach;
   const std::int64_t groups = sizes.depth / sizes.group;
 #pragma omp parallel if (sizes.columns * sizes.depth > vectors::kAlone)
@@ -74,10 +72,7 @@ void multiply_few(T* out, const void* x, const void* weight, const void* scales,
                     vectors::load(static_cast<const T*>(scales)[column * groups + group]));
       }
       const std::uint32_t* const words = static_cast<const std::uint32_t*>(weight) + column * count;
-      for (std::int64_t row = 0; row < sizes.rows; ++row) {
-        vectors::store(out[row * sizes.columns + column],
-                       product(words, factors.data(), rows + row * sizes.depth, count));
-      }
+      vectors::store(out[column], product(words, factors.data(), row, count));
     }
   }
 }
@@ -115,8 +110,8 @@ void multiply_many(T* out, const void* x, const void* weight, const void* scales
 template <typename T>
 void run_as(void* out, const void* x, const void* weight, const void* scales, const Sizes& sizes,
             at::ScalarType type) {
-  if (sizes.rows <= kFew) {
-    multiply_few(static_cast<T*>(out), x, weight, scales, sizes, type);
+  if (sizes.rows == 1) {
+    multiply_row(static_cast<T*>(out), x, weight, scales, sizes, type);
   } else {
     multiply_many(static_cast<T*>(out), x, weight, scales, sizes, type);
   }
