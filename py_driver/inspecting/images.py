@@ -48,6 +48,9 @@ _SMALLEST_HEAD: Final = 48
 _OLD_CUBIN_ABI, _OLD_SPECIFIC_FLAG = 7, 0x800
 """fatbinary of CUDA 11 marks architecture-specific code only in the header of the cubin."""
 
+_MOST: Final = 1 << 30
+"""Larger than any image; unpacked content takes as much memory as its header says."""
+
 _PART: Final = "the device code"
 
 
@@ -155,9 +158,11 @@ def _text(payload: bytes) -> bytes:
 
 def _unpacked(packed: bytes, packing: str, size: int) -> bytes | None:
     """The uncompressed content; None if this machine cannot unpack it."""
+    if size > _MOST:
+        raise PackedError("the content is too large")
     try:
         if packing == ZLIB:
-            return zlib.decompress(packed, bufsize=size)
+            return zlib.decompressobj().decompress(packed, size + 1)
         return (unpack_lz4 if packing == LZ4 else unpack_zstandard)(packed, size)
     except NoZstandardError:
         return None

@@ -12,9 +12,6 @@ from typing import Any, Final
 _LONGEST: Final = 15
 _MORE: Final = 255
 _SHORTEST_MATCH: Final = 4
-_MOST: Final = 1 << 30
-"""Larger than any image."""
-
 ZSTANDARD_LIBRARY: Final = "libzstd.so.1"
 
 
@@ -80,8 +77,6 @@ def unpack_zstandard(packed: bytes, size: int) -> bytes:
         NoZstandardError: this machine has no Zstandard.
         PackedError: the frame is malformed.
     """
-    if size > _MOST:
-        raise PackedError("the frame is too large")
     library = _zstandard()
     room = ctypes.create_string_buffer(max(size, 1))
     written = library.ZSTD_decompress(room, size, packed, len(packed))

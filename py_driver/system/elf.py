@@ -169,7 +169,7 @@ class Elf:
         """
         try:
             return struct.unpack_from(form, self.content, at)
-        except struct.error:
+        except (struct.error, OverflowError):
             raise MalformedError(part) from None
 
     def part(self, offset: int, size: int, part: str) -> bytes:
@@ -188,7 +188,7 @@ class Elf:
         Raises:
             MalformedError: the file is too short; `part` is the part being read.
         """
-        end = self.content.find(b"\0", at)
+        end = self.content.find(b"\0", at) if at < len(self.content) else -1
         if end < 0:
             raise MalformedError(part)
         return self.content[at:end].decode("utf-8", errors="backslashreplace")

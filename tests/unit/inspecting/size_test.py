@@ -213,6 +213,9 @@ def test_a_damaged_library_is_refused_or_its_parts_are_the_whole(path: Path) -> 
         damaged = bytearray(content)
         for _ in range(3):
             damaged[chance.randrange(6, len(content))] = chance.randrange(256)
+        if chance.randrange(2):  # a number of 64 bits that is larger than any file
+            at = chance.choice([chance.randrange(8, len(content), 8), 32, 40])
+            damaged[at : at + 8] = b"\xff" * 8
         try:
             library = library_of(Elf(bytes(damaged)))
         except MalformedError:
