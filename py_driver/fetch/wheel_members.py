@@ -35,7 +35,7 @@ _SIZE: Final = 2  # the column of RECORD
 _RECORD_BYTES: Final = 64 * 1024 * 1024
 """The maximum size of a RECORD, which is read before its digest is known; torch's has 1 MB."""
 
-_BROKEN: Final = (
+BROKEN_ZIP: Final = (
     zipfile.BadZipFile,
     zlib.error,
     lzma.LZMAError,
@@ -47,6 +47,7 @@ _BROKEN: Final = (
     OverflowError,
     RuntimeError,  # encrypted, or with an unknown compression
 )
+"""The exceptions, besides OSError, that zipfile raises for a damaged archive."""
 
 
 class _Pin(NamedTuple):
@@ -61,7 +62,7 @@ def is_broken(wrong: Exception) -> bool:
 
     An OSError is raised for an offset outside of any file, and without a number for bytes that are not bzip2.
     """
-    return isinstance(wrong, _BROKEN) or (isinstance(wrong, OSError) and wrong.errno in {None, errno.EINVAL})
+    return isinstance(wrong, BROKEN_ZIP) or (isinstance(wrong, OSError) and wrong.errno in {None, errno.EINVAL})
 
 
 def read_record(wheel: IO[bytes] | RangedFile) -> bytes:

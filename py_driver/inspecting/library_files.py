@@ -10,6 +10,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from py_driver.errors import Code, DriverError, error
+from py_driver.fetch.wheel_members import BROKEN_ZIP
 from py_driver.inspecting.library_needs import needs_of
 from py_driver.publishing.wheel_metadata import fields
 from py_driver.spelling import near_path
@@ -103,7 +104,7 @@ def _of_wheel(path: Path) -> Package:
             }
     except MalformedError as problem:
         raise _unreadable(str(path), problem) from None
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as problem:
+    except (OSError, *BROKEN_ZIP) as problem:
         raise error(Code.FILE_KIND, f"{path} cannot be read as a wheel: {problem}") from None
     return Package(path, tuple(found), _stated(texts.get(_METADATA, b""), texts.get(_WHEEL, b"")))
 

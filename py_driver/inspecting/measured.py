@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from py_driver.building.abi_check import find_libraries
 from py_driver.building.variant_dir import BUILD, SLICES, as_object, read_metadata
 from py_driver.errors import Code, Diagnostic, DriverError
+from py_driver.fetch.wheel_members import BROKEN_ZIP
 from py_driver.inspecting.size import Library, library_of
 from py_driver.inspecting.triton_code import DIRECTORY, INDEX, library_of_triton
 from py_driver.matrix.backends import version_of
@@ -183,7 +184,7 @@ def _of_wheel(path: Path) -> Iterator[Measured]:
                 )
                 for directory, members in ahead.items()
             }
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as problem:
+    except (OSError, *BROKEN_ZIP) as problem:
         message = f"{path} cannot be read as a wheel: {problem}"
         raise DriverError([Diagnostic(Code.FILE_KIND, message)]) from None
     for directory, (files, packed) in triton.items():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from py_driver.building.variant_dir import BUILD
 from py_driver.errors import Code, error
+from py_driver.fetch.wheel_members import BROKEN_ZIP
 from py_driver.inspecting.device_functions import device_functions
 from py_driver.inspecting.images import DEVICE_SECTIONS, PTX, images_in
 from py_driver.inspecting.library_needs import is_python, needs_of
@@ -133,7 +134,7 @@ def _files(path: Path) -> dict[str, bytes]:
             with zipfile.ZipFile(path) as archive:
                 return {name: archive.read(name) for name in archive.namelist() if _is_read(name)}
         return {path.name: path.read_bytes()}
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as problem:
+    except (OSError, *BROKEN_ZIP) as problem:
         raise error(
             Code.FILE_KIND, f"{path} cannot be read: {problem}", help="name a complete wheel or library"
         ) from None

@@ -19,6 +19,7 @@ from py_driver.building.selection import choose
 from py_driver.building.variant_dir import BUILD, differences, remove_bytecode
 from py_driver.errors import Code, DriverError, error
 from py_driver.extensions.binding import Bindings
+from py_driver.fetch.wheel_members import BROKEN_ZIP
 from py_driver.matrix.configurations import Configuration, spell
 from py_driver.plan.metadata import COMPRESS, CXX, chosen
 from py_driver.publishing.extension_tree import lay_out, pack, pack_merged
@@ -126,7 +127,7 @@ def read_artifact(path: Path) -> Artifact:
         )
         for part in found.parts:
             _ = spell(part.configuration), part.requirement, part.way, part.archs, part.how
-    except (OSError, zipfile.BadZipFile, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (OSError, *BROKEN_ZIP, TypeError, AttributeError, RecursionError):
         message = f"{path} does not say what the driver built it from"
         raise error(Code.FILE_KIND, message, help=_NO_WHEEL) from None
     return found

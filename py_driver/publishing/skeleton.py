@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from py_driver.errors import Code, error
+from py_driver.fetch.wheel_members import BROKEN_ZIP
 from py_driver.publishing.wheel_archive import RECORD
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def read_skeleton(path: Path) -> Skeleton:
         with zipfile.ZipFile(path) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
             contents = {member.filename: archive.read(member) for member in members}
-    except (OSError, zipfile.BadZipFile) as wrong:
+    except (OSError, *BROKEN_ZIP) as wrong:
         raise error(Code.FILE_KIND, f"{path} cannot be read as a wheel: {wrong}") from None
     stems = {top.removesuffix(INFO) for name in contents if (top := name.partition("/")[0]).endswith(INFO)}
     if len(parts) < _COMPONENTS or len(stems) != 1 or f"{(stem := min(stems))}{INFO}/{METADATA}" not in contents:

@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 
 from py_driver.building.abi_check import PYTHON, Checked, expectations
 from py_driver.errors import Code, Diagnostic, error
+from py_driver.fetch.wheel_members import BROKEN_ZIP
 from py_driver.matrix.backends import BUILT
 from py_driver.plan.metadata import METADATA as VARIANT
 from py_driver.publishing.extension_wheel import needs_python
@@ -142,7 +143,7 @@ def check_wheel(path: Path, work: Path, judge: Judge) -> CheckedWheel:
             for name in wheel.contents:
                 if name in libraries or name.endswith(f"/{VARIANT}"):
                     archive.extract(name, work)
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as wrong:
+    except (OSError, *BROKEN_ZIP) as wrong:
         raise error(Code.FILE_KIND, f"{path} cannot be read as a wheel: {wrong}") from None
     torch, backend, abi = _torch(wheel), *_label(wheel)
     stated = {"--torch": torch, "--backend": backend, "--cxx-abi": abi if torch else "", "--cpu": _cpu(wheel.plain)}

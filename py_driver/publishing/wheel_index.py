@@ -17,6 +17,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from py_driver.errors import Code, Diagnostic, DriverError
+from py_driver.fetch.wheel_members import BROKEN_ZIP
 from py_driver.publishing.wheel_metadata import fields
 from py_driver.publishing.wheel_variants import VARIANT, VARIANTS, is_own, label_in, merge
 from py_driver.spelling import near_path
@@ -201,7 +202,7 @@ def _read_wheels(directory: Path) -> list[IndexedWheel]:
         if path.suffix == ".whl":
             try:
                 wheels.append(_read(path))
-            except (ValueError, OSError, KeyError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as problem:
+            except (OSError, *BROKEN_ZIP) as problem:
                 message = f"{path} is not a wheel: {problem}"
                 advice = "remove it, or make it again: the index would offer a file that cannot be installed"
                 faults.append(Diagnostic(Code.FILE_KIND, message, help=advice))

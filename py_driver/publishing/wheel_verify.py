@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from py_driver.building.selection import check_split
 from py_driver.building.variant_dir import BUILD, SLICES, read_metadata
 from py_driver.errors import Code, DriverError, error
+from py_driver.fetch.wheel_members import BROKEN_ZIP
 from py_driver.matrix.configurations import Configuration, is_identifier, parse, spell
 from py_driver.matrix.pythons import Python
 from py_driver.plan.for_pythons import for_pythons
@@ -104,7 +105,7 @@ def unpack_wheel(path: Path, scratch: Path) -> KernelWheel:
         with zipfile.ZipFile(path) as archive:
             members = [name for name in archive.namelist() if name.startswith(prefix)]
             archive.extractall(scratch / "unpacked" / path.name, members)
-    except (zipfile.BadZipFile, OSError, ValueError):
+    except (OSError, *BROKEN_ZIP):
         raise wrong from None
     names = tuple(dict.fromkeys(name.removeprefix(prefix).partition("/")[0] for name in members))
     if not names or not all(map(is_identifier, names)):

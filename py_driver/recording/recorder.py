@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.errors import Code, error
+from py_driver.fetch.wheel_members import BROKEN_ZIP
 from py_driver.matrix.configurations import spell
 from py_driver.recording import cmake, project_copy, sandbox, stand_ins, variables
 from py_driver.recording.build_requirements import chosen, installed, normalized
@@ -374,7 +375,7 @@ def _metadata(wheel: Path) -> dict[str, str]:
             [name] = [name for name in archive.namelist() if _METADATA.fullmatch(name)]
             headers = HeaderParser().parsestr(archive.read(name).decode("utf-8"))
             return {"Name": headers["Name"], "Version": headers["Version"]}
-    except (OSError, ValueError, zipfile.BadZipFile):
+    except (OSError, *BROKEN_ZIP):
         advice = "its `build_wheel` makes something else"
         raise error(Code.SETUP_FAILED, f"the build made no wheel: {wheel.name}", help=advice) from None
 

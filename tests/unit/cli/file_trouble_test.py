@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).parents[3]
+LIBRARIES = ROOT / "tests" / "abi" / "libraries"
 LONG = "a" * 300
 
 MANIFEST = """\
@@ -301,3 +303,26 @@ def test_a_huge_integer_has_a_place(project: Path, capsys: pytest.CaptureFixture
     assert "error[E001]: an integer of 5000 characters is larger than TOML allows" in error
     assert "build.toml:3:11" in error
     assert "sys." not in error
+
+
+@pytest.mark.parametrize("command", ["size", "diff", "index", "verify"])
+def test_a_wheel_with_a_damaged_member_is_an_error(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    info = "relu-1.0.dist-info"
+    path = tmp_path / "relu-1.0+torch213.cxx11.cpu-cp39-abi3-manylinux_2_28_x86_64.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: relu\nVersion: 1.0+torch213.cxx11.cpu\n" * 9)
+        archive.writestr("relu/_variants/torch-cpu/metadata.json", json.dumps({"numbers": list(range(99))}))
+        archive.writestr("relu/_variants/torch-cpu/_relu.so", (LIBRARIES / "good.so").read_bytes())
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\n" * 9)
+        archive.writestr(f"{info}/RECORD", "a,,\n" * 99)
+        starts = [member.header_offset + 30 + len(member.filename) for member in archive.infolist()]
+    content = bytearray(path.read_bytes())
+    for start in starts:
+        content[start] |= 6  # a type of block that deflate does not have
+    path.write_bytes(content)
+    words = {"diff": [path, path], "index": [tmp_path]}.get(command, [path])
+    assert __main__.main([command, *map(str, words)]) == 2
+    assert "error[E103]: " in (said := capsys.readouterr().err)
+    assert str(path) in said
