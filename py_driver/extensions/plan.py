@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code, DriverError, Span
 from py_driver.extensions.binding import LIBRARY, PYBIND, find_reason
-from py_driver.extensions.flags import SetupFindings, asked, check_link_arguments, is_device, read_flags
+from py_driver.extensions.flags import SetupFindings, asked, is_device, read_flags
 from py_driver.extensions.for_python import for_python, with_cpython
 from py_driver.extensions.for_rocm import family_of, hip_problem
 from py_driver.extensions.headers import BINDING, OF_PYTHON, PYTHON, ProjectTree
 from py_driver.extensions.libraries import is_known_library
+from py_driver.extensions.link_arguments import check_link_arguments
 from py_driver.manifest.openmp import asks_for_openmp, gpu_asks_for_openmp
 from py_driver.manifest.paths import path_problem
 from py_driver.matrix.backends import BUILT

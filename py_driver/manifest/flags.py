@@ -74,7 +74,7 @@ _DEFINITION = rf"-[DU](?!{_DECIDED})[A-Za-z_]"
 _STANDARD = r"std=(c|gnu)\+\+[0-9][0-9a-z]"
 
 _CXX = {
-    "": rf"-O([0-3sgz]|fast)?|{_DEFINITION}.*|-{_STANDARD}|-g((gdb)?[0-3]?|dwarf-[2-5])|-p(edantic|thread)|-ansi|-w"
+    "": rf"-O([0-3sgz]|fast)?|{_DEFINITION}.*|--?{_STANDARD}|-g((gdb)?[0-3]?|dwarf-[2-5])|-p(edantic|thread)|-ansi|-w"
     r"|-W(?![lap],)[A-Za-z][\w+=-]*",
     "-f": rf"-f(no-)?({_CODE_SWITCHES})|-f({_CODE_VALUES})|-fPIC|-fpic",
     "-m": rf"-m(no-)?({_INSTRUCTIONS})|-m(arch|tune|cpu)=(?!native\b)[a-z0-9][\w.+-]*"

@@ -163,6 +163,28 @@ def test_the_rules_own_macros_are_undefined_and_the_authors_flags_come_last(tmp_
     assert flags[-1] == "--use_fast_math"
 
 
+def test_macros_are_before_torchs_flags_and_torchs_macros_behind_the_authors(tmp_path: Path) -> None:
+    asked = module(
+        builder="torch",
+        define_macros=(("SIZE", "1"), ("__CUDA_NO_HALF_OPERATORS__", "0")),
+        undef_macros=("__CUDA_NO_HALF_CONVERSIONS__",),
+        cxx_flags=("-DSIZE=2", "-UTORCH_API_INCLUDE_EXTENSION_H"),
+        nvcc_flags=("-DSIZE=3", "-U__CUDA_NO_HALF2_OPERATORS__"),
+    )
+    made = plan(tmp_path, recorded(CU130, asked))
+    cpp, cuda = (next(group for group in made.groups if f".{kind}." in group.name) for kind in ("cpp", "cuda"))
+
+    def last(flags: tuple[str, ...], name: str) -> str:
+        return next(flag for flag in reversed(flags) if flag.startswith((f"-D{name}", f"-U{name}")))
+
+    assert last(cpp.cxx_flags, "SIZE") == "-DSIZE=2"
+    assert last(cpp.cxx_flags, "TORCH_API_INCLUDE_EXTENSION_H").startswith("-D")
+    assert last(cuda.cuda_flags, "SIZE") == "-DSIZE=3"
+    assert last(cuda.cuda_flags, "__CUDA_NO_HALF_OPERATORS__") == "-D__CUDA_NO_HALF_OPERATORS__"
+    assert last(cuda.cuda_flags, "__CUDA_NO_HALF_CONVERSIONS__").startswith("-D")
+    assert last(cuda.cuda_flags, "__CUDA_NO_HALF2_OPERATORS__").startswith("-U")
+
+
 @pytest.mark.parametrize(
     ("identifier", "builder", "of_cxx"), [(CU130, "torch", False), (CU130, "", True), (ROCM, "torch", False)]
 )
@@ -231,7 +253,9 @@ def test_flags_choose_architectures(flags: tuple[str, ...], expected: tuple[str,
         ({"extra_link_args": ("-Wl,--wrap=malloc",)}, Code.BAD_FLAG),
         ({"extra_link_args": ("-static",)}, Code.BAD_FLAG),
         ({"extra_link_args": ("-Wl,-s,--wrap=malloc",)}, Code.BAD_FLAG),
-        ({"extra_link_args": ("-Wl,--version-script=x.map",)}, Code.BAD_FLAG),
+        ({"extra_link_args": ("-Xlinker", "--wrap=malloc")}, Code.BAD_FLAG),
+        ({"extra_link_args": ("-Wl,-u,symbol",)}, Code.BAD_FLAG),
+        ({"extra_link_args": ("-fsanitize=address",)}, Code.BAD_FLAG),
         ({"extra_objects": ("a.o",)}, Code.UNSUPPORTED),
         ({"nvcc_flags": ("-gencode", "arch=compute_35,code=sm_35")}, Code.EMPTY_ARCHS),
     ],
@@ -409,9 +433,17 @@ def test_arguments_of_the_linker_that_change_nothing_are_taken(tmp_path: Path) -
         "-l",
         "mystery",
         "-Wl,-z,defs",
+        *("-Wl,-rpath", "-Wl,/opt/x", "-Xlinker", "-soname", "-Xlinker", "lib.so", "-Wl,--version-script=x.map"),
+        *("-static-libgcc", "-static-libstdc++", "-rdynamic", "-fuse-ld=gold", "-flto=auto", "-Wl,--exclude-libs,ALL"),
+        *("-DFROM_CFLAGS", "-Iinclude", "-Wall", "-std=c++17", "-mavx2", "-fvisibility=hidden", "-O2"),
     )
     made = plan(tmp_path, recorded(CU130, module(libraries=("cublas", "cuda", "other"), extra_link_args=words)))
     assert [note.message.split("`")[1] for note in made.notes] == ["other", "mystery"]
+
+
+def test_a_link_that_changes_the_arithmetic_of_a_process_has_a_note(tmp_path: Path) -> None:
+    made = plan(tmp_path, recorded(CU130, module(extra_link_args=("-Ofast",))))
+    assert ["denormal" in note.message for note in made.notes] == [True]
 
 
 OBJECTS = {**FILES, "csrc/ops.cpp": f"{FILES['csrc/ops.cpp']}py::dict summary();\n"}
@@ -478,9 +510,9 @@ def test_for_rocm_sources_of_a_cuda_extension_are_hip_with_torchs_own_macros(tmp
     assert variant.archs == ("gfx90a", "gfx942")
     cpp, cuda = (next(group for group in made.groups if f".{kind}." in group.name) for kind in ("cpp", "cuda"))
     assert (cpp.backend, cuda.backend, cuda.cuda_flags) == ("rocm", "rocm", ())
-    wanted = ["-DUSE_ROCM=1", "-DHIPBLAS_V2", "-D__HIP_NO_HALF_OPERATORS__=1", "-DWITH_CUDA", "-DUSE_HIP_FAST=CUDA"]
+    wanted = ["-DWITH_CUDA", "-DUSE_ROCM=1", "-DHIPBLAS_V2", "-D__HIP_NO_HALF_OPERATORS__=1", "-DUSE_HIP_FAST=CUDA"]
     assert [flag for flag in cuda.hip_flags if flag in {*wanted, "-DUSE_CUDA_FAST=CUDA"}] == wanted
-    assert [flag for flag in cpp.cxx_flags if flag in wanted] == ["-DUSE_ROCM=1", "-DHIPBLAS_V2", "-DWITH_CUDA"]
+    assert [flag for flag in cpp.cxx_flags if flag in wanted] == ["-DWITH_CUDA", "-DUSE_ROCM=1", "-DHIPBLAS_V2"]
 
 
 def test_for_rocm_a_cpp_extension_stays_as_it_is(tmp_path: Path) -> None:
@@ -520,10 +552,11 @@ def test_cmake_is_not_rewritten_for_rocm(tmp_path: Path) -> None:
     [
         ("torch", (), "-std=c++20"),
         ("torch", ("-std=c++17",), "-std=c++17"),
+        ("torch", ("--std=c++17",), "-std=c++20"),
         ("setuptools", (), ""),
         ("", (), ""),
     ],
-    ids=["torch", "named", "setuptools", "cmake"],
+    ids=["torch", "named", "long", "setuptools", "cmake"],
 )
 def test_the_standard_is_the_one_that_torch_adds(
     builder: str, flags: tuple[str, ...], standard: str, tmp_path: Path

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .places import Places
 
 _CUDA = (".cu", ".cuh", ".hip")
+_NDEBUG = "-DNDEBUG"
 
 
 class Modules:
@@ -89,7 +90,8 @@ class Modules:
             raise DistutilsSetupError(f"'sources' of extension '{module.name}' must be a list of source filenames")
         if not sources:
             raise Refused(f"`{module.name}` has no sources: what builds it is no compiler")
-        sources = [os.fspath(source) for source in command.swig_sources(list(sources), module)]
+        # In setuptools' order, which is also that of the objects in a link.
+        sources = [os.fspath(source) for source in command.swig_sources(sorted(sources), module)]
         of_torch = hasattr(command, "no_python_abi_suffix")
         if not of_torch and any(source.endswith(_CUDA) for source in sources):
             raise DistutilsSetupError(
@@ -105,17 +107,17 @@ class Modules:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(output({"kind": MODULE, "name": command.get_ext_fullname(module.name)}))
         compiler = command.compiler
-        macros = [tuple(macro) for macro in (*module.define_macros, *compiler.macros)]
         name = command.get_ext_fullname(module.name)
+        macros = _macros((*module.define_macros, *((undone,) for undone in module.undef_macros), *compiler.macros))
         lists = {
             "sources": sources,
             "include_dirs": [
                 *_without(module.include_dirs, torch.get("include_dirs", ())),
                 *_without(compiler.include_dirs, self._own_includes),
             ],
-            "undef_macros": [*module.undef_macros, *(macro[0] for macro in macros if len(macro) == 1)],
+            "undef_macros": [macro[0] for macro in macros if len(macro) == 1],
             "cxx_flags": [
-                *(self._added(compiler, "compiler_so") or self._added(compiler, "compiler_cxx")),
+                *self._added_flags(compiler, of_torch=of_torch),
                 *(flags.get("cxx", []) if by_compiler else flags),
             ],
             "nvcc_flags": _of_nvcc(flags.get("nvcc", []) if by_compiler else flags),
@@ -136,13 +138,25 @@ class Modules:
                 "kind": torch["kind"],
                 "file": os.path.relpath(path, command.build_lib),
                 "place": getattr(module, "created_at", None),
-                "define_macros": [_macro(macro) for macro in macros if len(macro) > 1],
+                "define_macros": [
+                    [str(macro[0]), None if macro[1] is None else str(macro[1])] for macro in macros if len(macro) > 1
+                ],
                 "limited_api": bool(module.py_limited_api),
                 "dlink": by_compiler and "nvcc_dlink" in flags,
                 "builder": "torch" if of_torch else "setuptools",
                 **{key: [_text(word, key, name) for word in words] for key, words in lists.items()},
             }
         )
+
+    def _added_flags(self, compiler: Any, *, of_torch: bool) -> list[str]:  # noqa: ANN401
+        """The flags of each compile that a project has added to the compiler, such as CFLAGS; and -DNDEBUG undone.
+
+        torch adds a C++ standard behind these, whether they name one or not.
+        """
+        found = self._added(compiler, "compiler_so") or self._added(compiler, "compiler_cxx")
+        without = [word for word in found if not (of_torch and os.fspath(word).startswith("-std="))]
+        undone = _NDEBUG in self._usual["compiler_so"] and _NDEBUG not in compiler.compiler_so
+        return [*(["-UNDEBUG"] if undone else []), *without]
 
     def _added(self, compiler: Any, name: str) -> list[str]:  # noqa: ANN401
         """The flags that a project has added to a command of the compiler; its program (`CC`) is none of them."""
@@ -169,9 +183,18 @@ def _text(word: Any, key: str, module: str) -> str:  # noqa: ANN401  (as above)
     return text
 
 
-def _macro(macro: tuple[Any, ...]) -> list[str | None]:
-    """A name and its value."""
-    return [str(macro[0]), None if macro[1] is None else str(macro[1])]
+def _macros(macros: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401
+    """Macros as setuptools has them: (name, value) defines, (name,) undefines; of a name, the last one counts.
+
+    Raises:
+        TypeError: for any other value, in setuptools' words.
+    """
+    last: dict[Any, tuple[Any, ...]] = {}
+    for macro in macros:
+        if not (isinstance(macro, tuple) and 1 <= len(macro) <= 2):  # noqa: PLR2004
+            raise TypeError(f"bad macro definition '{macro}': each element of 'macros' list must be a 1- or 2-tuple")
+        last[macro[0]] = macro
+    return list(last.values())
 
 
 def _of_nvcc(flags: Any) -> list[str]:  # noqa: ANN401
