@@ -14,6 +14,7 @@ from py_driver.extensions.for_python import for_python, with_cpython
 from py_driver.extensions.for_rocm import family_of, hip_problem
 from py_driver.extensions.headers import BINDING, OF_PYTHON, PYTHON, ProjectTree
 from py_driver.extensions.libraries import is_known_library
+from py_driver.extensions.library import link_order, suffix_of
 from py_driver.extensions.link_arguments import check_link_arguments
 from py_driver.manifest.openmp import asks_for_openmp, gpu_asks_for_openmp
 from py_driver.manifest.paths import path_problem
@@ -177,6 +178,7 @@ class _Planner:
                 module=module.name,
                 binding=own.binds,
                 library_suffix="" if own.binds else suffix_of(module),
+                link_order=link_order(module, own.groups),
             )
             self.variants += [for_python(variant, module, python) for python in pythons] if own.for_one else [variant]
 
@@ -380,13 +382,6 @@ def _units(reached: Mapping[str, Reached], family: str) -> list[_Unit]:
         )
         for (device, depends), sources in sorted(by_kind.items())
     ]
-
-
-def suffix_of(module: Module) -> str:
-    """The suffix of the file of a module's library for every Python, as the project names it: `.so`, `.abi3.so`."""
-    name = posixpath.basename(module.file)
-    last = module.name.rpartition(".")[2]
-    return ".so" if name == f"{last}.so" else ".abi3.so"
 
 
 def _kept(group: Group, configuration: Configuration) -> Iterable[str]:

@@ -120,6 +120,14 @@ def test_a_module_is_a_variant_with_the_files_that_it_reaches(tmp_path: Path) ->
     assert "from setup.py" in text.partition("\n")[0]
 
 
+def test_objects_are_linked_in_the_order_of_the_record(tmp_path: Path) -> None:
+    order = ("csrc/kernel.cu", "csrc/ops.cpp")
+    [variant] = plan(tmp_path, recorded(CU130, module(sources=order))).variants
+    assert variant.link_order == order
+    [variant] = plan(tmp_path, recorded(CU130, module(sources=tuple(reversed(order))))).variants
+    assert variant.link_order == ()
+
+
 def test_a_kernel_without_torch_headers_is_shared_and_a_release_adds_no_target(tmp_path: Path) -> None:
     made = plan(tmp_path, recorded(CU130), recorded(CU132), recorded(NEXT))
     assert len(made.groups) == 2
