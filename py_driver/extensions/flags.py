@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.errors import Code
 from py_driver.extensions.for_rocm import family_of
-from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, read_hip_flags
+from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, read_hip_flags, with_values
 from py_driver.manifest.gencode import OPTIMIZED, take_gencode
 from py_driver.manifest.linking import link_flags, linking_of
 from py_driver.manifest.model import Located, values
@@ -323,19 +323,26 @@ def _choice_of_archs(flags: Texts, findings: Findings) -> tuple[Texts, tuple[str
     gencode, left = take_gencode(quiet, flags)
     found = [text.value for text in gencode]
     kept: list[Text] = []
-    words = iter(left)
-    for flag in words:
-        name, equals, value = flag.value.partition("=")
-        if name in (*_ARCH, *_CODE) and not equals:
-            value = next((following.value for following in words), "")
-        if name in _ARCH and (capability := _capability(value)):
-            found.append(capability)
-            kept += [flag._replace(value=OPTIMIZED)] if value.startswith("lto_") else []
-        elif name in _ARCH and value in _ALL_ARCHS:
+    chosen: dict[str, Text] = {}
+    for words in with_values(left, (*_ARCH, *_CODE).__contains__):
+        name, _, value = "=".join(values(words)).partition("=")
+        if name in _ARCH and value in _ALL_ARCHS:
             message = f"`{name}={value}` in extra_compile_args['nvcc'] is not the same on every machine"
-            findings.add(Code.BAD_FLAG, message, flag.span, advice=_NAME_ARCHS)
+            findings.add(Code.BAD_FLAG, message, words[0].span, advice=_NAME_ARCHS)
+        elif name in (*_ARCH, *_CODE):
+            chosen["arch" if name in _ARCH else "code"] = words[0]._replace(value=value)
         else:
-            kept.append(flag)
+            kept += words
+    arch, code = chosen.get("arch"), chosen.get("code")
+    if arch and code:
+        pair, refused = take_gencode(quiet, (arch._replace(value=f"-gencode=arch={arch.value},code=[{code.value}]"),))
+        found += values(pair)
+        kept += refused
+    elif arch and (capability := _capability(arch.value)):
+        found.append(capability)
+        kept += [arch._replace(value=OPTIMIZED)] if arch.value.startswith("lto_") else []
+    elif alone := arch or code:
+        kept.append(alone._replace(value=f"{_ARCH[0] if arch else _CODE[0]}={alone.value}"))
     return tuple(kept), tuple(dict.fromkeys(found)) if found else None
 
 

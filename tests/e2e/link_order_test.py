@@ -29,8 +29,8 @@ FILES = {
     "setup.py": """
 from setuptools import setup
 from torch.utils.cpp_extension import BuildExtension, CppExtension
-sources = ["c.cpp", "b.cpp", "a.cpp"]
-setup(name="ordered", version="1.0", ext_modules=[CppExtension("ordered", sources)], cmdclass={"build_ext": BuildExtension})
+module = CppExtension("ordered", ["c.cpp", "b.cpp", "a.cpp"])
+setup(name="ordered", version="1.0", ext_modules=[module], cmdclass={"build_ext": BuildExtension})
 """,
     "order.h": """
 #pragma once
