@@ -127,6 +127,29 @@ def test_cflags_of_setup_py_replace_those_of_python(tmp_path: Path) -> None:
     assert found.nvcc_flags == ("-O3",)
 
 
+@pytest.mark.parametrize(
+    ("build", "source", "flags"),
+    [
+        ("BuildExtension", "a.cpp", ("-UNDEBUG", "-DOF_C")),
+        ("setuptools.command.build_ext.build_ext", "a.cpp", ("-UNDEBUG", "-DOF_CXX")),
+        ("setuptools.command.build_ext.build_ext", "a.c", ("-UNDEBUG", "-DOF_C")),
+    ],
+)
+def test_cxxflags_are_for_what_setuptools_compiles_as_cxx(
+    tmp_path: Path, build: str, source: str, flags: tuple[str, ...]
+) -> None:
+    setup = f"""
+import os
+import setuptools.command.build_ext
+from torch.utils.cpp_extension import BuildExtension
+os.environ["CFLAGS"], os.environ["CXXFLAGS"] = "-DOF_C", "-DOF_CXX"
+setuptools.setup(name="thing", version="1", cmdclass={{"build_ext": {build}}},
+                 ext_modules=[setuptools.Extension("x", ["{source}"])])
+"""
+    [found] = record(write_project(tmp_path / "project", setup, {source: ""})).record.modules
+    assert found.cxx_flags == flags
+
+
 def test_a_flag_that_build_ext_adds_to_a_module_is_not_in_those_that_share_its_list(tmp_path: Path) -> None:
     setup = """
 from setuptools import setup

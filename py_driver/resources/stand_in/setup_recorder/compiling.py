@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _CUDA = (".cu", ".cuh", ".hip")
 _NDEBUG = "-DNDEBUG"
+_COMPILERS = ("compiler_so", "compiler_so_cxx")
+"""The commands for C, or with torch for all but CUDA, which contain CFLAGS; and for C++, which contain CXXFLAGS."""
 
 
 class Modules:
@@ -40,7 +42,7 @@ class Modules:
         self._names: set[str] = set()
         usual = UnixCCompiler()
         customize_compiler(usual)
-        self._usual = {name: list(getattr(usual, name, ())) for name in ("compiler_so", "compiler_cxx", "linker_so")}
+        self._usual = {name: list(getattr(usual, name, ())) for name in (*_COMPILERS, "linker_so")}
         plain = build_ext.build_ext(dist.Distribution())
         plain.ensure_finalized()
         self._own_includes, self._own_libraries = list(plain.include_dirs), list(plain.library_dirs)
@@ -117,7 +119,7 @@ class Modules:
             ],
             "undef_macros": [macro[0] for macro in macros if len(macro) == 1],
             "cxx_flags": [
-                *self._added_flags(compiler, of_torch=of_torch),
+                *self._added_flags(compiler, sources, of_torch=of_torch),
                 *(flags.get("cxx", []) if by_compiler else flags),
             ],
             "nvcc_flags": _of_nvcc(flags.get("nvcc", []) if by_compiler else flags),
@@ -148,14 +150,14 @@ class Modules:
             }
         )
 
-    def _added_flags(self, compiler: Any, *, of_torch: bool) -> list[str]:  # noqa: ANN401
+    def _added_flags(self, compiler: Any, sources: list[str], *, of_torch: bool) -> list[str]:  # noqa: ANN401
         """The flags of each compile that a project has added to the compiler, such as CFLAGS; and -DNDEBUG undone.
 
         torch adds a C++ standard behind these, whether they name one or not.
         """
-        found = self._added(compiler, "compiler_so") or self._added(compiler, "compiler_cxx")
-        without = [word for word in found if not (of_torch and os.fspath(word).startswith("-std="))]
-        undone = _NDEBUG in self._usual["compiler_so"] and _NDEBUG not in compiler.compiler_so
+        name = _COMPILERS[not of_torch and compiler.detect_language(sources) == "c++"]
+        without = [word for word in self._added(compiler, name) if not (of_torch and word.startswith("-std="))]
+        undone = _NDEBUG in self._usual[name] and _NDEBUG not in getattr(compiler, name)
         return [*(["-UNDEBUG"] if undone else []), *without]
 
     def _added(self, compiler: Any, name: str) -> list[str]:  # noqa: ANN401
