@@ -109,8 +109,29 @@ MLLVM = "-mllvm"
 LLVM = r"-amdgpu-[a-z0-9-]+=(true|false|\d+)|-enable-post-misched=[01]"
 """The options of LLVM's AMDGPU backend that `-mllvm` may pass."""
 
-LONE = frozenset(("-D", "-U", "-l", "-L", "--param"))
-"""The flags of C++ compilers whose value may be the next flag."""
+LONE = {
+    **dict.fromkeys(("-D", "-U", "-l", "-L"), ""),
+    "--param": "=",
+    **dict.fromkeys(
+        [
+            "-include",
+            "-imacros",
+            "-iquote",
+            "-idirafter",
+            "-x",
+            "-B",
+            "-o",
+            "-MF",
+            "-MT",
+            "-MQ",
+            "-Xassembler",
+            "-Xclang",
+            "-Xlinker",
+        ],
+        " ",
+    ),
+}
+"""The flags of C++ compilers whose value may be the next flag, with the text between both."""
 
 FORWARDING = re.compile(r"--?forward-unknown-(to-host-compiler|opts)")
 """The options with which nvcc passes options that it does not know to the host compiler."""
@@ -121,6 +142,7 @@ LONG_NAMES = {"--define-macro": "-D", "--undefine-macro": "-U"}
 TAKER = (
     rf"{_THREADS}|{_RELOCATABLE}|--?(std|default-stream|split-compile|maxrregcount|diag-(suppress|error|warn)|ftz|prec-(div|sqrt)|fmad"
     r"|ftemplate-(depth|backtrace-limit)|compress-mode|cudart|keep-dir|Werror)|-Xlinker|--linker-options|-[DUlL]"
+    r"|-include|--pre-include|-optf|--options-file|-ccbin|--compiler-bindir|--?x|-M[FTQ]|-o|--output-file"
 )
 """The options of nvcc whose value may be the next flag."""
 
@@ -156,7 +178,7 @@ PASSED_ON = {
 _ABI_FLAG = (r"-[DU](_GLIBCXX_USE_CXX11_ABI|TORCH_EXTENSION_NAME)\b.*", "the rules define it for each variant")
 _LTO_FLAG = (r"-f(no-)?(fat-)?lto(-[a-z-]+)?(=[\w-]+)?", "each file is compiled to machine code on its own")
 _LINK_FLAG = (
-    r"-[lL][^\s,]+|-Wl,.*|-s|-shared|-rdynamic|-static-lib(gcc|stdc\+\+)|-fuse-ld=[a-z]+|-Wa,--noexecstack",
+    r"-[lL][^\s,]+|-Wl,.*|-s|-shared|-rdynamic|-static-lib(gcc|stdc\+\+)|-fuse-ld=[a-z]+|-Wa,--noexecstack|-Xlinker .*",
     "nothing is linked in a compile",
 )
 _OUTPUT_FLAG = (
@@ -208,8 +230,9 @@ ADVICE = (
         "a macro is called by letters; nvcc splits definitions at each comma outside of double quotes",
     ),
     (r"-[DU].*[$`\\]", "nvcc cannot take `$`, a backquote or a backslash in a definition; write it in a header"),
-    (r"-(I|isystem|iquote|-include-path)", "list the directory in `include`"),
-    (r"-include|@", "include the file from the source"),
+    (r"-(I|isystem|iquote|idirafter|-include-path)", "list the directory in `include`"),
+    (r"-include|-imacros|--pre-include", "include the file from the source"),
+    (r"@|-optf|--options-file", "list the flags of the file"),
     (r"-?-(gencode|arch|code|gpu-)", "list the archs in `cuda-capabilities`"),
     (r"--(no-)?offload|-mcpu=gfx", "list the archs in `rocm-archs`"),
     (FLAGS["HIP_RELOCATABLE"], "device code of HIP is not linked: define what a kernel calls in its own file"),
@@ -222,14 +245,14 @@ ADVICE = (
     ),
     (r"-?-(ccbin|compiler-bindir)", "the host compiler belongs to the toolchain"),
     (
-        r"-o|-c$|-dw$|--device-w$|-S$|-E$|-?-(output|objtemp|keep|save-temps)|-save-temps|-fdump|-M",
+        r"-o(?!penmp)|-c$|-dw$|--device-w$|-S$|-E$|-?-(output|objtemp|keep|save-temps)|-save-temps|-fdump|-M",
         "the rules decide the output",
     ),
     (r"-f(time-trace|stack-usage|save-|.*-record-file|proc-stat)", "the rules decide the output"),
     (r"-f(test-coverage|profile|cs-profile|auto-profile|memory-profile)", "a flag cannot read or write a profile"),
     (r"-G|--device-debug", "it produces slow code for debuggers; use `driver run --debug`"),
     (r"-src-in-ptx|--source-in-ptx", "it reads the source again, long after preprocessing; -lineinfo names its lines"),
-    (r"-fopenmp=", "write `-fopenmp`: the runtime is torch's, which is gcc's"),
+    (r"-f?openmp", "write `-fopenmp`: the runtime is torch's, which is gcc's"),
     (r"-fsanitize", "a variant is loaded into a Python without a sanitizer runtime"),
     (_any_of(*FLAGS["TO_LINKER"]), "a kernel links nothing but torch and the CUDA runtime"),
     (r"-m.*=native", "name the instruction set: the result must run on other machines"),

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 def read_cxx_flags(findings: Findings, flags: Texts) -> Texts:
     """The flags for C++ that are passed on; collects notes for ignored flags, BAD_FLAG for the others.
 
-    The next flag is the value of a lone `-D`, `-U`, `-l` or `-L`.
+    The next flag is the value of a flag of `LONE`.
     """
     key = "cxx-flags"
     joined = _joined(findings, key, flags)
@@ -54,7 +54,7 @@ def read_cxx_flags(findings: Findings, flags: Texts) -> Texts:
 def _joined(findings: Findings, key: str, flags: Texts) -> Iterator[Text]:
     """Flags, those of `LONE` together with their values."""
     for words in _complete(findings, key, flags, LONE.__contains__):
-        yield words[0]._replace(value=("=" if words[0].value == "--param" else "").join(values(words)))
+        yield words[0]._replace(value=LONE.get(words[0].value, "").join(values(words)))
 
 
 def _complete(findings: Findings, key: str, flags: Texts, takes: Callable[[str], bool]) -> Iterator[Texts]:

@@ -226,6 +226,16 @@ def test_what_nvcc_reads_in_several_ways_has_one(flags: list[str], kept: list[st
     assert (values(found), findings.diagnostics()) == (tuple(kept), ())
 
 
+@pytest.mark.parametrize(
+    ("flag", "advice"), [("@file", "list the flags of the file"), ("-openmp", "write `-fopenmp`"), ("-iquote", "")]
+)
+def test_the_help_is_about_the_flag(flag: str, advice: str) -> None:
+    findings = Findings({}, SPAN)
+    read_cxx_flags(findings, (Located(value=flag, span=SPAN),))
+    [diagnostic] = findings.diagnostics()
+    assert diagnostic.help.startswith(advice)
+
+
 @pytest.mark.parametrize("flag", ["-Wall", "-mavx2"])
 def test_nvcc_does_not_know_flags_of_the_host_compiler(flag: str) -> None:
     findings = Findings({}, SPAN)
@@ -352,6 +362,8 @@ def test_code_for_link_time_optimization_is_an_architecture_and_a_flag(codes: st
     [
         (["-D", 'X="a b"', "-U", "Y", "-D", "-"], ['-DX="a b"', "-UY"], ["the flag `-D-` is not admitted in KEY"]),
         (["-O2", "-D"], ["-O2"], ["`-D` in KEY lacks its value"]),
+        (["-include", "f.h", "-O2"], ["-O2"], ["the flag `-include f.h` is not admitted in KEY"]),
+        (["--param", "inline-unit-growth=9", "-Xlinker", "-s"], [], []),
         (["-l", "m", "-L", "lib", "-D", "TORCH_EXTENSION_NAME=x"], [], []),
     ],
 )
