@@ -112,24 +112,8 @@ LLVM = r"-amdgpu-[a-z0-9-]+=(true|false|\d+)|-enable-post-misched=[01]"
 LONE = {
     **dict.fromkeys(("-D", "-U", "-l", "-L"), ""),
     "--param": "=",
-    **dict.fromkeys(
-        [
-            "-include",
-            "-imacros",
-            "-iquote",
-            "-idirafter",
-            "-x",
-            "-B",
-            "-o",
-            "-MF",
-            "-MT",
-            "-MQ",
-            "-Xassembler",
-            "-Xclang",
-            "-Xlinker",
-        ],
-        " ",
-    ),
+    **dict.fromkeys(("-include", "-imacros", "-iquote", "-idirafter", "-x", "-B", "-o", "-MF", "-MT", "-MQ"), " "),
+    **dict.fromkeys(("-Xassembler", "-Xclang", "-Xlinker"), " "),
 }
 """The flags of C++ compilers whose value may be the next flag, with the text between both."""
 
@@ -258,4 +242,4 @@ ADVICE = (
     (r"-m.*=native", "name the instruction set: the result must run on other machines"),
     (r"-m(abi|32|x32|16)\b", "the rules decide the ABI"),
 )
-NO_QUOTES = "nvcc passes it on without quotes: one flag in each string or between commas, no blanks and no quotes"
+NO_QUOTES = "nvcc passes it on without quotes: one flag in each string or between commas, and no quotes"
