@@ -105,9 +105,13 @@ def read_cuda_flags(findings: Findings, flags: Texts) -> Texts:
 
 
 def _short(flag: str) -> str:
-    """An option of nvcc by its short name: `-DX=1` for `--define-macro=X=1`."""
+    """An option of nvcc by its short name: `-DX=1` for `--define-macro=X=1`.
+
+    nvcc escapes the quotes of a definition for a shell itself, and takes escaped ones as well.
+    """
     name, _, value = flag.partition("=")
-    return f"{LONG_NAMES[name]}{value}" if name in LONG_NAMES else flag
+    short = f"{LONG_NAMES[name]}{value}" if name in LONG_NAMES else flag
+    return re.sub(r'(?<!\\)\\"', '"', short) if short.startswith("-D") else short
 
 
 def _is_forwarded(flag: str) -> bool:

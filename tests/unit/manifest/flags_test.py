@@ -213,6 +213,7 @@ def test_cuda_flags_that_are_admitted(flags: list[str]) -> None:
     [
         (["--define-macro", "X=1", "--define-macro=Y", "--undefine-macro=Z"], ["-D", "X=1", "-DY", "-UZ"]),
         (["-Xcompiler", " -Wall  -O2 "], ["-Xcompiler=-Wall,-O2"]),
+        (['-DNAME=\\"a b\\"', '-DNAME="a b"'], ['-DNAME="a b"', '-DNAME="a b"']),
         (
             ["--forward-unknown-to-host-compiler", "-Wall", "-mavx2", "-O2", "-pipe"],
             ["--forward-unknown-to-host-compiler", "-Xcompiler=-Wall", "-Xcompiler=-mavx2", "-O2"],
