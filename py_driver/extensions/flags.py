@@ -35,7 +35,9 @@ _ADVICE: Final = {
     "list the archs in `cuda-capabilities`": "name architectures by `-gencode arch=compute_90,code=sm_90`",
 }
 _INCLUDE: Final = re.compile(r"(-I|-isystem|--?include-path|--?system-include)=?(.*)")
-_TARGET: Final = re.compile(r"-DTORCH_TARGET_VERSION=\w+")
+_EXTENSION_NAME: Final = "-DTORCH_EXTENSION_NAME"
+_HAS_EXTENSION_HEADER: Final = "-DTORCH_API_INCLUDE_EXTENSION_H"
+_NAMES: Final = re.compile(rf"(-DTORCH_TARGET_VERSION|{_EXTENSION_NAME})=\w+")
 _AFTER: Final = ("-isystem", "-system-include", "--system-include")
 """Flags for directories that compilers search after those of `-I`."""
 
@@ -162,29 +164,27 @@ def read_flags(module: Module, family: str, standard: int, span: Span, findings:
     """
     macros = [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in module.define_macros]
     macros += [f"-U{name}" for name in module.undef_macros]
-    own = ["-DTORCH_API_INCLUDE_EXTENSION_H", f"-DTORCH_EXTENSION_NAME={module.name.rpartition('.')[2]}"]
-    own = [] if module.builder == "setuptools" else own
-    # A record of CMake undoes some of these macros itself.
-    first, last = ([], own) if module.builder else (own, [])
-    default = (f"-std=c++{standard}",) if module.builder == "torch" else ()
+    by_torch = module.builder == "torch"
+    own = [_HAS_EXTENSION_HEADER, f"{_EXTENSION_NAME}={module.name.rpartition('.')[2]}"] if by_torch else []
+    default = (f"-std=c++{standard}",) if by_torch else ()
     own_family = family_of(module, family)
     kinds = {is_device(source, own_family) for source in module.sources}
     cxx_includes, cxx_flags = _take_includes(module.cxx_flags if False in kinds else ())
     device_flags = [_QUOTED.sub(r"\2", flag) for flag in module.nvcc_flags]
     cuda_includes, nvcc_flags = _take_includes(device_flags if True in kinds else ())
-    targets, macros = _take_targets(macros)
-    cxx_targets, cxx_flags = _take_targets(cxx_flags)
-    nvcc_targets, nvcc_flags = _take_targets(nvcc_flags)
+    names, macros = _take_names(macros)
+    cxx_names, cxx_flags = _take_names(cxx_flags)
+    nvcc_names, nvcc_flags = _take_names(nvcc_flags)
     cxx_macros = read_cxx_flags(findings, _texts(macros, span)) if False in kinds else ()
     cxx = read_cxx_flags(findings, _texts(cxx_flags, span)) if False in kinds else ()
     of_python = _OF_SETUPTOOLS if module.builder else (_ASSERTS,)
     of_torch = _of_torch(family, "flags")
-    of_cxx = [*_undefined(own_family), *of_python, *first, *targets, *values(cxx_macros), *of_torch]
-    of_cxx += [*cxx_targets, *values(cxx), *last]
-    before = [*_undefined(family), _ASSERTS, *first, *targets]
+    of_cxx = [*_undefined(own_family), *of_python, *names, *values(cxx_macros), *of_torch]
+    of_cxx += [*cxx_names, *values(cxx), *own]
+    before = [*_undefined(family), _ASSERTS, *names]
     if family == "rocm":
         archs, hip_macros, hip = _hip_flags(macros, nvcc_flags, span, findings) if True in kinds else (None, (), ())
-        of_hip = [*before, *hip_macros, *of_torch, *_of_torch(family, "device-flags"), *nvcc_targets, *hip, *last]
+        of_hip = [*before, *hip_macros, *of_torch, *_of_torch(family, "device-flags"), *nvcc_names, *hip, *own]
         return Flags(
             cxx=_with_standard(of_cxx, default),
             cuda=(),
@@ -201,8 +201,8 @@ def read_flags(module: Module, family: str, standard: int, span: Span, findings:
     if linking_of(values(cuda)).relocatable and not module.dlink:
         message = f"{module.name} compiles relocatable device code without `dlink=True`; it is linked nonetheless"
         findings.note(message, span)
-    of_cuda = [*before, *values(cuda_macros), *recording_facts()["nvcc"]["common-flags"]]
-    of_cuda += [*nvcc_targets, *values(cuda), *last]
+    common = recording_facts()["nvcc"]["common-flags"] if by_torch else ()
+    of_cuda = [*before, *values(cuda_macros), *common, *nvcc_names, *values(cuda), *own]
     return Flags(
         cxx=_with_standard(of_cxx, default),
         cuda=_with_standard(of_cuda, default) if family != "cpu" else (),
@@ -250,13 +250,13 @@ def _hip_flags(
     return tuple(dict.fromkeys(archs)) or None, of_macros, values(read_hip_flags(findings, _texts(left, span)))
 
 
-def _take_targets(flags: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Split flags into definitions of TORCH_TARGET_VERSION and others.
+def _take_names(flags: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Split flags into definitions that a build.toml must not have, and others.
 
-    A build.toml has `stable-abi` for it; a setup.py defines the macro, and torch's headers obey it.
+    The rules define TORCH_EXTENSION_NAME for it, and `stable-abi` TORCH_TARGET_VERSION; a setup.py defines them itself.
     """
     every = list(flags)
-    return [flag for flag in every if _TARGET.fullmatch(flag)], [flag for flag in every if not _TARGET.fullmatch(flag)]
+    return [flag for flag in every if _NAMES.fullmatch(flag)], [flag for flag in every if not _NAMES.fullmatch(flag)]
 
 
 def _read_link_flags(module: Module, archs: tuple[str, ...] | None, span: Span, findings: Findings) -> tuple[str, ...]:

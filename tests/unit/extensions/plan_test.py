@@ -104,7 +104,7 @@ def failures(directory: Path, *records: ConfigurationRecord, files: Mapping[str,
 
 
 def test_a_module_is_a_variant_with_the_files_that_it_reaches(tmp_path: Path) -> None:
-    made = plan(tmp_path, recorded(CU130))
+    made = plan(tmp_path, recorded(CU130, module(builder="torch")))
     [variant] = made.variants
     assert (variant.name, variant.module, variant.binding) == (f"{CU130}-pkg._C", "pkg._C", True)
     assert variant.archs == ("8.0", "9.0")
@@ -152,6 +152,7 @@ def test_the_rules_own_macros_are_undefined_and_the_authors_flags_come_last(tmp_
         recorded(
             CU130,
             module(
+                builder="torch",
                 define_macros=(("WITH_CUDA", None), ("VERSION", "3")),
                 undef_macros=("NDEBUG",),
                 cxx_flags=("-O2",),
@@ -161,14 +162,14 @@ def test_the_rules_own_macros_are_undefined_and_the_authors_flags_come_last(tmp_
     )
     cpp, cuda = (next(group for group in made.groups if f".{kind}." in group.name) for kind in ("cpp", "cuda"))
     assert cpp.cxx_flags == (
-        *("-UCUDA_KERNEL", "-UUSE_CUDA", "-UENABLE_FP8", "-UNDEBUG"),
-        *("-DTORCH_API_INCLUDE_EXTENSION_H", "-DTORCH_EXTENSION_NAME=_C"),
+        *("-UCUDA_KERNEL", "-UUSE_CUDA", "-UENABLE_FP8", "-fno-strict-overflow"),
         *("-DWITH_CUDA", "-DVERSION=3", "-UNDEBUG", "-O2"),
+        *("-DTORCH_API_INCLUDE_EXTENSION_H", "-DTORCH_EXTENSION_NAME=_C", "-std=c++20"),
     )
     flags = cuda.cuda_flags
     assert "'-fPIC'" not in flags
     assert flags.index("-D__CUDA_NO_HALF_OPERATORS__") < flags.index("-U__CUDA_NO_HALF_OPERATORS__")
-    assert flags[-1] == "--use_fast_math"
+    assert flags.index("-U__CUDA_NO_HALF_OPERATORS__") < flags.index("--use_fast_math")
 
 
 def test_macros_are_before_torchs_flags_and_torchs_macros_behind_the_authors(tmp_path: Path) -> None:
@@ -576,7 +577,18 @@ def test_the_standard_is_the_one_that_torch_adds(
     for group in made.groups:
         own = group.cuda_flags or group.cxx_flags
         assert [flag for flag in own if flag.startswith("-std")] == ([standard] if standard else [])
-        assert ("-DTORCH_EXTENSION_NAME=_C" in own) == (builder != "setuptools")
+        assert ("-DTORCH_EXTENSION_NAME=_C" in own) == (builder == "torch")
+        assert ("-D__CUDA_NO_HALF_OPERATORS__" in own) == (builder == "torch" and bool(group.cuda_flags))
+
+
+@pytest.mark.parametrize("builder", ["setuptools", ""])
+def test_without_torchs_build_a_module_has_the_name_that_its_author_defines(builder: str, tmp_path: Path) -> None:
+    flags = ("-DTORCH_EXTENSION_NAME=ops",)
+    made = plan(tmp_path, recorded(CU130, module(builder=builder, cxx_flags=flags, nvcc_flags=flags)))
+    for group in made.groups:
+        own = group.cuda_flags or group.cxx_flags
+        assert [flag for flag in own if "EXTENSION_NAME" in flag] == ["-DTORCH_EXTENSION_NAME=ops"]
+    assert not made.notes
 
 
 def test_an_older_release_of_torch_adds_an_older_standard(tmp_path: Path) -> None:
