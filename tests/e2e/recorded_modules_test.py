@@ -69,6 +69,19 @@ def test_paths_are_those_of_the_project(tmp_path: Path) -> None:
     assert (found.undef_macros, found.extra_objects) == (("NDEBUG",), ("o.a",))
 
 
+def test_paths_are_those_of_the_directory_that_setup_py_changes_to(tmp_path: Path) -> None:
+    setup = BODY.replace("setup(", "import os\nos.chdir('python')\nsetup(", 1)
+    setup = setup.replace('["a.cpp", "b.cu"]', '["../a.cpp", "x.cpp"], include_dirs=["inc"]')
+    directory = write_project(tmp_path / "project", setup, {"python/x.cpp": "", "python/inc/x.h": ""})
+    [found] = record(directory).record.modules
+    assert (found.sources, found.include_dirs) == (("a.cpp", "python/x.cpp"), ("python/inc",))
+
+
+def test_a_string_of_flags_is_an_error(tmp_path: Path) -> None:
+    setup = BODY.replace('["a.cpp", "b.cu"]', '["a.cpp", "b.cu"], extra_compile_args={"nvcc": "-O3"}')
+    assert "has a string instead of a list" in fault(project(tmp_path, setup)).message
+
+
 def test_headers_of_packages_have_names(tmp_path: Path) -> None:
     head = "import numpy, pybind11, sysconfig"
     includes = "numpy.get_include(), pybind11.get_include(), sysconfig.get_paths()['include']"

@@ -269,11 +269,17 @@ def test_flags_choose_architectures(flags: tuple[str, ...], expected: tuple[str,
         ({"extra_link_args": ("-Wl,-u,symbol",)}, Code.BAD_FLAG),
         ({"extra_link_args": ("-fsanitize=address",)}, Code.BAD_FLAG),
         ({"extra_objects": ("a.o",)}, Code.UNSUPPORTED),
+        ({"name": "my-ext"}, Code.UNSUPPORTED),
+        ({"name": "pkg.\u00fc"}, Code.UNSUPPORTED),
         ({"nvcc_flags": ("-gencode", "arch=compute_35,code=sm_35")}, Code.EMPTY_ARCHS),
     ],
 )
 def test_what_cannot_be_built_is_refused(fields: dict[str, object], code: Code, tmp_path: Path) -> None:
     assert failures(tmp_path, recorded(CU130, module(**fields))) == [code]
+
+
+def test_a_word_in_the_list_of_architectures_that_is_none_is_an_error(tmp_path: Path) -> None:
+    assert failures(tmp_path, recorded(CU130, module(), arch_list="9.0;all")) == [Code.BAD_VALUE]
 
 
 _DLINK = ("-Xnvlink", "-w", "-dlink", "-L/cuda/lib64", "-L", "lib", "-lcudadevrt", "-dlto")

@@ -105,6 +105,9 @@ class Modules:
             raise DistutilsSetupError(
                 f"`extra_compile_args` of `{module.name}` is a dict; its `build_ext` is not torch's BuildExtension"
             )
+        for value in flags.values() if by_compiler else (flags,):
+            if isinstance(value, str):
+                raise DistutilsSetupError(f"`extra_compile_args` of `{module.name}` has a string instead of a list")
         path = Path(command.get_ext_fullpath(module.name))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(output({"kind": MODULE, "name": command.get_ext_fullname(module.name)}))
@@ -112,11 +115,13 @@ class Modules:
         name = command.get_ext_fullname(module.name)
         macros = _macros((*module.define_macros, *((undone,) for undone in module.undef_macros), *compiler.macros))
         lists = {
-            "sources": sources,
-            "include_dirs": [
-                *_without(module.include_dirs, torch.get("include_dirs", ())),
-                *_without(compiler.include_dirs, self._own_includes),
-            ],
+            "sources": _absolute(sources),
+            "include_dirs": _absolute(
+                [
+                    *_without(module.include_dirs, torch.get("include_dirs", ())),
+                    *_without(compiler.include_dirs, self._own_includes),
+                ]
+            ),
             "undef_macros": [macro[0] for macro in macros if len(macro) == 1],
             "cxx_flags": [
                 *self._added_flags(compiler, sources, of_torch=of_torch),
@@ -175,6 +180,11 @@ def _without(words: Any, others: Any) -> list[Any]:  # noqa: ANN401  (lists of a
     """The words that are not among others."""
     left = {os.fspath(word) for word in others}
     return [word for word in words if os.fspath(word) not in left]
+
+
+def _absolute(paths: list[Any]) -> list[str]:
+    """Paths that do not depend on the directory to which a setup.py has changed."""
+    return [os.path.abspath(path) for path in paths]  # noqa: PTH100  (strings, without symbolic links resolved)
 
 
 def _text(word: Any, key: str, module: str) -> str:  # noqa: ANN401  (as above)
