@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from py_driver.errors import Code
 from py_driver.extensions.for_rocm import family_of
-from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, read_hip_flags
+from py_driver.manifest.flags import read_cuda_flags, read_cxx_flags, read_hip_flags, with_values
 from py_driver.manifest.gencode import OPTIMIZED, take_gencode
 from py_driver.manifest.linking import link_flags, linking_of
 from py_driver.manifest.model import Located, values
@@ -17,7 +17,7 @@ from py_driver.matrix.facts import facts
 from py_driver.recording.facts import facts as recording_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from py_driver.errors import Span
     from py_driver.manifest.model import Text, Texts
@@ -35,7 +35,9 @@ _ADVICE: Final = {
     "list the archs in `cuda-capabilities`": "name architectures by `-gencode arch=compute_90,code=sm_90`",
 }
 _INCLUDE: Final = re.compile(r"(-I|-isystem|--?include-path|--?system-include)=?(.*)")
-_TARGET: Final = re.compile(r"-DTORCH_TARGET_VERSION=\w+")
+_EXTENSION_NAME: Final = "-DTORCH_EXTENSION_NAME"
+_HAS_EXTENSION_HEADER: Final = "-DTORCH_API_INCLUDE_EXTENSION_H"
+_NAMES: Final = re.compile(rf"(-DTORCH_TARGET_VERSION|{_EXTENSION_NAME})=\w+")
 _AFTER: Final = ("-isystem", "-system-include", "--system-include")
 """Flags for directories that compilers search after those of `-I`."""
 
@@ -58,17 +60,6 @@ _ARCH: Final = ("-arch", "--gpu-architecture")
 _CODE: Final = ("-code", "--gpu-code")
 _ALL_ARCHS: Final = ("all", "all-major", "native")
 
-
-_LINKED: Final = re.compile(
-    r"-s|-S|-g\d?|-O[0-3s]?|-w|-fPIC|-shared|-pthread|-f(no-)?openmp|-[lL].+|-march=[\w-]+|-std=[\w+]+"
-    r"|-Wl(,(-s|-S|-O\d|-z,[\w-]+|-?-(strip-(all|debug)|(no-)?as-needed|gc-sections|build-id(=\w+)?|no-undefined"
-    r"|hash-style=\w+|(enable-new|disable-new)-dtags|rpath(-link)?[=,][^,]*|Bsymbolic(-functions)?)))+"
-)
-"""The `extra_link_args` that have no effect on a module.
-
-The rules strip, search torch's directories and link what is called, and the ABI check finds undefined symbols. Others,
-such as `-Wl,--wrap=malloc`, would be missing.
-"""
 
 _LINKED_ANYWAY: Final = ("cudadevrt", "cudart", "cudart_static")
 """The libraries that nvcc itself adds when it links device code; only the first contains device code."""
@@ -173,45 +164,48 @@ def read_flags(module: Module, family: str, standard: int, span: Span, findings:
     """
     macros = [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in module.define_macros]
     macros += [f"-U{name}" for name in module.undef_macros]
-    own = ["-DTORCH_API_INCLUDE_EXTENSION_H", f"-DTORCH_EXTENSION_NAME={module.name.rpartition('.')[2]}"]
-    own = [] if module.builder == "setuptools" else own
-    default = (f"-std=c++{standard}",) if module.builder == "torch" else ()
+    by_torch = module.builder == "torch"
+    own = [_HAS_EXTENSION_HEADER, f"{_EXTENSION_NAME}={module.name.rpartition('.')[2]}"] if by_torch else []
+    default = (f"-std=c++{standard}",) if by_torch else ()
     own_family = family_of(module, family)
     kinds = {is_device(source, own_family) for source in module.sources}
     cxx_includes, cxx_flags = _take_includes(module.cxx_flags if False in kinds else ())
     device_flags = [_QUOTED.sub(r"\2", flag) for flag in module.nvcc_flags]
     cuda_includes, nvcc_flags = _take_includes(device_flags if True in kinds else ())
-    cxx_targets, cxx_flags = _take_targets([*macros, *cxx_flags])
-    cuda_targets, cuda_macros = _take_targets(macros)
-    nvcc_targets, nvcc_flags = _take_targets(nvcc_flags)
+    names, macros = _take_names(macros)
+    cxx_names, cxx_flags = _take_names(cxx_flags)
+    nvcc_names, nvcc_flags = _take_names(nvcc_flags)
+    cxx_macros = read_cxx_flags(findings, _texts(macros, span)) if False in kinds else ()
     cxx = read_cxx_flags(findings, _texts(cxx_flags, span)) if False in kinds else ()
     of_python = _OF_SETUPTOOLS if module.builder else (_ASSERTS,)
-    before = [*_undefined(own_family), *of_python, *_of_torch(family, "flags"), *own]
+    of_torch = _of_torch(family, "flags")
+    of_cxx = [*_undefined(own_family), *of_python, *names, *values(cxx_macros), *of_torch]
+    of_cxx += [*cxx_names, *values(cxx), *own]
+    before = [*_undefined(family), _ASSERTS, *names]
     if family == "rocm":
-        archs, hip = _hip_flags(cuda_macros, nvcc_flags, span, findings) if True in kinds else (None, ())
-        of_torch = [*_of_torch(family, "flags"), *_of_torch(family, "device-flags")]
-        of_hip = [*_undefined(family), _ASSERTS, *of_torch, *own]
+        archs, hip_macros, hip = _hip_flags(macros, nvcc_flags, span, findings) if True in kinds else (None, (), ())
+        of_hip = [*before, *hip_macros, *of_torch, *_of_torch(family, "device-flags"), *nvcc_names, *hip, *own]
         return Flags(
-            cxx=_with_standard((*before, *cxx_targets, *values(cxx)), default),
+            cxx=_with_standard(of_cxx, default),
             cuda=(),
-            hip=_with_standard((*of_hip, *cuda_targets, *nvcc_targets, *hip), default),
+            hip=_with_standard(of_hip, default),
             archs=archs,
             cxx_includes=cxx_includes,
             cuda_includes=cuda_includes,
             link=(),
         )
     written, archs = _choice_of_archs(_texts(nvcc_flags, span), findings)
-    cuda = read_cuda_flags(findings, (*_texts(cuda_macros, span), *written)) if True in kinds else ()
+    cuda_macros = read_cuda_flags(findings, _texts(macros, span)) if True in kinds else ()
+    cuda = read_cuda_flags(findings, written) if True in kinds else ()
     link = _read_link_flags(module, archs, span, findings) if True in kinds else ()
     if linking_of(values(cuda)).relocatable and not module.dlink:
         message = f"{module.name} compiles relocatable device code without `dlink=True`; it is linked nonetheless"
         findings.note(message, span)
-    common = (*_undefined(family), _ASSERTS, *recording_facts()["nvcc"]["common-flags"])
+    common = recording_facts()["nvcc"]["common-flags"] if by_torch else ()
+    of_cuda = [*before, *values(cuda_macros), *common, *nvcc_names, *values(cuda), *own]
     return Flags(
-        cxx=_with_standard((*before, *cxx_targets, *values(cxx)), default),
-        cuda=_with_standard((*common, *own, *cuda_targets, *nvcc_targets, *values(cuda)), default)
-        if family != "cpu"
-        else (),
+        cxx=_with_standard(of_cxx, default),
+        cuda=_with_standard(of_cuda, default) if family != "cpu" else (),
         hip=(),
         archs=archs,
         cxx_includes=cxx_includes,
@@ -220,9 +214,12 @@ def read_flags(module: Module, family: str, standard: int, span: Span, findings:
     )
 
 
-def _with_standard(flags: tuple[str, ...], default: tuple[str, ...]) -> tuple[str, ...]:
-    """Flags with the C++ standard that torch adds if they name none."""
-    return flags if any(flag.startswith(("-std", "--std")) for flag in flags) else (*flags, *default)
+def _with_standard(flags: Sequence[str], default: tuple[str, ...]) -> tuple[str, ...]:
+    """Flags with the C++ standard that torch adds if they name none.
+
+    As in torch's `append_std17_if_no_std_present`, only `-std=` counts: torch's own follows `--std=c++17`.
+    """
+    return (*flags, *(() if any(flag.startswith("-std=") for flag in flags) else default))
 
 
 def _of_torch(family: str, key: str) -> list[str]:
@@ -232,13 +229,13 @@ def _of_torch(family: str, key: str) -> list[str]:
 
 def _hip_flags(
     macros: Sequence[str], flags: Sequence[str], span: Span, findings: Findings
-) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-    """The architectures in flags for hipcc, None if there are none; and the other flags.
+) -> tuple[tuple[str, ...] | None, tuple[str, ...], tuple[str, ...]]:
+    """The architectures in flags for hipcc, None if there are none; the macros, and the other flags.
 
     As in torch's `_hipify_compile_flags`, the first `CUDA` in the name of a flag is `HIP`; in macros it stays.
     """
     archs: list[str] = []
-    left = [*macros]
+    left: list[str] = []
     for flag in flags:
         name, equals, value = flag.partition("=")
         if flag == f"{_HIP_ARCH[0]}=native":
@@ -249,16 +246,17 @@ def _hip_flags(
             archs += re.split("[,;]", value)
         else:
             left.append(name.replace("CUDA", "HIP", 1) + equals + value)
-    return tuple(dict.fromkeys(archs)) or None, values(read_hip_flags(findings, _texts(left, span)))
+    of_macros = values(read_hip_flags(findings, _texts(macros, span)))
+    return tuple(dict.fromkeys(archs)) or None, of_macros, values(read_hip_flags(findings, _texts(left, span)))
 
 
-def _take_targets(flags: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Split flags into definitions of TORCH_TARGET_VERSION and others.
+def _take_names(flags: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Split flags into definitions that a build.toml must not have, and others.
 
-    A build.toml has `stable-abi` for it; a setup.py defines the macro, and torch's headers obey it.
+    The rules define TORCH_EXTENSION_NAME for it, and `stable-abi` TORCH_TARGET_VERSION; a setup.py defines them itself.
     """
     every = list(flags)
-    return [flag for flag in every if _TARGET.fullmatch(flag)], [flag for flag in every if not _TARGET.fullmatch(flag)]
+    return [flag for flag in every if _NAMES.fullmatch(flag)], [flag for flag in every if not _NAMES.fullmatch(flag)]
 
 
 def _read_link_flags(module: Module, archs: tuple[str, ...] | None, span: Span, findings: Findings) -> tuple[str, ...]:
@@ -306,31 +304,6 @@ def _take_includes(flags: Iterable[str]) -> tuple[tuple[str, ...], list[str]]:
     return (*filter(None, found[False]), *filter(None, found[True])), left
 
 
-def check_link_arguments(module: Module, known: Callable[[str], bool], span: Span, findings: Findings) -> None:
-    """Report libraries and linker arguments of a module that are not passed on.
-
-    Args:
-        module: the recorded module.
-        known: whether a library, named as after `-l`, is one that extensions may need.
-        span: the call that created the module.
-        findings: receives BAD_FLAG for an argument with another effect, and a note for each unknown library.
-    """
-    words = iter(module.extra_link_args)
-    named = [argument.removeprefix("-l") for argument in module.extra_link_args if re.fullmatch("-l.+", argument)]
-    for word in words:
-        if word in {"-L", "-l", "-Xlinker", "-z", "-rpath"}:
-            following = next(words, "")
-            named += [following] if word == "-l" else []
-        elif word and not _LINKED.fullmatch(word):
-            message = f"the argument `{word}` in extra_link_args of {module.name} is not passed on"
-            advice = "remove it, if the module works without; the rules link each module alike"
-            findings.add(Code.BAD_FLAG, message, span, advice=advice)
-    for library in dict.fromkeys((*module.libraries, *named)):
-        if not known(library):
-            message = f"{module.name} links `{library}`, which no toolchain has; the ABI check fails if it calls it"
-            findings.note(message, span)
-
-
 def _undefined(family: str) -> list[str]:
     """Flags that undefine the macros that the rules define for a build.toml; a setup.py defines its own."""
     backend = facts("backends")["BACKENDS"][family]
@@ -350,19 +323,26 @@ def _choice_of_archs(flags: Texts, findings: Findings) -> tuple[Texts, tuple[str
     gencode, left = take_gencode(quiet, flags)
     found = [text.value for text in gencode]
     kept: list[Text] = []
-    words = iter(left)
-    for flag in words:
-        name, equals, value = flag.value.partition("=")
-        if name in (*_ARCH, *_CODE) and not equals:
-            value = next((following.value for following in words), "")
-        if name in _ARCH and (capability := _capability(value)):
-            found.append(capability)
-            kept += [flag._replace(value=OPTIMIZED)] if value.startswith("lto_") else []
-        elif name in _ARCH and value in _ALL_ARCHS:
+    chosen: dict[str, Text] = {}
+    for words in with_values(left, (*_ARCH, *_CODE).__contains__):
+        name, _, value = "=".join(values(words)).partition("=")
+        if name in _ARCH and value in _ALL_ARCHS:
             message = f"`{name}={value}` in extra_compile_args['nvcc'] is not the same on every machine"
-            findings.add(Code.BAD_FLAG, message, flag.span, advice=_NAME_ARCHS)
+            findings.add(Code.BAD_FLAG, message, words[0].span, advice=_NAME_ARCHS)
+        elif name in (*_ARCH, *_CODE):
+            chosen["arch" if name in _ARCH else "code"] = words[0]._replace(value=value)
         else:
-            kept.append(flag)
+            kept += words
+    arch, code = chosen.get("arch"), chosen.get("code")
+    if arch and code:
+        pair, refused = take_gencode(quiet, (arch._replace(value=f"-gencode=arch={arch.value},code=[{code.value}]"),))
+        found += values(pair)
+        kept += refused
+    elif arch and (capability := _capability(arch.value)):
+        found.append(capability)
+        kept += [arch._replace(value=OPTIMIZED)] if arch.value.startswith("lto_") else []
+    elif alone := arch or code:
+        kept.append(alone._replace(value=f"{_ARCH[0] if arch else _CODE[0]}={alone.value}"))
     return tuple(kept), tuple(dict.fromkeys(found)) if found else None
 
 

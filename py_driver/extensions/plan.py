@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from itertools import chain, count
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py_driver.errors import Code, DriverError, Span
 from py_driver.extensions.binding import LIBRARY, PYBIND, find_reason
-from py_driver.extensions.flags import SetupFindings, asked, check_link_arguments, is_device, read_flags
+from py_driver.extensions.checks import check_module
+from py_driver.extensions.flags import SetupFindings, asked, is_device, read_flags
 from py_driver.extensions.for_python import for_python, with_cpython
-from py_driver.extensions.for_rocm import family_of, hip_problem
+from py_driver.extensions.for_rocm import family_of
 from py_driver.extensions.headers import BINDING, OF_PYTHON, PYTHON, ProjectTree
 from py_driver.extensions.libraries import is_known_library
+from py_driver.extensions.library import link_order, suffix_of
+from py_driver.extensions.link_arguments import check_link_arguments
 from py_driver.manifest.openmp import asks_for_openmp, gpu_asks_for_openmp
-from py_driver.manifest.paths import path_problem
 from py_driver.matrix.backends import BUILT
-from py_driver.matrix.facts import facts
+from py_driver.matrix.backends.cuda import CAPABILITY
 from py_driver.matrix.pythons import check_torch
 from py_driver.output import joined
 from py_driver.plan.groups import Group
@@ -176,6 +179,7 @@ class _Planner:
                 module=module.name,
                 binding=own.binds,
                 library_suffix="" if own.binds else suffix_of(module),
+                link_order=link_order(module, own.groups),
             )
             self.variants += [for_python(variant, module, python) for python in pythons] if own.for_one else [variant]
 
@@ -202,7 +206,7 @@ class _Planner:
             False: self._include_dirs(module, (*module.include_dirs, *flags.cxx_includes), span),
             True: self._include_dirs(module, (*module.include_dirs, *flags.cuda_includes), span),
         }
-        self._check(module, configuration.family, span)
+        check_module(module, configuration.family, self._tree, span, self._findings)
         check_link_arguments(module, is_known_library, span, self._findings)
         reached = {
             source: self._tree.reached(
@@ -253,30 +257,6 @@ class _Planner:
         elif not module.limited_api:
             self._findings.note(f"{message}; it can call only Python's limited API", span)
 
-    def _check(self, module: Module, family: str, span: Span) -> None:
-        """Collect errors in the sources and libraries of a module."""
-        if family == "rocm" and (reason := hip_problem(module, span)):
-            self._findings.add(Code.UNSUPPORTED, f"{module.name} cannot be built for ROCm: {reason}", span)
-        languages = facts("backends")
-        known = [f".{extension}" for extension in (*languages["CXX_EXTENSIONS"], *languages["OTHER_LANGUAGES"])]
-        device = [f".{extension}" for extension in languages["BACKENDS"]["cuda"]["languages"]]
-        for source in module.sources:
-            if (problem := path_problem(source)) is not None:
-                self._findings.add(problem[0], f"the source `{source}` of {module.name} {problem[1]}", span)
-            elif not self._tree.exists(source):
-                message = f"the source `{source}` of {module.name} is missing"
-                advice = self._tree.suggestion(source) or "the archive lacks it, or setup.py fetches it; name another"
-                self._findings.add(Code.FILE_MISSING, message, span, advice=advice)
-            elif source.endswith(tuple(device)) and family not in {"cuda", "rocm"}:
-                message = f"{module.name} has the CUDA source `{source}`, and this variant is for the CPU"
-                self._findings.add(Code.UNSUPPORTED, message, span, advice="build it for CUDA: `--backend cuda`")
-            elif not source.endswith((*known, *device)):
-                message = f"the source `{source}` of {module.name} is not in a supported language"
-                self._findings.add(Code.FILE_KIND, message, span, advice=f"known are {', '.join((*known, *device))}")
-        for name in module.extra_objects:
-            message = f"{module.name} links the object `{name}`, which is not compiled here"
-            self._findings.add(Code.UNSUPPORTED, message, span, advice="list its source")
-
     def _include_dirs(self, module: Module, directories: Iterable[str], span: Span) -> tuple[str, ...]:
         """The include directories of a module that are in the project."""
         found = []
@@ -297,6 +277,12 @@ class _Planner:
         if toolkit is None:
             return None
         wanted = asked(flags.archs, record.arch_list)
+        unknown = [arch for arch in wanted if configuration.family == "cuda" and not re.fullmatch(CAPABILITY, arch)]
+        for arch in unknown:
+            message = f"`{arch}` in TORCH_CUDA_ARCH_LIST is no architecture"
+            self._findings.add(Code.BAD_VALUE, message, span, advice="write it as `9.0`, `9.0a` or `9.0+PTX`")
+        if unknown:
+            return None
         chosen = BUILT[configuration.family].choose(wanted, toolkit)
         for dropped in chosen.dropped:
             self._findings.note(f"the architecture {dropped.arch} is not built: {dropped.reason}", span)
@@ -379,13 +365,6 @@ def _units(reached: Mapping[str, Reached], family: str) -> list[_Unit]:
         )
         for (device, depends), sources in sorted(by_kind.items())
     ]
-
-
-def suffix_of(module: Module) -> str:
-    """The suffix of the file of a module's library for every Python, as the project names it: `.so`, `.abi3.so`."""
-    name = posixpath.basename(module.file)
-    last = module.name.rpartition(".")[2]
-    return ".so" if name == f"{last}.so" else ".abi3.so"
 
 
 def _kept(group: Group, configuration: Configuration) -> Iterable[str]:

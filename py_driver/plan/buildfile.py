@@ -134,6 +134,7 @@ def _variant(variant: Variant, plan: Plan, links: Mapping[str, DeviceLink]) -> d
         "binding": variant.binding,
         "id": f":{variant.identity}",
         "library_suffix": variant.library_suffix,
+        "link_order": variant.link_order,
         "metadata": canonical(variant.metadata),
         "module": variant.module,
         "more_flags": variant.more_flags,

@@ -66,6 +66,7 @@ class Variant(NamedTuple):
         more_flags: the name of one of its groups and further options for it, see `py_driver.plan.overrides`.
         module: the dotted name, if it is an extension module of a setup.py; empty for a package.
         binding: whether the module's functions are bound by PYBIND11_MODULE.
+        link_order: the sources of a module, as its objects are linked; empty for the order of the groups.
         library_suffix: the suffix of the module's library: `.so`, `.abi3.so`; empty with a binding. For a package, only
             if it is for one Python.
         python: the Python that it is for; None for every Python.
@@ -85,6 +86,7 @@ class Variant(NamedTuple):
     module: str = ""
     binding: bool = False
     library_suffix: str = ""
+    link_order: tuple[str, ...] = ()
     python: Python | None = None
     triton: str = ""
     slice: Slice | None = None

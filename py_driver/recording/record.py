@@ -34,7 +34,7 @@ class Module:
         file: the path of its library in the wheel, named by this project's `build_ext`.
         script: the file of the project that created it, e.g. `setup.py`.
         line: the line of the call in `script`, 1-based; 0 if unknown.
-        sources: the sources relative to the project, in the order of the call.
+        sources: the sources relative to the project, in the order of the link.
         include_dirs: directories of the project, relative to it, `.` for itself; others as `cuda:include`,
             `torch:include`, `numpy:include`, `python:include`, `pybind11:include` with the rest of the path, or as an
             absolute path.

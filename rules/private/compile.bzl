@@ -196,10 +196,13 @@ def add_packs(arguments, packed):
     arguments.add_all(packed.readers, before_each = "--reads")
 
 def _flags_of(language, flags):
-    """An author's flags for C++ without the C++ standard, for another language."""
-    if not language:
-        return flags
-    return [flag for flag in flags if not flag.startswith("-std=") and not flag.startswith("--std=")]
+    """An author's flags with the standards of a language alone: of C++, `c`, or none of `assembler-with-cpp`."""
+    found = []
+    for flag in flags:
+        named = flag.startswith("-std=") or flag.startswith("--std=")
+        if not named or (("++" in flag) == (not language) and language != OTHER_LANGUAGES["S"]):
+            found.append(flag)
+    return found
 
 def without_definitions(flags):
     """An author's flags without the options that only preprocessing reads, so that more of the later phases are shared.

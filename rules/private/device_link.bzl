@@ -127,6 +127,7 @@ def _kernel_device_link_impl(ctx):
             openmp = None,
             openmp_by_clang = False,
             relocatable = [],
+            sources = ["", ""],
             steps = linked.values() + [object],
             texts = [],
             undivided = [],

@@ -176,11 +176,13 @@ def _kernel_objects_impl(ctx):
     objects = []
     device = []
     undivided = []
+    compiled = []
     steps = []
     relocatable = []
     for source in ctx.files.srcs:
         made, ran, code = _compile(ctx, job, source)
         objects += made
+        compiled += [package_path(source)] * len(made)
 
         # An object of device code alone stands before the host code.
         device += made[:-1]
@@ -200,6 +202,7 @@ def _kernel_objects_impl(ctx):
             openmp = gcc,
             openmp_by_clang = of_gpu.asked,
             relocatable = relocatable,
+            sources = compiled,
             steps = steps,
             texts = sources.values(),
             undivided = undivided,

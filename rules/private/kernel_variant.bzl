@@ -202,6 +202,15 @@ def _sliced(ctx, section, info):
         objects.append(part)
     return objects
 
+def _in_link_order(ctx, objects, sources):
+    """The objects in the order of `link_order`; objects of other sources, and linked device code, follow."""
+    order = {source: i for i, source in enumerate(ctx.attr.link_order)}
+    for source in order:
+        if source not in sources:
+            fail_with(ctx.label, "link_order", "no target of `objects` compiles `%s`" % source, "remove it, or correct its path in the package")
+    positions = sorted(range(len(objects)), key = lambda i: order.get(sources[i], len(order)))
+    return [objects[i] for i in positions]
+
 def _kernel_variant_impl(ctx):
     name = ctx.label.name
     _check_module(ctx)
@@ -222,6 +231,7 @@ def _kernel_variant_impl(ctx):
     _check_device_link(ctx)
     archives = depset([archive for section in compiled for archive in section.archives]).to_list()
     objects = [object for section, target in groups.items() for object in _sliced(ctx, section, target[KernelObjectsInfo])]
+    objects = _in_link_order(ctx, objects, [source for section in compiled for source in section.sources])
     openmp = [one.openmp for one in compiled if one.openmp]
     texts = [text for one in compiled for text in one.texts]
     optional = identity.objects + [object for info in bound for object in info.objects]
@@ -303,6 +313,9 @@ kernel_variant = rule(
         ),
         "library_suffix": attr.string(
             doc = "The suffix of the extension's file, for a module that is no `binding` and for a package with `python_version`: `.so`, `.abi3.so`, or with `python_version` the suffix of that Python.",
+        ),
+        "link_order": attr.string_list(
+            doc = "Sources of `objects`, relative to their packages, in the order in which their objects are linked; it decides the order of static initialization, and which of several weak definitions is used. Default: the order of `objects` and of their `srcs`.",
         ),
         "metadata": attr.string(
             mandatory = True,

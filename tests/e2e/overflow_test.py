@@ -32,7 +32,7 @@ def module(kind, name, source, *flags):
 modules = [
     module(CppExtension, "by_clang", "overflow.cpp"),
     module(CppExtension, "by_gcc", "overflow.cpp", "-fopenmp"),
-    module(Extension, "in_c", "overflow.c"),
+    module(Extension, "in_c", "overflow.c", "-std=gnu11"),
     module(CppExtension, "undefined", "overflow.cpp", "-fno-wrapv", "-fstrict-overflow"),
 ]
 setup(name="overflow", version="1.0", ext_modules=modules, cmdclass={"build_ext": BuildExtension})

@@ -69,6 +69,19 @@ def test_paths_are_those_of_the_project(tmp_path: Path) -> None:
     assert (found.undef_macros, found.extra_objects) == (("NDEBUG",), ("o.a",))
 
 
+def test_paths_are_those_of_the_directory_that_setup_py_changes_to(tmp_path: Path) -> None:
+    setup = BODY.replace("setup(", "import os\nos.chdir('python')\nsetup(", 1)
+    setup = setup.replace('["a.cpp", "b.cu"]', '["../a.cpp", "x.cpp"], include_dirs=["inc"]')
+    directory = write_project(tmp_path / "project", setup, {"python/x.cpp": "", "python/inc/x.h": ""})
+    [found] = record(directory).record.modules
+    assert (found.sources, found.include_dirs) == (("a.cpp", "python/x.cpp"), ("python/inc",))
+
+
+def test_a_string_of_flags_is_an_error(tmp_path: Path) -> None:
+    setup = BODY.replace('["a.cpp", "b.cu"]', '["a.cpp", "b.cu"], extra_compile_args={"nvcc": "-O3"}')
+    assert "has a string instead of a list" in fault(project(tmp_path, setup)).message
+
+
 def test_headers_of_packages_have_names(tmp_path: Path) -> None:
     head = "import numpy, pybind11, sysconfig"
     includes = "numpy.get_include(), pybind11.get_include(), sysconfig.get_paths()['include']"
@@ -106,6 +119,65 @@ def test_the_compiler_that_setup_py_names_is_no_flag(tmp_path: Path) -> None:
         head="os.environ['CC'] = 'ccache g++'; os.environ['CXX'] = 'g++'",
     )
     assert (found.cxx_flags, found.extra_link_args) == (("-O3",), ())
+
+
+def test_macros_and_sources_are_in_the_order_of_setuptools(tmp_path: Path) -> None:
+    macros = '[("A", "1"), ("B", None), ("C",), ("A", "2")]'
+    found = module(tmp_path, f'CUDAExtension("x", ["b.cu", "a.cpp"], define_macros={macros}, undef_macros=["B"])')
+    assert (found.define_macros, found.undef_macros) == ((("A", "2"),), ("B", "C"))
+    assert found.sources == ("a.cpp", "b.cu")
+
+
+def test_a_macro_that_setuptools_refuses_is_an_error(tmp_path: Path) -> None:
+    setup = BODY.replace('["a.cpp", "b.cu"]', '["a.cpp", "b.cu"], define_macros=["WITH_CUDA"]')
+    assert "bad macro definition 'WITH_CUDA'" in fault(project(tmp_path, setup)).message
+
+
+def test_cflags_of_setup_py_replace_those_of_python(tmp_path: Path) -> None:
+    head = "os.environ['CFLAGS'] = '-std=c++17 -DFROM_CFLAGS'"
+    found = module(tmp_path, "CUDAExtension('x', ['a.cpp', 'b.cu'], extra_compile_args=['-O3'])", head=head)
+    assert found.cxx_flags == ("-UNDEBUG", "-DFROM_CFLAGS", "-O3")
+    assert found.nvcc_flags == ("-O3",)
+
+
+@pytest.mark.parametrize(
+    ("build", "source", "flags"),
+    [
+        ("BuildExtension", "a.cpp", ("-UNDEBUG", "-DOF_C")),
+        ("setuptools.command.build_ext.build_ext", "a.cpp", ("-UNDEBUG", "-DOF_CXX")),
+        ("setuptools.command.build_ext.build_ext", "a.c", ("-UNDEBUG", "-DOF_C")),
+    ],
+)
+def test_cxxflags_are_for_what_setuptools_compiles_as_cxx(
+    tmp_path: Path, build: str, source: str, flags: tuple[str, ...]
+) -> None:
+    setup = f"""
+import os
+import setuptools.command.build_ext
+from torch.utils.cpp_extension import BuildExtension
+os.environ["CFLAGS"], os.environ["CXXFLAGS"] = "-DOF_C", "-DOF_CXX"
+setuptools.setup(name="thing", version="1", cmdclass={{"build_ext": {build}}},
+                 ext_modules=[setuptools.Extension("x", ["{source}"])])
+"""
+    [found] = record(write_project(tmp_path / "project", setup, {source: ""})).record.modules
+    assert found.cxx_flags == flags
+
+
+def test_a_flag_that_build_ext_adds_to_a_module_is_not_in_those_that_share_its_list(tmp_path: Path) -> None:
+    setup = """
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CppExtension
+class Build(BuildExtension):
+    def build_extensions(self):
+        for ext in self.extensions:
+            self._add_compile_flag(ext, "-DNAME_" + ext.name)
+        super().build_extensions()
+shared = ["-O2"]
+setup(name="thing", version="1", cmdclass={"build_ext": Build},
+      ext_modules=[CppExtension(name, ["a.cpp"], extra_compile_args=shared) for name in "xy"])
+"""
+    modules = record(project(tmp_path, setup)).record.modules
+    assert [found.cxx_flags for found in modules] == [("-O2", "-DNAME_x"), ("-O2", "-DNAME_y")]
 
 
 def test_a_subclass_of_build_extension_has_its_way(tmp_path: Path) -> None:

@@ -370,6 +370,13 @@ def _variant_failures():
             help = "name it as Python imports it, e.g. `pkg._C`",
             module = "pkg.2c",
         ),
+        _variant(
+            name = "link_order_with_a_source_of_no_target_fails",
+            attribute = "link_order",
+            problem = "no target of `objects` compiles `csrc/other.cpp`",
+            help = "remove it, or correct its path in the package",
+            link_order = ["csrc/plain.cpp", "csrc/other.cpp"],
+        ),
         _module(
             name = "module_without_objects_fails",
             attribute = "objects",

@@ -104,7 +104,7 @@ def failures(directory: Path, *records: ConfigurationRecord, files: Mapping[str,
 
 
 def test_a_module_is_a_variant_with_the_files_that_it_reaches(tmp_path: Path) -> None:
-    made = plan(tmp_path, recorded(CU130))
+    made = plan(tmp_path, recorded(CU130, module(builder="torch")))
     [variant] = made.variants
     assert (variant.name, variant.module, variant.binding) == (f"{CU130}-pkg._C", "pkg._C", True)
     assert variant.archs == ("8.0", "9.0")
@@ -118,6 +118,14 @@ def test_a_module_is_a_variant_with_the_files_that_it_reaches(tmp_path: Path) ->
     assert 'module = "pkg._C"' in text
     assert "binding = True" in text
     assert "from setup.py" in text.partition("\n")[0]
+
+
+def test_objects_are_linked_in_the_order_of_the_record(tmp_path: Path) -> None:
+    order = ("csrc/kernel.cu", "csrc/ops.cpp")
+    [variant] = plan(tmp_path, recorded(CU130, module(sources=order))).variants
+    assert variant.link_order == order
+    [variant] = plan(tmp_path, recorded(CU130, module(sources=tuple(reversed(order))))).variants
+    assert variant.link_order == ()
 
 
 def test_a_kernel_without_torch_headers_is_shared_and_a_release_adds_no_target(tmp_path: Path) -> None:
@@ -144,6 +152,7 @@ def test_the_rules_own_macros_are_undefined_and_the_authors_flags_come_last(tmp_
         recorded(
             CU130,
             module(
+                builder="torch",
                 define_macros=(("WITH_CUDA", None), ("VERSION", "3")),
                 undef_macros=("NDEBUG",),
                 cxx_flags=("-O2",),
@@ -153,14 +162,36 @@ def test_the_rules_own_macros_are_undefined_and_the_authors_flags_come_last(tmp_
     )
     cpp, cuda = (next(group for group in made.groups if f".{kind}." in group.name) for kind in ("cpp", "cuda"))
     assert cpp.cxx_flags == (
-        *("-UCUDA_KERNEL", "-UUSE_CUDA", "-UENABLE_FP8", "-UNDEBUG"),
-        *("-DTORCH_API_INCLUDE_EXTENSION_H", "-DTORCH_EXTENSION_NAME=_C"),
+        *("-UCUDA_KERNEL", "-UUSE_CUDA", "-UENABLE_FP8", "-fno-strict-overflow"),
         *("-DWITH_CUDA", "-DVERSION=3", "-UNDEBUG", "-O2"),
+        *("-DTORCH_API_INCLUDE_EXTENSION_H", "-DTORCH_EXTENSION_NAME=_C", "-std=c++20"),
     )
     flags = cuda.cuda_flags
     assert "'-fPIC'" not in flags
     assert flags.index("-D__CUDA_NO_HALF_OPERATORS__") < flags.index("-U__CUDA_NO_HALF_OPERATORS__")
-    assert flags[-1] == "--use_fast_math"
+    assert flags.index("-U__CUDA_NO_HALF_OPERATORS__") < flags.index("--use_fast_math")
+
+
+def test_macros_are_before_torchs_flags_and_torchs_macros_behind_the_authors(tmp_path: Path) -> None:
+    asked = module(
+        builder="torch",
+        define_macros=(("SIZE", "1"), ("__CUDA_NO_HALF_OPERATORS__", "0")),
+        undef_macros=("__CUDA_NO_HALF_CONVERSIONS__",),
+        cxx_flags=("-DSIZE=2", "-UTORCH_API_INCLUDE_EXTENSION_H"),
+        nvcc_flags=("-DSIZE=3", "-U__CUDA_NO_HALF2_OPERATORS__"),
+    )
+    made = plan(tmp_path, recorded(CU130, asked))
+    cpp, cuda = (next(group for group in made.groups if f".{kind}." in group.name) for kind in ("cpp", "cuda"))
+
+    def last(flags: tuple[str, ...], name: str) -> str:
+        return next(flag for flag in reversed(flags) if flag.startswith((f"-D{name}", f"-U{name}")))
+
+    assert last(cpp.cxx_flags, "SIZE") == "-DSIZE=2"
+    assert last(cpp.cxx_flags, "TORCH_API_INCLUDE_EXTENSION_H").startswith("-D")
+    assert last(cuda.cuda_flags, "SIZE") == "-DSIZE=3"
+    assert last(cuda.cuda_flags, "__CUDA_NO_HALF_OPERATORS__") == "-D__CUDA_NO_HALF_OPERATORS__"
+    assert last(cuda.cuda_flags, "__CUDA_NO_HALF_CONVERSIONS__").startswith("-D")
+    assert last(cuda.cuda_flags, "__CUDA_NO_HALF2_OPERATORS__").startswith("-U")
 
 
 @pytest.mark.parametrize(
@@ -197,6 +228,9 @@ def test_overflow_wraps_in_what_setuptools_compiles(tmp_path: Path, identifier: 
         ((), ("8.0", "9.0")),
         (("-gencode", "arch=compute_80,code=sm_80"), ("8.0",)),
         (("-gencode=arch=compute_90a,code=sm_90a",), ("9.0a",)),
+        (("-arch=compute_90", "-code=sm_90"), ("9.0",)),
+        (("-arch", "compute_90", "--gpu-code", "sm_90,compute_90"), ("9.0+PTX",)),
+        (("-arch=sm_80", "-arch=sm_90"), ("9.0+PTX",)),
         (("--generate-code=arch=compute_90,code=[sm_90,compute_90]",), ("9.0+PTX",)),
         (("-arch=sm_90",), ("9.0+PTX",)),
         (("-arch", "sm_80"), ("8.0+PTX",)),
@@ -231,13 +265,21 @@ def test_flags_choose_architectures(flags: tuple[str, ...], expected: tuple[str,
         ({"extra_link_args": ("-Wl,--wrap=malloc",)}, Code.BAD_FLAG),
         ({"extra_link_args": ("-static",)}, Code.BAD_FLAG),
         ({"extra_link_args": ("-Wl,-s,--wrap=malloc",)}, Code.BAD_FLAG),
-        ({"extra_link_args": ("-Wl,--version-script=x.map",)}, Code.BAD_FLAG),
+        ({"extra_link_args": ("-Xlinker", "--wrap=malloc")}, Code.BAD_FLAG),
+        ({"extra_link_args": ("-Wl,-u,symbol",)}, Code.BAD_FLAG),
+        ({"extra_link_args": ("-fsanitize=address",)}, Code.BAD_FLAG),
         ({"extra_objects": ("a.o",)}, Code.UNSUPPORTED),
+        ({"name": "my-ext"}, Code.UNSUPPORTED),
+        ({"name": "pkg.\u00fc"}, Code.UNSUPPORTED),
         ({"nvcc_flags": ("-gencode", "arch=compute_35,code=sm_35")}, Code.EMPTY_ARCHS),
     ],
 )
 def test_what_cannot_be_built_is_refused(fields: dict[str, object], code: Code, tmp_path: Path) -> None:
     assert failures(tmp_path, recorded(CU130, module(**fields))) == [code]
+
+
+def test_a_word_in_the_list_of_architectures_that_is_none_is_an_error(tmp_path: Path) -> None:
+    assert failures(tmp_path, recorded(CU130, module(), arch_list="9.0;all")) == [Code.BAD_VALUE]
 
 
 _DLINK = ("-Xnvlink", "-w", "-dlink", "-L/cuda/lib64", "-L", "lib", "-lcudadevrt", "-dlto")
@@ -409,9 +451,17 @@ def test_arguments_of_the_linker_that_change_nothing_are_taken(tmp_path: Path) -
         "-l",
         "mystery",
         "-Wl,-z,defs",
+        *("-Wl,-rpath", "-Wl,/opt/x", "-Xlinker", "-soname", "-Xlinker", "lib.so", "-Wl,--version-script=x.map"),
+        *("-static-libgcc", "-static-libstdc++", "-rdynamic", "-fuse-ld=gold", "-flto=auto", "-Wl,--exclude-libs,ALL"),
+        *("-DFROM_CFLAGS", "-Iinclude", "-Wall", "-std=c++17", "-mavx2", "-fvisibility=hidden", "-O2"),
     )
     made = plan(tmp_path, recorded(CU130, module(libraries=("cublas", "cuda", "other"), extra_link_args=words)))
     assert [note.message.split("`")[1] for note in made.notes] == ["other", "mystery"]
+
+
+def test_a_link_that_changes_the_arithmetic_of_a_process_has_a_note(tmp_path: Path) -> None:
+    made = plan(tmp_path, recorded(CU130, module(extra_link_args=("-Ofast",))))
+    assert ["denormal" in note.message for note in made.notes] == [True]
 
 
 OBJECTS = {**FILES, "csrc/ops.cpp": f"{FILES['csrc/ops.cpp']}py::dict summary();\n"}
@@ -478,9 +528,9 @@ def test_for_rocm_sources_of_a_cuda_extension_are_hip_with_torchs_own_macros(tmp
     assert variant.archs == ("gfx90a", "gfx942")
     cpp, cuda = (next(group for group in made.groups if f".{kind}." in group.name) for kind in ("cpp", "cuda"))
     assert (cpp.backend, cuda.backend, cuda.cuda_flags) == ("rocm", "rocm", ())
-    wanted = ["-DUSE_ROCM=1", "-DHIPBLAS_V2", "-D__HIP_NO_HALF_OPERATORS__=1", "-DWITH_CUDA", "-DUSE_HIP_FAST=CUDA"]
+    wanted = ["-DWITH_CUDA", "-DUSE_ROCM=1", "-DHIPBLAS_V2", "-D__HIP_NO_HALF_OPERATORS__=1", "-DUSE_HIP_FAST=CUDA"]
     assert [flag for flag in cuda.hip_flags if flag in {*wanted, "-DUSE_CUDA_FAST=CUDA"}] == wanted
-    assert [flag for flag in cpp.cxx_flags if flag in wanted] == ["-DUSE_ROCM=1", "-DHIPBLAS_V2", "-DWITH_CUDA"]
+    assert [flag for flag in cpp.cxx_flags if flag in wanted] == ["-DWITH_CUDA", "-DUSE_ROCM=1", "-DHIPBLAS_V2"]
 
 
 def test_for_rocm_a_cpp_extension_stays_as_it_is(tmp_path: Path) -> None:
@@ -520,10 +570,11 @@ def test_cmake_is_not_rewritten_for_rocm(tmp_path: Path) -> None:
     [
         ("torch", (), "-std=c++20"),
         ("torch", ("-std=c++17",), "-std=c++17"),
+        ("torch", ("--std=c++17",), "-std=c++20"),
         ("setuptools", (), ""),
         ("", (), ""),
     ],
-    ids=["torch", "named", "setuptools", "cmake"],
+    ids=["torch", "named", "long", "setuptools", "cmake"],
 )
 def test_the_standard_is_the_one_that_torch_adds(
     builder: str, flags: tuple[str, ...], standard: str, tmp_path: Path
@@ -532,7 +583,18 @@ def test_the_standard_is_the_one_that_torch_adds(
     for group in made.groups:
         own = group.cuda_flags or group.cxx_flags
         assert [flag for flag in own if flag.startswith("-std")] == ([standard] if standard else [])
-        assert ("-DTORCH_EXTENSION_NAME=_C" in own) == (builder != "setuptools")
+        assert ("-DTORCH_EXTENSION_NAME=_C" in own) == (builder == "torch")
+        assert ("-D__CUDA_NO_HALF_OPERATORS__" in own) == (builder == "torch" and bool(group.cuda_flags))
+
+
+@pytest.mark.parametrize("builder", ["setuptools", ""])
+def test_without_torchs_build_a_module_has_the_name_that_its_author_defines(builder: str, tmp_path: Path) -> None:
+    flags = ("-DTORCH_EXTENSION_NAME=ops",)
+    made = plan(tmp_path, recorded(CU130, module(builder=builder, cxx_flags=flags, nvcc_flags=flags)))
+    for group in made.groups:
+        own = group.cuda_flags or group.cxx_flags
+        assert [flag for flag in own if "EXTENSION_NAME" in flag] == ["-DTORCH_EXTENSION_NAME=ops"]
+    assert not made.notes
 
 
 def test_an_older_release_of_torch_adds_an_older_standard(tmp_path: Path) -> None:

@@ -25,14 +25,14 @@ SPAN = Source("build.toml", "").span(0, 1)
 @pytest.mark.parametrize(
     "flag",
     ["-fplugin=x.so", "-fplugin-arg-x=1", "-fpass-plugin=x.so", "@file", "-include", "-wrapper", "-o", "-I/usr/include",
-     "-march=native", "-mtune=native", "-Wa,-x", "-gsplit-dwarf", "-Wp,-x", "-specs=x", "-B/x", "x.o", "--sysroot=/",
-     "-fuse-ld=/x", "-fdebug-prefix-map=a=b", "-fdump-tree-all", "-x",
+     "-march=native", "-mtune=native", "-Wa,-x", "-Wp,-x", "-specs=x", "-B/x", "x.o", "--sysroot=/",
+     "-fuse-ld=/x", "-fdump-tree-all", "-x",
      "-fsanitize=address", "-fsyntax-only", "-m32", "-mllvm", "-mrelocation-model",
      "-fno-integrated-as", "-fauto-profile=x", "-fbasic-block-sections=list=x", "-ftime-trace=x",
      "-foptimization-record-file=x", "-fproc-stat-report=x", "-ftest-coverage",
      "-fcs-profile-generate=d", "-fmemory-profile=d", "-fabi-version=2", "-fno-such-flag",
      "-DTORCH_TARGET_VERSION=1", "-mabi=ms", "-mcmodel=large",
-     "-mno-such", "-march=native ", "-fopenmp=libomp", "-falign-loops=\u0663", "-ffile-prefix-map=a=b"],
+     "-mno-such", "-march=native ", "-fopenmp=libomp", "-falign-loops=\u0663"],
 )  # fmt: skip
 def test_flags_that_are_refused(flag: str) -> None:
     for check in (read_cxx_flags, read_cuda_flags):
@@ -47,7 +47,9 @@ IGNORED = [
     ("-save-temps", "cxx"), ("-D_GLIBCXX_USE_CXX11_ABI=0", "cxx"), ("-DTORCH_EXTENSION_NAME=x", "cxx"),
     ("-D_GLIBCXX_USE_CXX11_ABI=0", "cuda"), ("--allow-unsupported-compiler", "cuda"), ("-lcuda", "cuda"),
     ("-Xlinker=-s", "cuda"), ("--cudart=shared", "cuda"), ("--keep", "cuda"), ("-Xcompiler=-flto,-fPIE", "cuda"),
-    ("--offload-compress", "hip"), ("-pipe", "hip"),
+    ("--offload-compress", "hip"), ("-pipe", "hip"), ("-s", "cxx"), ("-gsplit-dwarf", "cxx"), ("-gz", "cxx"),
+    ("-ffile-prefix-map=a=b", "cxx"), ("-fdebug-prefix-map=a=b", "cxx"), ("-fmax-errors=1", "cxx"),
+    ("-fconcepts", "cxx"), ("--param=inline-unit-growth=100", "cxx"), ("-fuse-ld=gold", "cxx"), ("--shared", "cuda"),
 ]  # fmt: skip
 
 
@@ -196,6 +198,7 @@ def test_cuda_flags_that_a_shell_would_read_are_refused(flag: str) -> None:
         ["-t", "4", "--threads", "2", "-std", "c++17", "--ftemplate-backtrace-limit=0", "--resource-usage"],
         ["-D", "X=1", "-U", "Y", "-Werror", "all-warnings", "--compress-mode", "size"],
         ["-Xfatbin", "-compress-all", "-U__CUDA_NO_HALF_OPERATORS__", "-DCUTLASS_ENABLE_TENSOR_CORE_MMA=1"],
+        ["-Xcompiler", "-Wall -O2", "-Xcudafe", "--diag_suppress=177 --display_error_number", "-m64", "-O4"],
         ["-Xcompiler=-DX=1,-fno-math-errno,-mavx2", "--compiler-options", "-Wall,-fPIC", "-Werror=all-warnings"],
     ],
 )  # fmt: skip
@@ -203,6 +206,42 @@ def test_cuda_flags_that_are_admitted(flags: list[str]) -> None:
     findings = Findings({}, SPAN)
     read_cuda_flags(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
     assert findings.diagnostics() == ()
+
+
+@pytest.mark.parametrize(
+    ("flags", "kept"),
+    [
+        (["--define-macro", "X=1", "--define-macro=Y", "--undefine-macro=Z"], ["-D", "X=1", "-DY", "-UZ"]),
+        (["-Xcompiler", " -Wall  -O2 "], ["-Xcompiler=-Wall,-O2"]),
+        (['-DNAME=\\"a b\\"', '-DNAME="a b"'], ['-DNAME="a b"', '-DNAME="a b"']),
+        (
+            ["--forward-unknown-to-host-compiler", "-Wall", "-mavx2", "-O2", "-pipe"],
+            ["--forward-unknown-to-host-compiler", "-Xcompiler=-Wall", "-Xcompiler=-mavx2", "-O2"],
+        ),
+        (["-forward-unknown-opts", "-ffast-math"], ["-forward-unknown-opts", "-Xcompiler=-ffast-math"]),
+    ],
+)
+def test_what_nvcc_reads_in_several_ways_has_one(flags: list[str], kept: list[str]) -> None:
+    findings = Findings({}, SPAN)
+    found = read_cuda_flags(findings, tuple(Located(value=flag, span=SPAN) for flag in flags))
+    assert (values(found), findings.diagnostics()) == (tuple(kept), ())
+
+
+@pytest.mark.parametrize(
+    ("flag", "advice"), [("@file", "list the flags of the file"), ("-openmp", "write `-fopenmp`"), ("-iquote", "")]
+)
+def test_the_help_is_about_the_flag(flag: str, advice: str) -> None:
+    findings = Findings({}, SPAN)
+    read_cxx_flags(findings, (Located(value=flag, span=SPAN),))
+    [diagnostic] = findings.diagnostics()
+    assert diagnostic.help.startswith(advice)
+
+
+@pytest.mark.parametrize("flag", ["-Wall", "-mavx2"])
+def test_nvcc_does_not_know_flags_of_the_host_compiler(flag: str) -> None:
+    findings = Findings({}, SPAN)
+    read_cuda_flags(findings, (Located(value=flag, span=SPAN),))
+    assert [diagnostic.code for diagnostic in findings.diagnostics()] == [Code.BAD_FLAG]
 
 
 @pytest.mark.parametrize(
@@ -324,6 +363,8 @@ def test_code_for_link_time_optimization_is_an_architecture_and_a_flag(codes: st
     [
         (["-D", 'X="a b"', "-U", "Y", "-D", "-"], ['-DX="a b"', "-UY"], ["the flag `-D-` is not admitted in KEY"]),
         (["-O2", "-D"], ["-O2"], ["`-D` in KEY lacks its value"]),
+        (["-include", "f.h", "-O2"], ["-O2"], ["the flag `-include f.h` is not admitted in KEY"]),
+        (["--param", "inline-unit-growth=9", "-Xlinker", "-s"], [], []),
         (["-l", "m", "-L", "lib", "-D", "TORCH_EXTENSION_NAME=x"], [], []),
     ],
 )
@@ -346,6 +387,7 @@ def test_a_value_may_be_the_next_flag(
      "-w", "-ffast-math", "-fno-math-errno", "-funroll-loops", "-ftree-vectorize", "-fno-strict-aliasing", "-fPIC",
      "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-ffp-contract=fast", "-ftemplate-depth=1024",
      "-fdiagnostics-color=always", "-fopenmp-simd", "-fno-exceptions", "-fno-builtin-memcpy", '-DX=$(id) "a b"',
+     "--std=c++17", "-std=c11", "-std=gnu99", "-pedantic-errors", "-O4", "-ftemplate-depth-900", "-fshort-enums",
      "-DTORCH_TARGET", "-DCUTLASS_DEBUG_TRACE_LEVEL=1", "-UNDEBUG"],
 )  # fmt: skip
 def test_cxx_flags_that_are_admitted(flag: str) -> None:

@@ -62,7 +62,7 @@ _WITH_VALUE = (
 
 _DEPENDENCIES = ("-MF", "-MT", "-MQ", "-MJ")
 _COMPILES = ("-c", "-dc", "--device-c")
-_QUIET = ("-MD", "-MMD", "-MP", "-pipe", "-forward-unknown-to-host-compiler")
+_QUIET = ("-MD", "-MMD", "-MP", "-pipe")
 _DEVICE = ("-dc", "--device-c")
 _OTHER_OUTPUT = ("-E", "-M", "-MM", "-S", "-ptx", "--ptx", "-cubin", "--cubin", "-fatbin", "--fatbin")
 

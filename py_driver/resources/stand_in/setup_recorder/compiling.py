@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from .places import Places
 
 _CUDA = (".cu", ".cuh", ".hip")
+_NDEBUG = "-DNDEBUG"
+_COMPILERS = ("compiler_so", "compiler_so_cxx")
+"""The commands for C, or with torch for all but CUDA, which contain CFLAGS; and for C++, which contain CXXFLAGS."""
 
 
 class Modules:
@@ -39,7 +42,7 @@ class Modules:
         self._names: set[str] = set()
         usual = UnixCCompiler()
         customize_compiler(usual)
-        self._usual = {name: list(getattr(usual, name, ())) for name in ("compiler_so", "compiler_cxx", "linker_so")}
+        self._usual = {name: list(getattr(usual, name, ())) for name in (*_COMPILERS, "linker_so")}
         plain = build_ext.build_ext(dist.Distribution())
         plain.ensure_finalized()
         self._own_includes, self._own_libraries = list(plain.include_dirs), list(plain.library_dirs)
@@ -89,7 +92,8 @@ class Modules:
             raise DistutilsSetupError(f"'sources' of extension '{module.name}' must be a list of source filenames")
         if not sources:
             raise Refused(f"`{module.name}` has no sources: what builds it is no compiler")
-        sources = [os.fspath(source) for source in command.swig_sources(list(sources), module)]
+        # In setuptools' order, which is also that of the objects in a link.
+        sources = [os.fspath(source) for source in command.swig_sources(sorted(sources), module)]
         of_torch = hasattr(command, "no_python_abi_suffix")
         if not of_torch and any(source.endswith(_CUDA) for source in sources):
             raise DistutilsSetupError(
@@ -101,21 +105,26 @@ class Modules:
             raise DistutilsSetupError(
                 f"`extra_compile_args` of `{module.name}` is a dict; its `build_ext` is not torch's BuildExtension"
             )
+        for value in flags.values() if by_compiler else (flags,):
+            if isinstance(value, str):
+                raise DistutilsSetupError(f"`extra_compile_args` of `{module.name}` has a string instead of a list")
         path = Path(command.get_ext_fullpath(module.name))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(output({"kind": MODULE, "name": command.get_ext_fullname(module.name)}))
         compiler = command.compiler
-        macros = [tuple(macro) for macro in (*module.define_macros, *compiler.macros)]
         name = command.get_ext_fullname(module.name)
+        macros = _macros((*module.define_macros, *((undone,) for undone in module.undef_macros), *compiler.macros))
         lists = {
-            "sources": sources,
-            "include_dirs": [
-                *_without(module.include_dirs, torch.get("include_dirs", ())),
-                *_without(compiler.include_dirs, self._own_includes),
-            ],
-            "undef_macros": [*module.undef_macros, *(macro[0] for macro in macros if len(macro) == 1)],
+            "sources": _absolute(sources),
+            "include_dirs": _absolute(
+                [
+                    *_without(module.include_dirs, torch.get("include_dirs", ())),
+                    *_without(compiler.include_dirs, self._own_includes),
+                ]
+            ),
+            "undef_macros": [macro[0] for macro in macros if len(macro) == 1],
             "cxx_flags": [
-                *(self._added(compiler, "compiler_so") or self._added(compiler, "compiler_cxx")),
+                *self._added_flags(compiler, sources, of_torch=of_torch),
                 *(flags.get("cxx", []) if by_compiler else flags),
             ],
             "nvcc_flags": _of_nvcc(flags.get("nvcc", []) if by_compiler else flags),
@@ -136,13 +145,25 @@ class Modules:
                 "kind": torch["kind"],
                 "file": os.path.relpath(path, command.build_lib),
                 "place": getattr(module, "created_at", None),
-                "define_macros": [_macro(macro) for macro in macros if len(macro) > 1],
+                "define_macros": [
+                    [str(macro[0]), None if macro[1] is None else str(macro[1])] for macro in macros if len(macro) > 1
+                ],
                 "limited_api": bool(module.py_limited_api),
                 "dlink": by_compiler and "nvcc_dlink" in flags,
                 "builder": "torch" if of_torch else "setuptools",
                 **{key: [_text(word, key, name) for word in words] for key, words in lists.items()},
             }
         )
+
+    def _added_flags(self, compiler: Any, sources: list[str], *, of_torch: bool) -> list[str]:  # noqa: ANN401
+        """The flags of each compile that a project has added to the compiler, such as CFLAGS; and -DNDEBUG undone.
+
+        torch adds a C++ standard behind these, whether they name one or not.
+        """
+        name = _COMPILERS[not of_torch and compiler.detect_language(sources) == "c++"]
+        without = [word for word in self._added(compiler, name) if not (of_torch and word.startswith("-std="))]
+        undone = _NDEBUG in self._usual[name] and _NDEBUG not in getattr(compiler, name)
+        return [*(["-UNDEBUG"] if undone else []), *without]
 
     def _added(self, compiler: Any, name: str) -> list[str]:  # noqa: ANN401
         """The flags that a project has added to a command of the compiler; its program (`CC`) is none of them."""
@@ -161,6 +182,11 @@ def _without(words: Any, others: Any) -> list[Any]:  # noqa: ANN401  (lists of a
     return [word for word in words if os.fspath(word) not in left]
 
 
+def _absolute(paths: list[Any]) -> list[str]:
+    """Paths that do not depend on the directory to which a setup.py has changed."""
+    return [os.path.abspath(path) for path in paths]  # noqa: PTH100  (strings, without symbolic links resolved)
+
+
 def _text(word: Any, key: str, module: str) -> str:  # noqa: ANN401  (as above)
     """A word as a string, which a path may be as well."""
     text = os.fspath(word) if isinstance(word, os.PathLike) else word
@@ -169,9 +195,18 @@ def _text(word: Any, key: str, module: str) -> str:  # noqa: ANN401  (as above)
     return text
 
 
-def _macro(macro: tuple[Any, ...]) -> list[str | None]:
-    """A name and its value."""
-    return [str(macro[0]), None if macro[1] is None else str(macro[1])]
+def _macros(macros: Any) -> list[tuple[Any, ...]]:  # noqa: ANN401
+    """Macros as setuptools has them: (name, value) defines, (name,) undefines; of a name, the last one counts.
+
+    Raises:
+        TypeError: for any other value, in setuptools' words.
+    """
+    last: dict[Any, tuple[Any, ...]] = {}
+    for macro in macros:
+        if not (isinstance(macro, tuple) and 1 <= len(macro) <= 2):  # noqa: PLR2004
+            raise TypeError(f"bad macro definition '{macro}': each element of 'macros' list must be a 1- or 2-tuple")
+        last[macro[0]] = macro
+    return list(last.values())
 
 
 def _of_nvcc(flags: Any) -> list[str]:  # noqa: ANN401

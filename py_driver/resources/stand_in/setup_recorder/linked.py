@@ -107,7 +107,6 @@ def _module(file: str, made: dict[str, Any], places: Places) -> dict[str, Any]:
     words = [word for word in words if word not in compiled and word not in _paths(made)]
     libraries += [word[2:] for word in words if re.fullmatch(r"-l.+", word)]
     flags = {key: _common(parts, file, places) for key, parts in (("cxx_flags", cxx), ("nvcc_flags", device))}
-    undone = _undone()
     return {
         "name": name,
         "kind": "cuda" if device else "cpp",
@@ -120,20 +119,14 @@ def _module(file: str, made: dict[str, Any], places: Places) -> dict[str, Any]:
         "sources": [part["source"] for part in objects],
         "include_dirs": [],
         "undef_macros": [],
-        "cxx_flags": [*undone, *flags["cxx_flags"]] if cxx else [],
-        "nvcc_flags": [*undone, *flags["nvcc_flags"]] if device else [],
+        "cxx_flags": flags["cxx_flags"],
+        "nvcc_flags": flags["nvcc_flags"],
         "libraries": [library for library in dict.fromkeys(libraries) if library not in _SYSTEM],
         "library_dirs": [],
         "runtime_library_dirs": [],
         "extra_objects": [],
         "extra_link_args": [word for word in words if not re.fullmatch(r"-[lL].*", word)],
     }
-
-
-def _undone() -> list[str]:
-    """What undoes the macros that `CUDAExtension` defines, which CMake does not; the project's own follow."""
-    macros = [flag[2:].partition("=")[0] for flag in FACTS["common_nvcc_flags"] if flag.startswith("-D")]
-    return [f"-U{macro}" for macro in (*macros, "TORCH_API_INCLUDE_EXTENSION_H")]
 
 
 def _paths(made: dict[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ Source of what is public and of what CUDAExtension and CppExtension add: torch 2
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 from pathlib import Path
@@ -139,8 +140,8 @@ class BuildExtension(build_ext):  # type: ignore[misc]  # setuptools has no type
         return get_cxx_compiler(), get_compiler_abi_compatibility_and_version(get_cxx_compiler())[1]
 
     def _add_compile_flag(self, extension: Any, flag: str) -> None:  # noqa: ANN401
-        """Add a flag to those of all compilers."""
-        args = extension.extra_compile_args
+        """Add a flag to those of all compilers, in lists of this extension's own."""
+        args = extension.extra_compile_args = copy.deepcopy(extension.extra_compile_args)
         for flags in args.values() if isinstance(args, dict) else [args]:
             flags.append(flag)
 
