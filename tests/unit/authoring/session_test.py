@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from sections import CPU, GENERAL, TORCH, make
+from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from py_driver.authoring.dev_build import DevBuild
 from py_driver.authoring.session import environment, start, stop, wait
@@ -191,6 +192,39 @@ def test_whole_directories_change(tmp_path: Path, act: Callable[[Path], None]) -
     for found in project.rglob("a.cu"):
         found.write_text("y")
         _wait_for_a_change(seen)
+
+
+def test_the_target_of_a_link_changes(tmp_path: Path) -> None:
+    (tmp_path / "common.cuh").write_text("x")
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "common.cuh").symlink_to("../common.cuh")
+    seen = _changes(tmp_path / "project")
+    assert next(seen) is True
+    _settle(seen)
+    (tmp_path / "common.cuh").write_text("more")
+    _wait_for_a_change(seen)
+    _settle(seen)
+    (tmp_path / "common.cuh").unlink()
+    _wait_for_a_change(seen)
+    _settle(seen)
+    (tmp_path / "common.cuh").write_text("again")
+    _wait_for_a_change(seen)
+
+
+@pytest.mark.parametrize("problem", [OSError("OS file watch limit reached"), WatchfilesRustInternalError("too many")])
+def test_a_system_without_free_watches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: Exception) -> None:
+    def refused(*_: object, **__: object) -> Iterator[set[Any]]:
+        raise problem
+
+    monkeypatch.setattr("watchfiles.watch", refused)
+    monkeypatch.setattr("py_driver.authoring.watch._POLL_SECONDS", 0.05)
+    (tmp_path / "a.cu").write_text("x")
+    seen = _changes(tmp_path)
+    assert next(seen) is True
+    _settle(seen)
+    (tmp_path / "a.cu").write_text("more")
+    _wait_for_a_change(seen)
+    _settle(seen)
 
 
 def test_directories_without_sources_change_nothing(tmp_path: Path) -> None:
