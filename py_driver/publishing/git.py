@@ -10,11 +10,12 @@ import hashlib
 import io
 import os
 import re
+import shutil
 import stat
 import subprocess
 import tarfile
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +23,7 @@ from py_driver.building.variant_dir import BUILD, SLICES
 from py_driver.errors import Code, error
 from py_driver.plan.links import is_in_repository
 from py_driver.publishing.provenance import Sources
-from py_driver.system.files import reading
+from py_driver.system.files import contains, reading
 from py_driver.system.git import ask, names, said
 
 if TYPE_CHECKING:
@@ -110,6 +111,9 @@ def changed_files(directory: Path, revision: str) -> list[str]:
 def checked_out(directory: Path, revision: str) -> Iterator[Path]:
     """Extract the files of a commit below a directory into a temporary directory.
 
+    A link to a file of the repository outside of the directory becomes a copy of the file; other links out are dropped.
+    Submodules are included if they are checked out and have the commit.
+
     Args:
         directory: the directory within a repository.
         revision: a commit.
@@ -130,9 +134,64 @@ def checked_out(directory: Path, revision: str) -> Iterator[Path]:
         archive = ask(directory, "archive", "--format=tar", commit, ".")
     except subprocess.CalledProcessError:
         raise error(Code.USAGE, f"the commit `{revision}` has no {directory}", help=advice) from None
-    with tempfile.TemporaryDirectory(prefix="driver-") as folder, tarfile.open(fileobj=io.BytesIO(archive)) as files:
-        files.extractall(folder, filter="data")
-        yield Path(folder)
+    with tempfile.TemporaryDirectory(prefix="driver-") as folder:
+        project = Path(folder, "project")
+        if _extracted(archive, project):
+            _extract_submodules(directory, commit, project)
+            yield project
+            return
+        repository = Path(folder, "repository")
+        top, prefix = (_line(ask(directory, "rev-parse", word)) for word in ("--show-toplevel", "--show-prefix"))
+        _extracted(ask(Path(top), "archive", "--format=tar", commit), repository)
+        _extract_submodules(directory, commit, repository / prefix)
+        _copy_targets(repository / prefix)
+        yield repository / prefix
+
+
+def _line(answer: bytes) -> str:
+    """The path that git prints as a line."""
+    return os.fsdecode(answer).removesuffix("\n")
+
+
+def _extracted(archive: bytes, folder: Path) -> bool:
+    """Extract an archive, without links out of the folder; returns whether there were none."""
+    left = []
+
+    def inside(member: tarfile.TarInfo, destination: str) -> tarfile.TarInfo | None:
+        try:
+            return tarfile.data_filter(member, destination)
+        except tarfile.FilterError:
+            left.append(member)
+            return None
+
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        files.extractall(folder, filter=inside)  # noqa: S202  (it only allows fewer files than `data`)
+    return not left
+
+
+def _extract_submodules(directory: Path, commit: str, folder: Path) -> None:
+    """Extract the submodules of a commit below a directory, which git leaves out of archives."""
+    for line in names(ask(directory, "ls-tree", "-r", "-z", commit, ".")):
+        about, _, name = line.partition("\t")
+        mode, _, own = about.split(" ")
+        if mode == _SUBMODULE:
+            with suppress(FileNotFoundError, subprocess.CalledProcessError):
+                _extracted(ask(directory / name, "archive", "--format=tar", own), folder / name)
+                _extract_submodules(directory / name, own, folder / name)
+
+
+def _copy_targets(directory: Path) -> None:
+    """Replace the links out of a directory by copies of what they lead to."""
+    root = os.path.realpath(directory)
+    for link in [path for path in directory.rglob("*") if path.is_symlink()]:
+        target = os.path.realpath(link)
+        if contains(root, target) or not os.path.exists(target):  # noqa: PTH110  (of a string)
+            continue
+        link.unlink()
+        if os.path.isdir(target):  # noqa: PTH112  (likewise)
+            shutil.copytree(target, link, ignore_dangling_symlinks=True)
+        else:
+            shutil.copyfile(target, link)
 
 
 def _head(directory: Path) -> str:
