@@ -163,11 +163,11 @@ def read_manifest(directory: Path) -> bytes:
 def _in_its_place(directory: Path) -> str:
     """The help if there is no build.toml: a hint at a similar file or directory, if there is one."""
     advice = "name the directory of a kernel project, or create one with `driver init`"
-    if (directory / "setup.py").is_file():
+    if is_file(directory / "setup.py"):
         advice = "`driver check` lists the variants of a setup.py; `driver adopt` makes a build.toml of it"
     if (directory / MANIFEST).is_symlink():
         return f"{directory / MANIFEST} is a symbolic link that leads nowhere; correct it"
-    if directory.is_file():
+    if is_file(directory):
         return f"{directory} is a file; name its directory: `{directory.parent}`"
     above = next((parent for parent in directory.parents if (parent / MANIFEST).is_file()), None)
     if is_directory(directory) and above is not None:

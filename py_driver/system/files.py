@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _REFUSALS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), Code.NO_SPACE),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST), Code.PERMISSION),
+    **dict.fromkeys((errno.ENAMETOOLONG, errno.ELOOP, errno.EIO, errno.ESTALE), Code.PERMISSION),
 }
 
 _LFS = b"version https://git-lfs.github.com/spec/"

@@ -19,6 +19,7 @@ from py_driver.errors import Code, error
 from py_driver.system.beside import kill_with_children
 from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.environment import curated
+from py_driver.system.files import is_file
 from py_driver.system.locks import is_taken, locked
 from py_driver.system.pip_config import pip_of, settings_of
 from py_driver.system.uv import as_uv, command_of, requirement, usable
@@ -80,7 +81,7 @@ def ensure_venv(  # noqa: PLR0913  (how, by name)
     venvs = cache_root() / "venvs"
     root = venvs / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
     interpreter = root / "bin" / "python"
-    if (root / _MARKER).is_file() and interpreter.exists():
+    if is_file(root / _MARKER) and interpreter.exists():
         with suppress(OSError):  # a cache that is read-only
             (root / _MARKER).touch()  # for `unused`
         return interpreter

@@ -114,6 +114,30 @@ def test_names_that_are_too_long(project: Path, capsys: pytest.CaptureFixture[st
     assert "build.toml:15:25" in error
 
 
+@pytest.mark.parametrize(
+    ("command", "number"), [("check", "E309"), ("init", "E309"), ("size", "E101"), ("abi-check", "E101")]
+)
+def test_a_path_of_the_command_line_that_is_too_long(
+    command: str, number: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert __main__.main([command, LONG]) in {2, 4}
+    assert capsys.readouterr().err.startswith(f"error[{number}]: ")
+
+
+@pytest.mark.parametrize("program", [(ROOT / "driver",), ("-m", "py_driver")])
+def test_a_working_directory_that_was_removed(tmp_path: Path, program: tuple[str | Path, ...]) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = [sys.executable, *map(str, program), "init", "re-lu"]
+    inner = ["sh", "-c", 'rmdir "$0" && exec "$@"', str(gone), *command]
+    done = subprocess.run(
+        inner, cwd=gone, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode
+    assert done.stderr.startswith("error[E101]: the working directory no longer exists")
+
+
 @pytest.mark.parametrize("link", ["torch-ext/relu", "torch-ext"])
 def test_a_package_out_of_the_project(
     project: Path, link: str, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
