@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ import pytest
 from sections import CPU, GENERAL, TORCH, make
 from watchfiles._rust_notify import WatchfilesRustInternalError
 
-from py_driver.authoring.dev_build import DevBuild
+from py_driver.authoring.dev_build import DevBuild, _prune
 from py_driver.authoring.session import environment, start, stop, wait
 from py_driver.authoring.watch import _changes, _is_source
 from py_driver.errors import Code, DriverError
@@ -59,6 +60,22 @@ def test_what_a_command_sees(made: DevBuild, monkeypatch: pytest.MonkeyPatch) ->
     program = "import re_lu, rules_torch_kernels; print(re_lu.where, rules_torch_kernels.load.__name__)"
     done = subprocess.run([sys.executable, "-c", program], env=seen, capture_output=True, text=True, check=True)
     assert done.stdout == "here load\n"
+
+
+def test_two_commands_with_the_same_new_build(made: DevBuild, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = environment(made, sys.executable)
+    monkeypatch.setattr(Path, "is_symlink", lambda _: False)  # as when the other one makes the link after a look
+    assert environment(made, sys.executable) == first
+
+
+def test_two_commands_remove_the_oldest_builds(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / f"_{number}" / "files").mkdir(parents=True)
+        os.utime(tmp_path / f"_{number}", (number, number))
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(_prune, tmp_path, tmp_path / f"_{number}") for number in range(296, 300)]:
+            done.result()
+    assert len([*tmp_path.iterdir()]) == 50
 
 
 @pytest.mark.parametrize(("program", "code"), [("exit 7", 7), ("kill -9 $$", 137), ("true", 0)])
