@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from py_driver.output import Output
 
 _FOLLOWERS: Final = "followers"
-"""Its name in `rules_torch_kernels.live`."""
+"""Its name in `rules_torch_kernels.live`, which writes a file for each process there."""
+
+_GROUP: Final = 2
+_START: Final = 19
+"""The places of a process group and of the time of its start behind the program's name in `/proc/PID/stat`."""
 
 _STEP_MS: Final = 30
 """The quiet time after which a change counts as complete: editors write a file in several steps."""
@@ -244,12 +248,18 @@ class _Command:
     def _follows(self, process: subprocess.Popen[bytes]) -> bool:
         """Whether the command, or one of its children, loads new builds by itself; other processes do not count."""
         files = self._followers.iterdir() if self._followers.is_dir() else ()
-        return any(_group_of(file.name) == process.pid for file in files)
+        return any(_group_of(file) == process.pid for file in files)
 
 
-def _group_of(pid: str) -> int | None:
-    """The process group of a process; None without one."""
+def _group_of(file: Path) -> int | None:
+    """The process group of a follower; None if it has ended, even if another process has its number now.
+
+    Args:
+        file: its file, as `rules_torch_kernels.live` writes it.
+    """
     try:
-        return os.getpgid(int(pid))
+        about = Path("/proc", file.name, "stat").read_text(encoding="utf-8", errors="replace")
+        fields = about.rpartition(")")[2].split()
+        return int(fields[_GROUP]) if file.read_text(encoding="ascii") == fields[_START] else None
     except (ValueError, OSError):
         return None
