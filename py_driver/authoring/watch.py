@@ -12,6 +12,7 @@ from py_driver.authoring.session import exit_code, stop
 from py_driver.building.variant_dir import BUILD, DEV, SLICES
 from py_driver.errors import Code, DriverError
 from py_driver.manifest.paths import HEADERS, SOURCES
+from py_driver.system.files import looking_twice
 
 if TYPE_CHECKING:
     import subprocess
@@ -203,7 +204,8 @@ def _may_have_sources(parts: Sequence[str]) -> bool:
 def _built(build: Callable[[DevBuild | None], DevBuild], last: DevBuild | None, output: Output) -> DevBuild | None:
     """The new build; None if it failed, which is reported."""
     try:
-        return build(last)
+        with looking_twice():
+            return build(last)
     except DriverError as failure:
         if failure.diagnostics[0].code is Code.INTERRUPTED:
             raise

@@ -23,7 +23,7 @@ from py_driver.plan.package_files import package_files
 from py_driver.plan.patterns import with_files
 from py_driver.plan.present_files import PresentFiles
 from py_driver.spelling import nearest
-from py_driver.system.files import is_directory, is_file
+from py_driver.system.files import is_directory, is_file, looking_twice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,6 +82,12 @@ def load(directory: Path, releases: Releases, *, pybind: bool = False) -> Projec
             files: those of `manifest.reader.read` and `manifest.semantics.check`, FILE_MISSING, PATH_ESCAPES,
             FILE_KIND, DUPLICATE_FILE, FOREIGN_FILE, UNLISTED_HEADER, TORCH_NOT_DECLARED, OP_REGISTRATION, BAD_VALUE.
     """
+    with looking_twice():
+        return _load(directory, releases, pybind=pybind)
+
+
+def _load(directory: Path, releases: Releases, *, pybind: bool) -> Project:
+    """See `load`."""
     libraries = tuple(releases.matrix.libraries)
     manifest, findings = read(read_manifest(directory), str(directory / MANIFEST), libraries)
     manifest = with_files(directory, manifest, findings)

@@ -95,6 +95,20 @@ def reading(path: Path) -> Iterator[None]:
 
 
 @contextmanager
+def looking_twice() -> Iterator[None]:
+    """Turn the error of a file that vanishes between two looks at it into a DriverError.
+
+    Raises:
+        DriverError: FILE_MISSING.
+    """
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError) as problem:
+        advice = "run the command again; an editor or git may have removed it for a moment"
+        raise error(Code.FILE_MISSING, f"{problem.filename} has vanished since it was checked", help=advice) from None
+
+
+@contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Turn errors of writing at or below a path into DriverErrors.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import signal
@@ -19,7 +20,7 @@ from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from py_driver.authoring.dev_build import DevBuild, _prune
 from py_driver.authoring.session import environment, start, stop, wait
-from py_driver.authoring.watch import _changes, _Command, _is_source
+from py_driver.authoring.watch import _built, _changes, _Command, _is_source
 from py_driver.errors import Code, DriverError
 from py_driver.output import Output
 
@@ -137,6 +138,12 @@ def _lives(pid: int) -> bool:
         return "zombie" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     except FileNotFoundError:
         return False
+
+
+def test_a_file_that_vanishes_during_a_build(tmp_path: Path) -> None:
+    told = io.StringIO()
+    assert _built(lambda _: (tmp_path / "a.cu").read_bytes(), None, Output(err=told)) is None  # type: ignore[arg-type,return-value]
+    assert f"{tmp_path}/a.cu has vanished" in told.getvalue()
 
 
 def test_a_follower_of_an_earlier_run_with_the_same_number(made: DevBuild, tmp_path: Path) -> None:

@@ -125,6 +125,17 @@ def test_a_path_of_the_command_line_that_is_too_long(
     assert capsys.readouterr().err.startswith(f"error[{number}]: ")
 
 
+def test_a_file_that_vanishes_during_the_check(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def vanishing(*_: object) -> None:
+        (project / "nowhere.py").read_bytes()
+
+    monkeypatch.setattr("py_driver.plan.project.check_op_names", vanishing)
+    assert __main__.main(["check", str(project)]) == 2
+    assert capsys.readouterr().err.startswith(f"error[E101]: {project}/nowhere.py has vanished since it was checked\n")
+
+
 @pytest.mark.parametrize("program", [(ROOT / "driver",), ("-m", "py_driver")])
 def test_a_working_directory_that_was_removed(tmp_path: Path, program: tuple[str | Path, ...]) -> None:
     gone = tmp_path / "gone"
