@@ -48,7 +48,7 @@ def sources(directory: Path, files: Iterable[str]) -> tuple[Sources, str]:
 
     Bytes are compared: a file that git checks out with other bytes than it stores, e.g. with other line endings,
     differs from the commit. For a file in Large File Storage the commit has the digest. The target of a link counts
-    too, wherever it is in the repository.
+    too, wherever it is in the repository. Of submodules, only the named files count.
 
     Args:
         directory: the directory of the project.
@@ -67,6 +67,9 @@ def sources(directory: Path, files: Iterable[str]) -> tuple[Sources, str]:
         elsewhere = sorted(name for name in led_to if name.startswith("../"))
         if commit and elsewhere:
             tree |= _tree(directory, commit, *elsewhere)
+        if commit and not {*files, *led_to} <= tree.keys():
+            of_submodules = _trees_of_submodules(directory, commit)
+            tree |= {name: of_submodules[name] for name in {*files, *led_to} & of_submodules.keys()}
         # Neither includes ignored files.
         new += sorted({*files, *led_to} - tree.keys())
         changed = next((name for name, blob in tree.items() if not _is_same(directory, name, *blob)), "")
@@ -171,9 +174,7 @@ def _extracted(archive: bytes, folder: Path) -> bool:
 
 def _extract_submodules(directory: Path, commit: str, folder: Path) -> None:
     """Extract the submodules of a commit below a directory, which git leaves out of archives."""
-    for line in names(ask(directory, "ls-tree", "-r", "-z", commit, ".")):
-        about, _, name = line.partition("\t")
-        mode, _, own = about.split(" ")
+    for name, (mode, own) in _entries(directory, commit, ".").items():
         if mode == _SUBMODULE:
             with suppress(FileNotFoundError, subprocess.CalledProcessError):
                 _extracted(ask(directory / name, "archive", "--format=tar", own), folder / name)
@@ -203,13 +204,32 @@ def _head(directory: Path) -> str:
 
 
 def _tree(directory: Path, commit: str, *paths: str) -> dict[str, tuple[str, str]]:
-    """The mode and git's blob name of each file of a commit at or below paths, without built files."""
+    """The mode and git's blob name of each file of a commit at or below paths, without built files and submodules."""
+    return {
+        name: (mode, blob)
+        for name, (mode, blob) in _entries(directory, commit, *paths).items()
+        if mode != _SUBMODULE and not name.startswith((f"{BUILD}/", f"{SLICES}/"))
+    }
+
+
+def _trees_of_submodules(directory: Path, commit: str) -> dict[str, tuple[str, str]]:
+    """The mode and git's blob name of each file in the submodules of a commit that are checked out."""
+    found: dict[str, tuple[str, str]] = {}
+    for name, (mode, own) in _entries(directory, commit, ".").items():
+        if mode == _SUBMODULE:
+            with suppress(FileNotFoundError, subprocess.CalledProcessError):
+                trees = _tree(directory / name, own, ".") | _trees_of_submodules(directory / name, own)
+                found |= {f"{name}/{file}": blob for file, blob in trees.items()}
+    return found
+
+
+def _entries(directory: Path, commit: str, *paths: str) -> dict[str, tuple[str, str]]:
+    """The mode and git's object name of each file and submodule of a commit at or below paths."""
     found = {}
     for line in names(ask(directory, "ls-tree", "-r", "-z", commit, *paths)):
         about, _, name = line.partition("\t")
-        mode, _, blob = about.split(" ")
-        if mode != _SUBMODULE and not name.startswith((f"{BUILD}/", f"{SLICES}/")):
-            found[name] = (mode, blob)
+        mode, _, own = about.split(" ")
+        found[name] = (mode, own)
     return found
 
 
@@ -230,7 +250,7 @@ def _is_same(directory: Path, name: str, mode: str, blob: str) -> bool:
         size = path.stat().st_size
         if _digest(_parts(path, b"blob %d\0" % size), digest) == blob:
             return True
-        if pointer := _pointer(directory, blob):
+        if pointer := _pointer(path.parent, blob):
             return int(pointer[2]) == size and _digest(_parts(path), "sha256") == pointer[1].decode()
     return False
 

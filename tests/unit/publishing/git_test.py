@@ -224,17 +224,37 @@ def test_links_out_of_a_project_are_copied(project: Path, tmp_path: Path) -> Non
         assert (found / INIT).is_file()
 
 
-def test_submodules_of_a_commit(project: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def submodule(project: Path, tmp_path: Path) -> Path:
+    """The directory of a submodule with the file a.h, in the project's commit."""
     other = tmp_path / "other"
     other.mkdir()
     (other / "a.h").write_text("old\n")
     git(other, "init", "-q")
     git(other, "add", ".")
     git(other, "commit", "-q", "-m", "m")
-    git(project, "init", "-q")
+    commit(project)
     git(project, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other, "third_party/other")
-    git(project, "commit", "-q", "-m", "m")
-    (project / "third_party" / "other" / "a.h").write_text("new\n")
+    git(project, "commit", "-q", "-m", "submodule")
+    return project / "third_party" / "other"
+
+
+def test_files_of_submodules_belong_to_a_commit(project: Path, submodule: Path) -> None:
+    files = [*SOURCES, "third_party/other/a.h"]
+    assert sources(project, files)[1] == ""
+    (submodule / "b.h").touch()
+    assert sources(project, files)[1] == ""
+    assert sources(project, [*files, "third_party/other/b.h"])[1] == "third_party/other/b.h"
+    (submodule / "a.h").write_text("new\n")
+    assert sources(project, files)[1] == "third_party/other/a.h"
+    git(submodule, "commit", "-q", "-a", "-m", "new")
+    assert sources(project, files)[1] == "third_party/other/a.h"
+    git(project, "commit", "-q", "-a", "-m", "new")
+    assert sources(project, files)[1] == ""
+
+
+def test_submodules_of_a_commit(project: Path, submodule: Path) -> None:
+    (submodule / "a.h").write_text("new\n")
     with checked_out(project, "HEAD") as found:
         assert (found / "third_party" / "other" / "a.h").read_text() == "old\n"
     git(project, "submodule", "--quiet", "deinit", "--force", "third_party/other")
