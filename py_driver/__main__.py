@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -50,10 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output.say("interrupted")
         return ExitCode.INTERRUPT
     except Exception as problem:
-        if isinstance(problem, OSError) and problem.errno == errno.ENOSPC:
-            full = error(Code.NO_SPACE, f"no space left: {problem}", help="free some space, also where stdout goes")
-            output.fail(full)
-            return full.exit_code
+        if known := _of_the_machine(problem):
+            output.fail(known)
+            return known.exit_code
         if os.environ.get("DRIVER_TRACEBACK") == "1":
             raise
         output.say(f"internal error: {type(problem).__name__}: {printable(str(problem))}")
@@ -61,6 +61,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERNAL
     finally:
         _let_go()
+
+
+def _of_the_machine(problem: Exception) -> DriverError | None:
+    """The error for a failure of the system that can happen everywhere; None for a bug."""
+    if not isinstance(problem, OSError):
+        return None
+    if problem.errno == errno.ENOSPC:
+        return error(Code.NO_SPACE, f"no space left: {problem}", help="free some space, also where stdout goes")
+    if problem.errno == errno.ENAMETOOLONG:
+        return error(Code.FILE_MISSING, f"the path is too long: {problem.filename}")
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return error(Code.FILE_MISSING, "the working directory no longer exists", help="change to another one")
+    return None
 
 
 def _let_go() -> None:

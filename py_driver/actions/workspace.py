@@ -15,7 +15,7 @@ from py_driver.matrix.installed_python import kept_pythons
 from py_driver.plan.buildfile import render
 from py_driver.plan.staging import staged
 from py_driver.system.cache import cache_root, storage_errors
-from py_driver.system.files import path_digest, replacing
+from py_driver.system.files import looking_twice, path_digest, replacing
 from py_driver.system.memory import builds_at_once
 from py_driver.system.turns import is_free, turn, whom
 
@@ -208,11 +208,8 @@ def _write_package(package: Path, project: Path, plan: Plan) -> None:
 
     Copies, not links: a sandbox shows the files of the workspace, not the targets of links.
     """
-    try:
+    with looking_twice():
         contents = {staged(file): plan.path_of(project, file).read_bytes() for file in plan.files}
-    except FileNotFoundError as problem:
-        advice = "build again; an editor may have removed it for a moment"
-        raise error(Code.FILE_MISSING, f"{problem.filename} has vanished since it was checked", help=advice) from None
     contents["BUILD.bazel"] = render(plan, f"@{MODULE_NAME}").encode()
     for old in sorted(package.rglob("*"), reverse=True):
         if old.is_dir() and not any(old.iterdir()):

@@ -112,7 +112,8 @@ def _values(results: Path) -> list[dict[str, Any]]:
     Raises:
         DriverError: LOAD_FAILED if it could not import a script.
     """
-    values = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
+    *lines, _ = results.read_text(encoding="utf-8").split("\n")  # the process may have ended within the last line
+    values = [json.loads(line) for line in lines]
     for value in values:
         if "refused" in value:
             raise error(Code.LOAD_FAILED, f"a benchmark cannot be imported: {value['refused']}")

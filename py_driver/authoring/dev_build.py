@@ -226,7 +226,11 @@ def _prune(root: Path, newest: Path) -> None:
         newest: the build that was just made, possibly not for the first time.
     """
     newest.touch()
-    builds = [path for path in root.iterdir() if path.is_dir() and path.name.startswith("_")]
-    for old in sorted(builds, key=lambda path: path.stat().st_mtime_ns)[:-_KEPT]:
+    ages = {}
+    for path in root.iterdir():
+        with suppress(FileNotFoundError):  # another command of the project removes the oldest builds, too
+            if path.is_dir() and path.name.startswith("_"):
+                ages[path] = path.stat().st_mtime_ns
+    for old in sorted(ages, key=ages.__getitem__)[:-_KEPT]:
         with suppress(OSError):
             shutil.rmtree(old)

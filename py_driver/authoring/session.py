@@ -129,7 +129,7 @@ def _importable(build: DevBuild) -> Path:
     link = directory / build.module
     with writing(directory):
         directory.mkdir(exist_ok=True)
-        if not link.is_symlink():
+        with suppress(FileExistsError):  # also another command of the project may just make it
             link.symlink_to(Path("..", build.path.name), target_is_directory=True)
     return directory.absolute()
 

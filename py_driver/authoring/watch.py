@@ -12,22 +12,32 @@ from py_driver.authoring.session import exit_code, stop
 from py_driver.building.variant_dir import BUILD, DEV, SLICES
 from py_driver.errors import Code, DriverError
 from py_driver.manifest.paths import HEADERS, SOURCES
+from py_driver.system.files import looking_twice
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator, Sequence
 
+    import watchfiles
+
     from py_driver.authoring.dev_build import DevBuild
     from py_driver.output import Output
 
 _FOLLOWERS: Final = "followers"
-"""Its name in `rules_torch_kernels.live`."""
+"""Its name in `rules_torch_kernels.live`, which writes a file for each process there."""
+
+_GROUP: Final = 2
+_START: Final = 19
+"""The places of a process group and of the time of its start behind the program's name in `/proc/PID/stat`."""
 
 _STEP_MS: Final = 30
 """The quiet time after which a change counts as complete: editors write a file in several steps."""
 
 _LOOK_MS: Final = 100
 """The interval of checks whether the command has ended; the first build begins after the first check."""
+
+_POLL_SECONDS: Final = 1.0
+"""The interval of listing all sources if the system does not report changes."""
 
 _SUFFIXES: Final = frozenset({*SOURCES, *HEADERS, ".cfg", ".ini", ".py", ".toml", ".yaml", ".yml"})
 """Suffixes of relevant files, besides all shipped files. A command may write other files beside them, such as results,
@@ -76,7 +86,8 @@ def _changes(directory: Path) -> Iterator[bool]:
 
     The system reports files in watched directories. For a directory that is moved, copied or created it reports the
     name, but not the files that were in it before it was watched: so after each change the sources are also listed, and
-    once more when it is quiet again.
+    once more when it is quiet again. It reports nothing about the targets of links outside of the project, so these are
+    looked at periodically.
     """
     import watchfiles  # noqa: PLC0415  (slow to load, and only this needs it)
 
@@ -103,14 +114,13 @@ def _changes(directory: Path) -> Iterator[bool]:
             opened.callback(os.close, descriptor)
             known, is_quiet = _sources(root, is_lasting), False
             # The watch begins before a build, so that no edit during it is missed.
-            for changes in watchfiles.watch(
-                root, watch_filter=accept, step=_STEP_MS, rust_timeout=_LOOK_MS, yield_on_timeout=True
-            ):
-                if changes or not is_quiet:
+            for changes in _reported(root, accept):
+                links = [path for path in known if Path(path).is_symlink()] if is_quiet else []
+                if changes or not is_quiet or any(_status(Path(path)) != known[path] for path in links):
                     before, known = known, _sources(root, is_lasting)
-                    edited = any(_is_source(Path(path).relative_to(root).parts) for _, path in changes)
+                    edited = any(_is_source(Path(path).relative_to(root).parts) for _, path in changes or ())
                     changed = changed or edited or known != before
-                    is_quiet = not changes
+                    is_quiet = changes is not None and not changes
                 yield changed
                 changed = False
                 if not _is_at(descriptor, root):
@@ -119,8 +129,35 @@ def _changes(directory: Path) -> Iterator[bool]:
         changed = True
 
 
+def _reported(
+    root: Path, accept: Callable[[watchfiles.Change, str], bool]
+) -> Iterator[set[tuple[watchfiles.Change, str]] | None]:
+    """The changes that the system reports, periodically; None for unknown ones.
+
+    A user's watches are limited in number (fs.inotify.max_user_watches), and editors use many.
+    """
+    import watchfiles  # noqa: PLC0415  (as above)
+    from watchfiles._rust_notify import WatchfilesRustInternalError  # noqa: PLC0415  (it has no public name)
+
+    try:
+        yield from watchfiles.watch(
+            root,
+            watch_filter=accept,
+            step=_STEP_MS,
+            rust_timeout=_LOOK_MS,
+            yield_on_timeout=True,
+            ignore_permission_denied=True,
+        )
+    except FileNotFoundError:
+        raise
+    except (OSError, WatchfilesRustInternalError):
+        while True:
+            yield None
+            time.sleep(_POLL_SECONDS)
+
+
 def _sources(root: Path, is_lasting: Callable[[str], bool]) -> dict[str, tuple[int, ...]]:
-    """The sources of a project, and links to directories, each with the file status of its content."""
+    """The sources of a project, and links to directories, each with its status."""
     found: dict[str, tuple[int, ...]] = {}
     for directory, directories, files in os.walk(root):
         inner = Path(directory).relative_to(root).parts
@@ -128,11 +165,18 @@ def _sources(root: Path, is_lasting: Callable[[str], bool]) -> dict[str, tuple[i
         links = [name for name in directories if Path(directory, name).is_symlink()]
         own = [name for name in files if _is_source((*inner, name))]
         for path in (Path(directory, name) for name in (*links, *own)):
-            if is_lasting(str(path)):
-                with suppress(OSError):  # a temporary file of an editor
-                    about = path.lstat()
-                    found[str(path)] = (about.st_ino, about.st_size, about.st_mtime_ns)
+            if is_lasting(str(path)) and (status := _status(path)):
+                found[str(path)] = status
     return found
+
+
+def _status(path: Path) -> tuple[int, ...]:
+    """The file status of a file's content, or of a link to a directory; empty if it has just been removed."""
+    try:
+        about = path.stat() if path.is_file() else path.lstat()
+    except OSError:  # a temporary file of an editor
+        return ()
+    return (about.st_ino, about.st_size, about.st_mtime_ns)
 
 
 def _is_at(descriptor: int, root: Path) -> bool:
@@ -160,7 +204,8 @@ def _may_have_sources(parts: Sequence[str]) -> bool:
 def _built(build: Callable[[DevBuild | None], DevBuild], last: DevBuild | None, output: Output) -> DevBuild | None:
     """The new build; None if it failed, which is reported."""
     try:
-        return build(last)
+        with looking_twice():
+            return build(last)
     except DriverError as failure:
         if failure.diagnostics[0].code is Code.INTERRUPTED:
             raise
@@ -205,12 +250,18 @@ class _Command:
     def _follows(self, process: subprocess.Popen[bytes]) -> bool:
         """Whether the command, or one of its children, loads new builds by itself; other processes do not count."""
         files = self._followers.iterdir() if self._followers.is_dir() else ()
-        return any(_group_of(file.name) == process.pid for file in files)
+        return any(_group_of(file) == process.pid for file in files)
 
 
-def _group_of(pid: str) -> int | None:
-    """The process group of a process; None without one."""
+def _group_of(file: Path) -> int | None:
+    """The process group of a follower; None if it has ended, even if another process has its number now.
+
+    Args:
+        file: its file, as `rules_torch_kernels.live` writes it.
+    """
     try:
-        return os.getpgid(int(pid))
+        about = Path("/proc", file.name, "stat").read_text(encoding="utf-8", errors="replace")
+        fields = about.rpartition(")")[2].split()
+        return int(fields[_GROUP]) if file.read_text(encoding="ascii") == fields[_START] else None
     except (ValueError, OSError):
         return None

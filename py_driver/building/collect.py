@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from py_driver.building.variant_dir import differences, remove_bytecode
 from py_driver.errors import Code, error
 from py_driver.plan.metadata import METADATA
-from py_driver.system.cache import storage_errors
+from py_driver.system.files import writing
 from py_driver.system.scratch import scratch, sweep
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def collect(source: Path, build: Path, variant: str) -> tuple[Path, int]:
         remove_bytecode(target)
     if (target / METADATA).is_file() and not differences(source, target):
         return target, size
-    with storage_errors(build):
+    with writing(build):
         build.mkdir(parents=True, exist_ok=True)
         sweep(build, _put_back)
         with scratch(build) as work:

@@ -37,6 +37,9 @@ _MARK: Final = "torch is "
 _PATIENCE: Final = 60
 """The longest time, in seconds, for an interpreter to report its torch."""
 
+_IMPORTS: Final = ("torch", "torch._dynamo", "kernels", "pytest")
+"""The modules of a new environment that tests import: 12.6 s without bytecode, 4.5 s with it (2 cores)."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Torch:
@@ -175,7 +178,7 @@ def python_with(  # noqa: PLR0913  (as `python_for`)
     """
     torch = f"torch=={releases.lock.torch_release(version)}"
     requirements = [torch, *_requirements(configurations, releases), *more]
-    return str(ensure_venv("load", requirements, output, started=started))
+    return str(ensure_venv("load", requirements, output, imports=_IMPORTS, started=started))
 
 
 def _facts() -> dict[str, Any]:

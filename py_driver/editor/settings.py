@@ -85,7 +85,7 @@ def write_settings(directory: Path, files: Mapping[str, str]) -> tuple[list[str]
             users.append(path)
             continue
         own.append(path)
-        if is_file(file) and file.read_text(encoding="utf-8") == text:
+        if is_file(file) and file.read_bytes() == text.encode():
             continue
         with writing(file):
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -140,7 +140,8 @@ def repository_of(directory: Path) -> Path | None:
         directory: a directory, which need not exist.
     """
     real = Path(os.path.realpath(directory))
-    return next((parent for parent in (real, *real.parents) if (parent / _GIT).exists()), None)
+    above = (real, *real.parents)
+    return next((parent for parent in above if os.path.exists(parent / _GIT)), None)  # noqa: PTH110  (Path raises)
 
 
 def is_in_repository(directory: Path) -> bool:

@@ -23,7 +23,7 @@ from py_driver.plan.package_files import package_files
 from py_driver.plan.patterns import with_files
 from py_driver.plan.present_files import PresentFiles
 from py_driver.spelling import nearest
-from py_driver.system.files import is_directory, is_file
+from py_driver.system.files import is_directory, is_file, looking_twice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,6 +82,12 @@ def load(directory: Path, releases: Releases, *, pybind: bool = False) -> Projec
             files: those of `manifest.reader.read` and `manifest.semantics.check`, FILE_MISSING, PATH_ESCAPES,
             FILE_KIND, DUPLICATE_FILE, FOREIGN_FILE, UNLISTED_HEADER, TORCH_NOT_DECLARED, OP_REGISTRATION, BAD_VALUE.
     """
+    with looking_twice():
+        return _load(directory, releases, pybind=pybind)
+
+
+def _load(directory: Path, releases: Releases, *, pybind: bool) -> Project:
+    """See `load`."""
     libraries = tuple(releases.matrix.libraries)
     manifest, findings = read(read_manifest(directory), str(directory / MANIFEST), libraries)
     manifest = with_files(directory, manifest, findings)
@@ -163,11 +169,11 @@ def read_manifest(directory: Path) -> bytes:
 def _in_its_place(directory: Path) -> str:
     """The help if there is no build.toml: a hint at a similar file or directory, if there is one."""
     advice = "name the directory of a kernel project, or create one with `driver init`"
-    if (directory / "setup.py").is_file():
+    if is_file(directory / "setup.py"):
         advice = "`driver check` lists the variants of a setup.py; `driver adopt` makes a build.toml of it"
     if (directory / MANIFEST).is_symlink():
         return f"{directory / MANIFEST} is a symbolic link that leads nowhere; correct it"
-    if directory.is_file():
+    if is_file(directory):
         return f"{directory} is a file; name its directory: `{directory.parent}`"
     above = next((parent for parent in directory.parents if (parent / MANIFEST).is_file()), None)
     if is_directory(directory) and above is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.errors import Code, error
 from py_driver.plan.project import MANIFEST
+from py_driver.system.files import is_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,7 +27,7 @@ def is_project(directory: Path) -> bool:
 
 def is_extension(directory: Path) -> bool:
     """Whether a directory has a setup.py or pyproject.toml, and no build.toml."""
-    return not is_project(directory) and any((directory / name).is_file() for name in SCRIPTS)
+    return not is_project(directory) and any(is_file(directory / name) for name in SCRIPTS)
 
 
 def projects_below(directory: Path) -> Iterator[Path]:

@@ -19,7 +19,6 @@ from py_driver.publishing.extension_wheel import ExtensionWheel, make_extension_
 from py_driver.publishing.git import sources
 from py_driver.publishing.merged_wheel import make_merged_wheel
 from py_driver.publishing.provenance import Sources
-from py_driver.system.cache import storage_errors
 from py_driver.system.files import is_file, writing
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def lay_out(wheel: Path, build: Path, variant: str) -> tuple[Path, int]:
     Raises:
         DriverError: NO_SPACE or PERMISSION.
     """
-    with tempfile.TemporaryDirectory(prefix="driver-") as scratch, storage_errors(build):
+    with tempfile.TemporaryDirectory(prefix="driver-") as scratch, writing(build):
         with zipfile.ZipFile(wheel) as archive:
             for name, path in _installed(archive.namelist()):
                 target = Path(scratch, path)

@@ -10,11 +10,12 @@ import hashlib
 import io
 import os
 import re
+import shutil
 import stat
 import subprocess
 import tarfile
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +23,7 @@ from py_driver.building.variant_dir import BUILD, SLICES
 from py_driver.errors import Code, error
 from py_driver.plan.links import is_in_repository
 from py_driver.publishing.provenance import Sources
-from py_driver.system.files import reading
+from py_driver.system.files import contains, reading
 from py_driver.system.git import ask, names, said
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def sources(directory: Path, files: Iterable[str]) -> tuple[Sources, str]:
 
     Bytes are compared: a file that git checks out with other bytes than it stores, e.g. with other line endings,
     differs from the commit. For a file in Large File Storage the commit has the digest. The target of a link counts
-    too, wherever it is in the repository.
+    too, wherever it is in the repository. Of submodules, only the named files count.
 
     Args:
         directory: the directory of the project.
@@ -66,6 +67,9 @@ def sources(directory: Path, files: Iterable[str]) -> tuple[Sources, str]:
         elsewhere = sorted(name for name in led_to if name.startswith("../"))
         if commit and elsewhere:
             tree |= _tree(directory, commit, *elsewhere)
+        if commit and not {*files, *led_to} <= tree.keys():
+            of_submodules = _trees_of_submodules(directory, commit)
+            tree |= {name: of_submodules[name] for name in {*files, *led_to} & of_submodules.keys()}
         # Neither includes ignored files.
         new += sorted({*files, *led_to} - tree.keys())
         changed = next((name for name, blob in tree.items() if not _is_same(directory, name, *blob)), "")
@@ -110,6 +114,9 @@ def changed_files(directory: Path, revision: str) -> list[str]:
 def checked_out(directory: Path, revision: str) -> Iterator[Path]:
     """Extract the files of a commit below a directory into a temporary directory.
 
+    A link to a file of the repository outside of the directory becomes a copy of the file; other links out are dropped.
+    Submodules are included if they are checked out and have the commit.
+
     Args:
         directory: the directory within a repository.
         revision: a commit.
@@ -130,9 +137,62 @@ def checked_out(directory: Path, revision: str) -> Iterator[Path]:
         archive = ask(directory, "archive", "--format=tar", commit, ".")
     except subprocess.CalledProcessError:
         raise error(Code.USAGE, f"the commit `{revision}` has no {directory}", help=advice) from None
-    with tempfile.TemporaryDirectory(prefix="driver-") as folder, tarfile.open(fileobj=io.BytesIO(archive)) as files:
-        files.extractall(folder, filter="data")
-        yield Path(folder)
+    with tempfile.TemporaryDirectory(prefix="driver-") as folder:
+        project = Path(folder, "project")
+        if _extracted(archive, project):
+            _extract_submodules(directory, commit, project)
+            yield project
+            return
+        repository = Path(folder, "repository")
+        top, prefix = (_line(ask(directory, "rev-parse", word)) for word in ("--show-toplevel", "--show-prefix"))
+        _extracted(ask(Path(top), "archive", "--format=tar", commit), repository)
+        _extract_submodules(directory, commit, repository / prefix)
+        _copy_targets(repository / prefix)
+        yield repository / prefix
+
+
+def _line(answer: bytes) -> str:
+    """The path that git prints as a line."""
+    return os.fsdecode(answer).removesuffix("\n")
+
+
+def _extracted(archive: bytes, folder: Path) -> bool:
+    """Extract an archive, without links out of the folder; returns whether there were none."""
+    left = []
+
+    def inside(member: tarfile.TarInfo, destination: str) -> tarfile.TarInfo | None:
+        try:
+            return tarfile.data_filter(member, destination)
+        except tarfile.FilterError:
+            left.append(member)
+            return None
+
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        files.extractall(folder, filter=inside)  # noqa: S202  (it only allows fewer files than `data`)
+    return not left
+
+
+def _extract_submodules(directory: Path, commit: str, folder: Path) -> None:
+    """Extract the submodules of a commit below a directory, which git leaves out of archives."""
+    for name, (mode, own) in _entries(directory, commit, ".").items():
+        if mode == _SUBMODULE:
+            with suppress(FileNotFoundError, subprocess.CalledProcessError):
+                _extracted(ask(directory / name, "archive", "--format=tar", own), folder / name)
+                _extract_submodules(directory / name, own, folder / name)
+
+
+def _copy_targets(directory: Path) -> None:
+    """Replace the links out of a directory by copies of what they lead to."""
+    root = os.path.realpath(directory)
+    for link in [path for path in directory.rglob("*") if path.is_symlink()]:
+        target = os.path.realpath(link)
+        if contains(root, target) or not os.path.exists(target):  # noqa: PTH110  (of a string)
+            continue
+        link.unlink()
+        if os.path.isdir(target):  # noqa: PTH112  (likewise)
+            shutil.copytree(target, link, ignore_dangling_symlinks=True)
+        else:
+            shutil.copyfile(target, link)
 
 
 def _head(directory: Path) -> str:
@@ -144,13 +204,32 @@ def _head(directory: Path) -> str:
 
 
 def _tree(directory: Path, commit: str, *paths: str) -> dict[str, tuple[str, str]]:
-    """The mode and git's blob name of each file of a commit at or below paths, without built files."""
+    """The mode and git's blob name of each file of a commit at or below paths, without built files and submodules."""
+    return {
+        name: (mode, blob)
+        for name, (mode, blob) in _entries(directory, commit, *paths).items()
+        if mode != _SUBMODULE and not name.startswith((f"{BUILD}/", f"{SLICES}/"))
+    }
+
+
+def _trees_of_submodules(directory: Path, commit: str) -> dict[str, tuple[str, str]]:
+    """The mode and git's blob name of each file in the submodules of a commit that are checked out."""
+    found: dict[str, tuple[str, str]] = {}
+    for name, (mode, own) in _entries(directory, commit, ".").items():
+        if mode == _SUBMODULE:
+            with suppress(FileNotFoundError, subprocess.CalledProcessError):
+                trees = _tree(directory / name, own, ".") | _trees_of_submodules(directory / name, own)
+                found |= {f"{name}/{file}": blob for file, blob in trees.items()}
+    return found
+
+
+def _entries(directory: Path, commit: str, *paths: str) -> dict[str, tuple[str, str]]:
+    """The mode and git's object name of each file and submodule of a commit at or below paths."""
     found = {}
     for line in names(ask(directory, "ls-tree", "-r", "-z", commit, *paths)):
         about, _, name = line.partition("\t")
-        mode, _, blob = about.split(" ")
-        if mode != _SUBMODULE and not name.startswith((f"{BUILD}/", f"{SLICES}/")):
-            found[name] = (mode, blob)
+        mode, _, own = about.split(" ")
+        found[name] = (mode, own)
     return found
 
 
@@ -171,7 +250,7 @@ def _is_same(directory: Path, name: str, mode: str, blob: str) -> bool:
         size = path.stat().st_size
         if _digest(_parts(path, b"blob %d\0" % size), digest) == blob:
             return True
-        if pointer := _pointer(directory, blob):
+        if pointer := _pointer(path.parent, blob):
             return int(pointer[2]) == size and _digest(_parts(path), "sha256") == pointer[1].decode()
     return False
 

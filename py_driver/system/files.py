@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _REFUSALS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), Code.NO_SPACE),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST), Code.PERMISSION),
+    **dict.fromkeys((errno.ENAMETOOLONG, errno.ELOOP, errno.EIO, errno.ESTALE), Code.PERMISSION),
 }
 
 _LFS = b"version https://git-lfs.github.com/spec/"
@@ -91,6 +92,20 @@ def reading(path: Path) -> Iterator[None]:
         raise error(Code.FILE_MISSING, f"there is no file {missing}", help=near_path(missing)) from None
     except OSError as problem:
         raise error(Code.PERMISSION, f"cannot read {problem.filename or path}: {problem.strerror}") from None
+
+
+@contextmanager
+def looking_twice() -> Iterator[None]:
+    """Turn the error of a file that vanishes between two looks at it into a DriverError.
+
+    Raises:
+        DriverError: FILE_MISSING.
+    """
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError) as problem:
+        advice = "run the command again; an editor or git may have removed it for a moment"
+        raise error(Code.FILE_MISSING, f"{problem.filename} has vanished since it was checked", help=advice) from None
 
 
 @contextmanager

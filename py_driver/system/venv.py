@@ -19,6 +19,7 @@ from py_driver.errors import Code, error
 from py_driver.system.beside import kill_with_children
 from py_driver.system.cache import cache_root, storage_errors
 from py_driver.system.environment import curated
+from py_driver.system.files import is_file
 from py_driver.system.locks import is_taken, locked
 from py_driver.system.pip_config import pip_of, settings_of
 from py_driver.system.uv import as_uv, command_of, requirement, usable
@@ -53,6 +54,7 @@ def ensure_venv(  # noqa: PLR0913  (how, by name)
     *,
     python: str = sys.executable,
     inherit: bool = False,
+    imports: Sequence[str] = (),
     started: Callable[[subprocess.Popen[str]], None] | None = None,
 ) -> Path:
     """An environment with requirements, created by uv or pip, with pip's configuration, unless it exists.
@@ -65,6 +67,7 @@ def ensure_venv(  # noqa: PLR0913  (how, by name)
         output: where progress is shown.
         python: the base interpreter; without `inherit` all environments of the same base share the result.
         inherit: whether the packages of that interpreter are visible.
+        imports: modules to import once: Python then keeps their bytecode, which programs that write none use.
         started: called with each program to wait for, which may be killed.
 
     Returns:
@@ -78,7 +81,7 @@ def ensure_venv(  # noqa: PLR0913  (how, by name)
     venvs = cache_root() / "venvs"
     root = venvs / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
     interpreter = root / "bin" / "python"
-    if (root / _MARKER).is_file() and interpreter.exists():
+    if is_file(root / _MARKER) and interpreter.exists():
         with suppress(OSError):  # a cache that is read-only
             (root / _MARKER).touch()  # for `unused`
         return interpreter
@@ -86,7 +89,8 @@ def ensure_venv(  # noqa: PLR0913  (how, by name)
         venvs.mkdir(parents=True, exist_ok=True)
         with locked(venvs / f"{root.name}.lock"):
             if not (root / _MARKER).is_file():
-                _make(root, requirements, output, below, inherit=inherit, started=started or (lambda _: None))
+                wait = started or (lambda _: None)
+                _make(root, requirements, output, below, inherit=inherit, imports=imports, started=wait)
                 (root / _MARKER).touch()
     return interpreter
 
@@ -122,24 +126,40 @@ def _make(  # noqa: PLR0913  (the arguments of `ensure_venv`)
     python: str,
     *,
     inherit: bool,
+    imports: Sequence[str],
     started: Callable[[subprocess.Popen[str]], None],
 ) -> None:
     with output.task(f"setting up Python for {root.name.rpartition('-')[0]}") as task:
-        _make_empty(root, python, started, inherit=inherit)
-        pip, settings = _pip_for(root, python, started)
-        # uv does not see packages of another interpreter that an environment makes visible.
-        installer = None if inherit else as_uv(settings, curated())
-        if installer is not None and _installed_by_uv(root, pip, installer, requirements, task.update, started):
-            task.done("done")
-            return
-        if installer is not None:  # pip reports the error, or succeeds
-            task.update("installing by pip")
-            _make_empty(root, python, started, inherit=inherit)
-            pip, _ = _pip_for(root, python, started)
-        status, lines = _run([*pip, "install", *_OPTIONS, *requirements], curated(), task.update, started)
-        if status:
-            raise pip_problem(requirements, lines)
+        _install(root, requirements, python, task.update, started, inherit=inherit)
+        if imports:
+            task.update(f"compiling {', '.join(imports)}")
+            _run([str(root / "bin" / "python"), "-c", f"import {', '.join(imports)}"], curated(), task.update, started)
         task.done("done")
+
+
+def _install(  # noqa: PLR0913  (the arguments of `ensure_venv`)
+    root: Path,
+    requirements: Sequence[str],
+    python: str,
+    show: Callable[[str], None],
+    started: Callable[[subprocess.Popen[str]], None],
+    *,
+    inherit: bool,
+) -> None:
+    """Create an environment with packages, by uv or pip."""
+    _make_empty(root, python, started, inherit=inherit)
+    pip, settings = _pip_for(root, python, started)
+    # uv does not see packages of another interpreter that an environment makes visible.
+    installer = None if inherit else as_uv(settings, curated())
+    if installer is not None and _installed_by_uv(root, pip, installer, requirements, show, started):
+        return
+    if installer is not None:  # pip reports the error, or succeeds
+        show("installing by pip")
+        _make_empty(root, python, started, inherit=inherit)
+        pip, _ = _pip_for(root, python, started)
+    status, lines = _run([*pip, "install", *_OPTIONS, *requirements], curated(), show, started)
+    if status:
+        raise pip_problem(requirements, lines)
 
 
 def _make_empty(root: Path, python: str, started: Callable[[subprocess.Popen[str]], None], *, inherit: bool) -> None:

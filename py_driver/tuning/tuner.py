@@ -214,6 +214,9 @@ class Tuner:
                 batch = todo[tried : tried + together]
                 task.update(f"building {tried + 1} to {tried + len(batch)} of {len(todo)} configurations")
                 builds = self._build(here, batch, records)
+                if digest(self.directory, self.releases, self.space) != sources:
+                    message = "the sources have changed while they were tuned"
+                    raise error(Code.FOREIGN_FILE, message, help="run the command again")
                 tried += len(batch)
                 built += len(builds)
                 task.update(f"measuring {len(builds)} of {len(todo)} configurations on {len(self.space.cases)} cases")

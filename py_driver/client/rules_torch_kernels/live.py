@@ -15,7 +15,11 @@ LIVE = "RULES_TORCH_KERNELS_LIVE"
 """Environment variable that names the file in which the driver says what it built last."""
 
 FOLLOWERS = "followers"
-"""The directory beside that file in which a process that follows has a file, named by its process id."""
+"""The directory beside that file in which a process that follows has a file, named by its process id, with the time of
+its start."""
+
+_START = 19
+"""The place of that time behind the name of the program in `/proc/PID/stat`; see proc_pid_stat(5)."""
 
 _GONE = -1
 """In the place of the time of its last change, of a file that is not there."""
@@ -94,5 +98,6 @@ def load(name: str, directory: str | os.PathLike[str] = "") -> LiveKernel:
         raise RuntimeError(f"`driver run` builds `{module}`, not `{name}`")
     followers = pointer.with_name(FOLLOWERS)
     followers.mkdir(exist_ok=True)
-    (followers / str(os.getpid())).touch()
+    about = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace")
+    (followers / str(os.getpid())).write_text(about.rpartition(")")[2].split()[_START], encoding="ascii")
     return LiveKernel(name, pointer)

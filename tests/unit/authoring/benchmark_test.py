@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rules_torch_kernels.timing import Times, measure, spread, times_of_calls
 
-from py_driver.authoring.benchmark import Benchmarks, compared, times_of, with_shares
+from py_driver.authoring.benchmark import Benchmarks, _values, compared, times_of, with_shares
 from py_driver.authoring.ceilings import rate_of, share_of
 from py_driver.authoring.device import throttled_by
 from py_driver.authoring.picture import picture
@@ -31,6 +31,13 @@ def events(*groups: tuple[int, ...]) -> list[tuple[int, str, int]]:
     for group in (*groups, ()):
         found += [("Memset (Device)", 7000), (MARKER, 1), *(("kernel", member) for member in group)]
     return [(place, name, duration) for place, (name, duration) in enumerate(found)]
+
+
+def test_a_process_that_ended_within_a_line(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    for text, expected in {"": [], '{"a": 1}\n': [{"a": 1}], '{"a": 1}\n{"b"': [{"a": 1}]}.items():
+        results.write_text(text)
+        assert _values(results) == expected
 
 
 def test_a_call_is_what_runs_between_the_flushes() -> None:

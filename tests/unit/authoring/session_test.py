@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import signal
@@ -9,16 +10,19 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from sections import CPU, GENERAL, TORCH, make
+from watchfiles._rust_notify import WatchfilesRustInternalError
 
-from py_driver.authoring.dev_build import DevBuild
+from py_driver.authoring.dev_build import DevBuild, _prune
 from py_driver.authoring.session import environment, start, stop, wait
-from py_driver.authoring.watch import _changes, _is_source
+from py_driver.authoring.watch import _built, _changes, _Command, _is_source
 from py_driver.errors import Code, DriverError
+from py_driver.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,6 +62,24 @@ def test_what_a_command_sees(made: DevBuild, monkeypatch: pytest.MonkeyPatch) ->
     program = "import re_lu, rules_torch_kernels; print(re_lu.where, rules_torch_kernels.load.__name__)"
     done = subprocess.run([sys.executable, "-c", program], env=seen, capture_output=True, text=True, check=True)
     assert done.stdout == "here load\n"
+
+
+def test_two_commands_with_the_same_new_build(made: DevBuild, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = environment(made, sys.executable)
+    monkeypatch.setattr(Path, "is_symlink", lambda _: False)  # as when the other one makes the link after a look
+    assert environment(made, sys.executable) == first
+
+
+def test_two_commands_remove_the_oldest_builds(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / f"_{number}" / "files").mkdir(parents=True)
+        os.utime(tmp_path / f"_{number}", (number, number))
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(_prune, tmp_path, tmp_path / f"_{number}") for number in range(296, 300)]:
+            done.result()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert {f"_{number}" for number in range(296, 300)} <= left
+    assert len(left) <= 50
 
 
 @pytest.mark.parametrize(("program", "code"), [("exit 7", 7), ("kill -9 $$", 137), ("true", 0)])
@@ -116,6 +138,37 @@ def _lives(pid: int) -> bool:
         return "zombie" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     except FileNotFoundError:
         return False
+
+
+def test_a_file_that_vanishes_during_a_build(tmp_path: Path) -> None:
+    told = io.StringIO()
+    assert _built(lambda _: (tmp_path / "a.cu").read_bytes(), None, Output(err=told)) is None  # type: ignore[arg-type,return-value]
+    assert f"{tmp_path}/a.cu has vanished" in told.getvalue()
+
+
+def test_a_follower_of_an_earlier_run_with_the_same_number(made: DevBuild, tmp_path: Path) -> None:
+    followers = tmp_path / "followers"
+    followers.mkdir()
+    started: list[subprocess.Popen[bytes]] = []
+
+    def run(build: DevBuild) -> subprocess.Popen[bytes]:
+        started.append(start(["sleep", "60"], build, sys.executable, alone=True))
+        return started[-1]
+
+    command = _Command(followers, run, Output())
+    try:
+        command.take(made)
+        pid = started[0].pid
+        (followers / str(pid)).write_text("1")
+        command.take(made)
+        assert len(started) == 2
+        pid = started[1].pid
+        about = Path(f"/proc/{pid}/stat").read_text()
+        (followers / str(pid)).write_text(about.rpartition(")")[2].split()[19])
+        command.take(made)
+        assert len(started) == 2
+    finally:
+        command.end()
 
 
 def test_sources_are_watched_and_results_are_not() -> None:
@@ -191,6 +244,39 @@ def test_whole_directories_change(tmp_path: Path, act: Callable[[Path], None]) -
     for found in project.rglob("a.cu"):
         found.write_text("y")
         _wait_for_a_change(seen)
+
+
+def test_the_target_of_a_link_changes(tmp_path: Path) -> None:
+    (tmp_path / "common.cuh").write_text("x")
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "common.cuh").symlink_to("../common.cuh")
+    seen = _changes(tmp_path / "project")
+    assert next(seen) is True
+    _settle(seen)
+    (tmp_path / "common.cuh").write_text("more")
+    _wait_for_a_change(seen)
+    _settle(seen)
+    (tmp_path / "common.cuh").unlink()
+    _wait_for_a_change(seen)
+    _settle(seen)
+    (tmp_path / "common.cuh").write_text("again")
+    _wait_for_a_change(seen)
+
+
+@pytest.mark.parametrize("problem", [OSError("OS file watch limit reached"), WatchfilesRustInternalError("too many")])
+def test_a_system_without_free_watches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: Exception) -> None:
+    def refused(*_: object, **__: object) -> Iterator[set[Any]]:
+        raise problem
+
+    monkeypatch.setattr("watchfiles.watch", refused)
+    monkeypatch.setattr("py_driver.authoring.watch._POLL_SECONDS", 0.05)
+    (tmp_path / "a.cu").write_text("x")
+    seen = _changes(tmp_path)
+    assert next(seen) is True
+    _settle(seen)
+    (tmp_path / "a.cu").write_text("more")
+    _wait_for_a_change(seen)
+    _settle(seen)
 
 
 def test_directories_without_sources_change_nothing(tmp_path: Path) -> None:

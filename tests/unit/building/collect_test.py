@@ -99,7 +99,9 @@ def test_failure_keeps_the_old_variant(
     monkeypatch.setattr(shutil, "copyfile", fail)
     with pytest.raises(DriverError) as caught:
         collect(_source(tmp_path, "two"), project / "build", VARIANT)
-    assert caught.value.diagnostics[0].code is Code.NO_SPACE
+    [diagnostic] = caught.value.diagnostics
+    assert diagnostic.code is Code.NO_SPACE
+    assert "RULES_TORCH_KERNELS_CACHE" not in diagnostic.help
     assert set(_content(path).values()) == {'"one"'}
     assert [p.name for p in (project / "build").iterdir()] == [VARIANT]
 

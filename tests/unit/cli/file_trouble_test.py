@@ -116,6 +116,41 @@ def test_names_that_are_too_long(project: Path, capsys: pytest.CaptureFixture[st
     assert "build.toml:15:25" in error
 
 
+@pytest.mark.parametrize(
+    ("command", "number"), [("check", "E309"), ("init", "E309"), ("size", "E101"), ("abi-check", "E101")]
+)
+def test_a_path_of_the_command_line_that_is_too_long(
+    command: str, number: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert __main__.main([command, LONG]) in {2, 4}
+    assert capsys.readouterr().err.startswith(f"error[{number}]: ")
+
+
+def test_a_file_that_vanishes_during_the_check(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def vanishing(*_: object) -> None:
+        (project / "nowhere.py").read_bytes()
+
+    monkeypatch.setattr("py_driver.plan.project.check_op_names", vanishing)
+    assert __main__.main(["check", str(project)]) == 2
+    assert capsys.readouterr().err.startswith(f"error[E101]: {project}/nowhere.py has vanished since it was checked\n")
+
+
+@pytest.mark.parametrize("program", [(ROOT / "driver",), ("-m", "py_driver")])
+def test_a_working_directory_that_was_removed(tmp_path: Path, program: tuple[str | Path, ...]) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = [sys.executable, *map(str, program), "init", "re-lu"]
+    inner = ["sh", "-c", 'rmdir "$0" && exec "$@"', str(gone), *command]
+    done = subprocess.run(
+        inner, cwd=gone, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode
+    assert done.stderr.startswith("error[E101]: the working directory no longer exists")
+
+
 @pytest.mark.parametrize("link", ["torch-ext/relu", "torch-ext"])
 def test_a_package_out_of_the_project(
     project: Path, link: str, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]

@@ -55,6 +55,15 @@ def test_own_files_are_written_anew(tmp_path: Path) -> None:
     assert {path: (tmp_path / path).read_text() for path in FILES} == FILES
 
 
+def test_an_own_file_in_another_encoding_is_written_anew(tmp_path: Path) -> None:
+    write_settings(tmp_path, FILES)
+    file = tmp_path / ".clangd"
+    text = file.read_bytes()
+    file.write_bytes(text + "# é".encode("latin-1"))
+    write_settings(tmp_path, FILES)
+    assert file.read_bytes() == text
+
+
 def test_problem_matchers_find_errors(capsys: pytest.CaptureFixture[str]) -> None:
     span = Span(file="build.toml", line=3, column=5, length=4, text='name = "relu"')
     Output().fail(DriverError([Diagnostic(code=Code.UNKNOWN_KEY, message="unknown key `licence`", span=span)]))

@@ -12,7 +12,7 @@ import pytest
 from tuned import CANARY, FILES, publish
 
 from py_driver.errors import Code, DriverError
-from py_driver.publishing.git import sources
+from py_driver.publishing.git import checked_out, sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,6 +198,68 @@ def test_in_a_directory_of_a_larger_repository(project: Path, tmp_path: Path) ->
     assert sources(project, SOURCES)[1] == ""
     (project / INIT).write_text("x = 2\n")
     assert sources(project, SOURCES)[1] == INIT
+
+
+def test_links_out_of_a_project_are_copied(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common" / "a.h").write_text("old\n")
+    for name, target in {
+        "a.h": "../common/a.h",
+        "common": "../common",
+        "weights": WEIGHTS,
+        "gone": "../nowhere",
+        "machine": "/etc/hostname",
+    }.items():
+        (project / name).symlink_to(target)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "common", "tuned")
+    git(tmp_path, "commit", "-q", "-m", "m")
+    (tmp_path / "common" / "a.h").write_text("new\n")
+    with checked_out(project, "HEAD") as found:
+        for path in (found / "a.h", found / "common" / "a.h"):
+            assert path.read_text() == "old\n"
+            assert path.resolve().is_relative_to(found.resolve())
+        assert (found / "weights").readlink().as_posix() == WEIGHTS
+        assert not os.path.lexists(found / "machine")
+        assert (found / INIT).is_file()
+
+
+@pytest.fixture
+def submodule(project: Path, tmp_path: Path) -> Path:
+    """The directory of a submodule with the file a.h, in the project's commit."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "a.h").write_text("old\n")
+    git(other, "init", "-q")
+    git(other, "add", ".")
+    git(other, "commit", "-q", "-m", "m")
+    commit(project)
+    git(project, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other, "third_party/other")
+    git(project, "commit", "-q", "-m", "submodule")
+    return project / "third_party" / "other"
+
+
+def test_files_of_submodules_belong_to_a_commit(project: Path, submodule: Path) -> None:
+    files = [*SOURCES, "third_party/other/a.h"]
+    assert sources(project, files)[1] == ""
+    (submodule / "b.h").touch()
+    assert sources(project, files)[1] == ""
+    assert sources(project, [*files, "third_party/other/b.h"])[1] == "third_party/other/b.h"
+    (submodule / "a.h").write_text("new\n")
+    assert sources(project, files)[1] == "third_party/other/a.h"
+    git(submodule, "commit", "-q", "-a", "-m", "new")
+    assert sources(project, files)[1] == "third_party/other/a.h"
+    git(project, "commit", "-q", "-a", "-m", "new")
+    assert sources(project, files)[1] == ""
+
+
+def test_submodules_of_a_commit(project: Path, submodule: Path) -> None:
+    (submodule / "a.h").write_text("new\n")
+    with checked_out(project, "HEAD") as found:
+        assert (found / "third_party" / "other" / "a.h").read_text() == "old\n"
+    git(project, "submodule", "--quiet", "deinit", "--force", "third_party/other")
+    with checked_out(project, "HEAD") as found:
+        assert [*(found / "third_party" / "other").iterdir()] == []
 
 
 def test_repository_with_sha256(project: Path) -> None:

@@ -60,6 +60,12 @@ def _wheel(place: Path, name: str, version: str) -> Path:
     return wheel
 
 
+def test_imports_leave_bytecode(package: str, output: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    root = ensure_venv("test", [package], output, imports=["nothing", "missing"]).parents[1]
+    assert [path.name.partition(".")[0] for path in root.glob("lib/python*/site-packages/__pycache__/*")] == ["nothing"]
+
+
 def test_a_project_gives_python_no_module(
     tmp_path: Path, package: str, output: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:

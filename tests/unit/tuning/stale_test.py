@@ -1,21 +1,25 @@
-"""`driver check` says which records of `driver tune` are of other sources."""
+"""Records of `driver tune` are of the sources that they name: `driver check` and `driver tune` report other sources."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from py_driver.__main__ import main
 from py_driver.authoring.new_project import create, rendered, template_of
+from py_driver.bazel.invocation import Choices
+from py_driver.errors import Code, DriverError
 from py_driver.matrix.releases import Releases
+from py_driver.output import Output
 from py_driver.tuning.records import Records, file_of, write_records
 from py_driver.tuning.space import find_space
-from py_driver.tuning.tuner import digest
+from py_driver.tuning.tuner import Tuner, digest
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def test_records_of_other_sources(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,3 +41,28 @@ def test_records_of_other_sources(tmp_path: Path, capsys: pytest.CaptureFixture[
     file.write_text("{}", encoding="utf-8")
     (file.parent / "mine.toml").write_text("x = 1\n", encoding="utf-8")
     assert notes() == []
+
+
+def test_an_edit_while_configurations_are_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    releases = Releases()
+    create(tmp_path, rendered(template_of("reduction"), "soft", "", ()), releases)
+    space = find_space(tmp_path, "")
+    configuration = SimpleNamespace(family="cpu")
+    variant = SimpleNamespace(name="torch213-cpu", groups=[space.section], configuration=configuration)
+    source = tmp_path / "csrc" / "soft.cu"
+
+    def build(*_: object) -> dict[Any, Any]:
+        source.write_text(source.read_text(encoding="utf-8") + "\n// slower\n", encoding="utf-8")
+        return {}
+
+    monkeypatch.setattr("py_driver.tuning.tuner.local", lambda *_: SimpleNamespace(variant=variant))
+    monkeypatch.setattr("py_driver.tuning.tuner.python_for", lambda *_: "python")
+    monkeypatch.setattr(Tuner, "_build", build)
+    machine: Any = None
+    tuner = Tuner(
+        directory=tmp_path, space=space, machine=machine, releases=releases, choices=Choices(), output=Output()
+    )
+    with pytest.raises(DriverError) as caught:
+        tuner.run(None)
+    assert caught.value.diagnostics[0].code is Code.FOREIGN_FILE
+    assert not file_of(tmp_path, space, "cpu").exists()
