@@ -4,6 +4,7 @@
 //! only warns. That is harmless if a header declares the variable and the source does not use it.
 const std = @import("std");
 const common = @import("common");
+const lexer = @import("lexer.zig");
 
 const number = "#20044-D: ";
 const before = "extern declaration of the entity ";
@@ -19,10 +20,13 @@ fn used(said: []const u8, text: []const u8) ?[]const u8 {
     var lines = std.mem.splitScalar(u8, said, '\n');
     while (lines.next()) |line| {
         const name = named(line) orelse continue;
-        const last = if (std.mem.lastIndexOfScalar(u8, name, ':')) |colon| name[colon + 1 ..] else name;
-        if (count(text, last) > declared(said, name)) return name;
+        if (count(text, unqualified(name)) > declared(said, unqualified(name))) return name;
     }
     return null;
+}
+
+fn unqualified(name: []const u8) []const u8 {
+    return if (std.mem.lastIndexOfScalar(u8, name, ':')) |colon| name[colon + 1 ..] else name;
 }
 
 /// Reports the error about a variable.
@@ -38,30 +42,30 @@ fn named(line: []const u8) ?[]const u8 {
     return std.mem.trim(u8, name, "\"");
 }
 
-/// The number of a variable's declarations.
+/// The number of declarations of variables with a name, in any namespace.
 fn declared(said: []const u8, name: []const u8) usize {
     var lines = std.mem.splitScalar(u8, said, '\n');
     var total: usize = 0;
     while (lines.next()) |line| {
-        if (named(line)) |other| total += @intFromBool(common.is(other, name));
+        if (named(line)) |other| total += @intFromBool(common.is(unqualified(other), name));
     }
     return total;
 }
 
-/// The number of a word's occurrences in a text.
-fn count(text: []const u8, word: []const u8) usize {
+/// The number of a name's occurrences in a text: in code and in PTX, but not in the names of files.
+fn count(text: []const u8, name: []const u8) usize {
+    var words = lexer.Lexer{ .text = text };
     var total: usize = 0;
-    var at: usize = 0;
-    while (std.mem.indexOfPos(u8, text, at, word)) |found| {
-        at = found + word.len;
-        const begins = found == 0 or !isOfWord(text[found - 1]);
-        total += @intFromBool(begins and (at == text.len or !isOfWord(text[at])));
+    var is_ptx = false;
+    while (words.next()) |token| {
+        if (token.kind == .name) {
+            total += @intFromBool(token.is(name));
+            is_ptx = is_ptx or common.isAny(token.text, &.{ "asm", "__asm", "__asm__" });
+        } else if (token.kind == .string and is_ptx) {
+            if (token.text.len > 1) total += count(token.text[1 .. token.text.len - 1], name);
+        } else if (token.isMark(';')) is_ptx = false;
     }
     return total;
-}
-
-fn isOfWord(c: u8) bool {
-    return std.ascii.isAlphanumeric(c) or c == '_';
 }
 
 test "declared and used variables" {
@@ -73,4 +77,15 @@ test "declared and used variables" {
     const quoted = "a.cu(1): warning #20044-D: extern declaration of the entity \"t\" is treated as a static definition";
     try std.testing.expectEqualStrings("t", used(quoted ++ "\n" ++ quoted, "extern int t; extern int t; t = 1;").?);
     try std.testing.expectEqual(null, used(quoted ++ "\n" ++ quoted, "extern int t; extern int t;"));
+}
+
+test "names of files, and variables of the same name in other namespaces" {
+    var arena = std.heap.ArenaAllocator.init(std.testing.allocator);
+    defer arena.deinit();
+    const said = "a.cu(1): warning #20044-D: extern declaration of the entity a::t is treated as a static definition\n" ++
+        "a.cu(2): warning #20044-D: extern declaration of the entity b::t is treated as a static definition";
+    const text = "# 1 \"t.cuh\" 1\nnamespace a { extern int t; } namespace b { extern int t; } const char* f = \"t.cuh\";";
+    try std.testing.expectEqual(null, used(said, text));
+    for ([_][]const u8{ " int f() { return b::t; }", " void f() { asm(\"ld.const.u32 %0, [t];\" : \"=r\"(x)); }" }) |use|
+        try std.testing.expectEqualStrings("a::t", used(said, try std.mem.concat(arena.allocator(), u8, &.{ text, use })).?);
 }
