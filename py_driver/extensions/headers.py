@@ -156,7 +156,10 @@ class ProjectTree:
                 elif not include.with_openmp:
                     openmp.add(OPENMP)
             for include in named(text):
-                if self._target(path, include.path, include_dirs, quoted=include.quoted) is None:
+                target = self._target(path, include.path, include_dirs, quoted=include.quoted)
+                if target is not None:
+                    targets[target] = None
+                else:
                     depends |= _depends(include.path)
             self._known[key] = _Edges(
                 targets=tuple(targets),

@@ -364,6 +364,21 @@ def test_a_header_that_a_source_only_names_is_visible(tmp_path: Path, text: str,
     assert cuda.depends == depends
 
 
+@pytest.mark.parametrize(
+    ("text", "header"),
+    [
+        ("#if __has_include(<unused.h>)\n#endif\n", "csrc/unused.h"),
+        ('#if __has_include("../other/more.h")\n#endif\n', "other/more.h"),
+        ("#define MORE <more.txt>\n#include MORE\n", "csrc/more.txt"),
+    ],
+)
+def test_a_file_of_the_project_that_a_source_only_names_is_an_input(tmp_path: Path, text: str, header: str) -> None:
+    files = FILES | {"csrc/kernel.cu": text, "csrc/more.txt": "", "other/more.h": ""}
+    made = plan(tmp_path, recorded(CU130), files=files)
+    [cuda] = [group for group in made.groups if "csrc/kernel.cu" in group.sources]
+    assert header in cuda.headers
+
+
 def test_the_target_of_torchs_stable_abi_is_a_macro_as_any_other(tmp_path: Path) -> None:
     target = "-DTORCH_TARGET_VERSION=0x020a000000000000"
     macros = (("TORCH_TARGET_VERSION", "0x0209000000000000"),)
