@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.errors import Code
 from py_driver.manifest.model import values
+from py_driver.manifest.openmp import asks_for_openmp
 from py_driver.matrix.facts import facts
 
 if TYPE_CHECKING:
@@ -32,29 +33,36 @@ _RELOCATABLE = _any_of(*_FLAGS["RELOCATABLE"])
 _LINKING = _any_of(*_FLAGS["RELOCATABLE_ALONE"], *_FLAGS["LINK_TIME_OPTIMIZATION"])
 _THREADS = _any_of(*_FLAGS["THREADS"])
 
-# -f<name> and -fno-<name> of either compiler that affect only the generated code.
+# -f<name> and -fno-<name> that affect only the generated code, and that clang knows.
 _CODE_SWITCHES = _any_of(
     "approx-func associative-math builtin(-[a-z]\\w*)? cx-fortran-rules cx-limited-range fast-math finite-loops",
     "finite-math-only fp-contract honor-infinities honor-nans math-errno protect-parens reciprocal-math rounding-math",
-    "signaling-nans signed-zeros single-precision-constant trapping-math unsafe-math-optimizations",
-    "crossjumping gcse(-[a-z]+)? if-conversion2? inline(-[a-z-]+)? ipa-[a-z-]+ ivopts jump-tables modulo-sched",
-    "move-loop-invariants optimize-sibling-calls peel-loops prefetch-loop-arrays schedule-insns2? split-loops",
-    "slp-vectorize tree-[a-z-]+ unroll(-all)?-loops unswitch-loops vectorize",
+    "signed-zeros trapping-math unsafe-math-optimizations",
+    "gcse(-[a-z]+)? inline(-[a-z-]+)? ivopts jump-tables modulo-sched",
+    "optimize-sibling-calls peel-loops prefetch-loop-arrays schedule-insns2?",
+    "slp-vectorize tree-(slp-)?vectorize unroll(-all)?-loops unswitch-loops vectorize",
     "delete-null-pointer-checks merge-all-constants strict-aliasing strict-enums strict-overflow",
-    "strict-vtable-pointers trapv wrapv asynchronous-unwind-tables common data-sections function-sections gnu-unique",
+    "strict-vtable-pointers trapv wrapv asynchronous-unwind-tables common data-sections function-sections",
     "ident keep-inline-functions omit-frame-pointer plt semantic-interposition stack-protector(-all|-strong)?",
     "unique-section-names unwind-tables visibility-inlines-hidden zero-initialized-in-bss openmp-simd",
     "access-control char8_t coroutines cxx-exceptions elide-constructors elide-type exceptions gnu-keywords",
     "ms-extensions operator-names permissive rtti signed-char sized-deallocation threadsafe-statics unsigned-char",
-    "assume-sane-operator-new caret-diagnostics color-diagnostics diagnostics-[a-z-]+ lax-vector-conversions",
+    "assume-sane-operator-new caret-diagnostics color-diagnostics diagnostics-(?!show-caret$)[a-z-]+",
+    "lax-vector-conversions",
 )
 # -f<name>=<value>, with the valid values.
 _CODE_VALUES = (
     r"(align-(functions|jumps|labels|loops)|inline-limit|strict-flex-arrays|macro-backtrace-limit|message-length)=\d+"
-    r"|(template-(depth|backtrace-limit)|constexpr-(depth|steps|(backtrace|loop|ops)-limit)|bracket-depth)=\d+"
+    r"|(template-(depth|backtrace-limit)|constexpr-(depth|steps|backtrace-limit)|bracket-depth)=\d+"
     r"|(excess-precision|fp-contract|fp-model|fp-exception-behavior|complex-arithmetic|diagnostics-[a-z-]+)=[a-z-]+"
-    r"|denormal-fp-math(-f32)?=[a-z,-]+|lax-vector-conversions=[a-z]+|vect-cost-model=[a-z-]+|visibility=hidden"
+    r"|denormal-fp-math(-f32)?=[a-z,-]+|lax-vector-conversions=[a-z]+|visibility=hidden"
     r"|cf-protection(=(full|branch|return|none))?"
+)
+# The same of gcc, which clang does not know, or ignores although they change results.
+_GCC_CODE = (
+    r"-f(no-)?(crossjumping|diagnostics-show-caret|gnu-unique|if-conversion2?|ipa-[a-z-]+|move-loop-invariants"
+    r"|signaling-nans|single-precision-constant|split-loops|tree-(?!(slp-)?vectorize$)[a-z-]+)"
+    r"|-f(constexpr-(loop|ops)-limit=\d+|vect-cost-model=[a-z-]+)"
 )
 # -m<name> and -mno-<name>: instruction sets of x86-64, and their use.
 _INSTRUCTIONS = _any_of(
@@ -86,7 +94,10 @@ A pattern is compiled when a flag is compared with it: compiling all of them tak
 """
 
 _CPP = {**_CXX, "-f": _CXX["-f"] + "|-f(no-)?openmp", "-l": "-lgomp"}
-"""The flags of C++ files; if they ask for OpenMP, a compiler with torch's OpenMP runtime compiles them."""
+"""The flags of C++ files."""
+
+_OPENMP_CPP = {**_CPP, "-f": f"{_CPP['-f']}|{_GCC_CODE}"}
+"""The flags of C++ files that ask for OpenMP: gcc, which has torch's OpenMP runtime, compiles them."""
 
 _HOST = {**_CXX, "-f": _CXX["-f"] + "|-f(no-)?openmp"}
 """The flags of host code in CUDA sources, whose OpenMP runs on torch's runtime too (rules/private/include/openmp.c)."""
@@ -173,6 +184,7 @@ _IGNORED_CXX = (
     (r"-fvisibility=(default|internal|protected)", "only the module's entry is exported"),
     _LINK_FLAG,
     _OUTPUT_FLAG,
+    (_GCC_CODE, "clang, which compiles these sources, has no such flag"),
 )
 _IGNORED_CUDA = (
     _ABI_FLAG,
@@ -237,8 +249,9 @@ def read_cxx_flags(findings: Findings, flags: Texts) -> Texts:
     The next flag is the value of a lone `-D`, `-U`, `-l` or `-L`.
     """
     key = "cxx-flags"
-    joined = _joined(findings, key, flags)
-    return tuple(flag for flag in joined if _is_passed_on(findings, key, flag, _CPP, _IGNORED_CXX))
+    joined = tuple(_joined(findings, key, flags))
+    admitted = _OPENMP_CPP if asks_for_openmp(values(joined)) else _CPP
+    return tuple(flag for flag in joined if _is_passed_on(findings, key, flag, admitted, _IGNORED_CXX))
 
 
 def _joined(findings: Findings, key: str, flags: Texts) -> Iterator[Text]:

@@ -4,11 +4,12 @@ The driver reads this file as text (py_driver/matrix/facts.py): everything is a 
 """
 
 # For every compile with clang. Headers and libraries of the host are never found, since no default directory is
-# searched. With an author's -Werror, warnings that gcc has and clang lacks would be errors: -Wno-maybe-uninitialized.
+# searched. With an author's -Werror, flags of gcc that clang does not know would be errors: -Wno-maybe-uninitialized.
 CLANG_FLAGS = [
     "--driver-mode=g++",
     "-nostdinc",
     "-nostdinc++",
+    "-Wno-error=ignored-optimization-argument",
     "-Wno-error=unknown-warning-option",
 ]
 
