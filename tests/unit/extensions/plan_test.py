@@ -318,10 +318,10 @@ def test_openmp_is_for_those_compilers_whose_flags_ask_for_it(tmp_path: Path) ->
 
 
 def test_a_file_whose_includes_nobody_can_tell_reaches_all_headers_in_sight(tmp_path: Path) -> None:
-    files = {**FILES, "csrc/kernel.cu": "#define NAME <unused.h>\n#include NAME\n"}
-    made = plan(tmp_path, recorded(CU130), files=files)
+    text = "#define NAME(suffix) <unused.suffix>\n#include NAME(h)\n#include NAME(tcc)\n"
+    made = plan(tmp_path, recorded(CU130), files={**FILES, "csrc/kernel.cu": text, "csrc/unused.tcc": ""})
     cuda = next(group for group in made.groups if ".cuda." in group.name)
-    assert "csrc/unused.h" in cuda.headers
+    assert {"csrc/unused.h", "csrc/unused.tcc"} <= {*cuda.headers}
 
 
 def test_an_include_leads_to_the_first_directory_of_the_search(tmp_path: Path) -> None:
