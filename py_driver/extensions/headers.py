@@ -6,7 +6,7 @@ import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from py_driver.manifest.model import TORCH
-from py_driver.manifest.paths import path_problem
+from py_driver.manifest.paths import HEADERS, path_problem
 from py_driver.plan.includes import PYTHON_HEADERS, TORCH_FOLDERS, is_opaque, named, scan, use
 from py_driver.plan.section_search import OPENMP
 from py_driver.spelling import did_you_mean
@@ -29,9 +29,6 @@ BINDING = "PYBIND11_MODULE"
 """The macro that binds functions to a Python module."""
 
 _PYTHON_API = ("Python.h", "structmember.h")
-_INCLUDED = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc", ".ipp", ".tpp", ".txx", ".def")
-"""The suffixes of files that are included, for sources whose includes cannot be determined."""
-
 _EVERYTHING = "torch/torch.h"
 """A header that includes torch/extension.h if TORCH_API_INCLUDE_EXTENSION_H is defined, as in each extension."""
 
@@ -108,7 +105,7 @@ class ProjectTree:
     def headers_below(self, folders: Sequence[str]) -> list[str]:
         """The headers below directories, sorted."""
         if self._every is None:
-            self._every = sorted(path for path in self._all_files() if path.endswith(_INCLUDED))
+            self._every = sorted(path for path in self._all_files() if path.endswith(HEADERS))
         return [
             path
             for path in self._every
@@ -156,7 +153,10 @@ class ProjectTree:
                 elif not include.with_openmp:
                     openmp.add(OPENMP)
             for include in named(text):
-                if self._target(path, include.path, include_dirs, quoted=include.quoted) is None:
+                target = self._target(path, include.path, include_dirs, quoted=include.quoted)
+                if target is not None:
+                    targets[target] = None
+                else:
                     depends |= _depends(include.path)
             self._known[key] = _Edges(
                 targets=tuple(targets),

@@ -17,32 +17,39 @@ _RELOCATABLE = _any_of(*FLAGS["RELOCATABLE"])
 _LINKING = _any_of(*FLAGS["RELOCATABLE_ALONE"], *FLAGS["LINK_TIME_OPTIMIZATION"])
 _THREADS = _any_of(*FLAGS["THREADS"])
 
-# -f<name> and -fno-<name> of either compiler that affect only the generated code.
+# -f<name> and -fno-<name> that affect only the generated code, and that clang knows.
 _CODE_SWITCHES = _any_of(
     "approx-func associative-math builtin(-[a-z]\\w*)? cx-fortran-rules cx-limited-range fast-math finite-loops",
-    "finite-math-only fp-contract honor-infinities honor-nans math-errno protect-parens reciprocal-math rounding-math",
-    "signaling-nans signed-zeros single-precision-constant trapping-math unsafe-math-optimizations",
-    "crossjumping gcse(-[a-z]+)? if-conversion2? inline(-[a-z-]+)? ipa-[a-z-]+ ivopts jump-tables modulo-sched",
-    "move-loop-invariants optimize-sibling-calls peel-loops prefetch-loop-arrays schedule-insns2? split-loops",
-    "slp-vectorize tree-[a-z-]+ unroll(-all)?-loops unswitch-loops vectorize",
+    "finite-math-only honor-infinities honor-nans math-errno protect-parens reciprocal-math rounding-math",
+    "signed-zeros trapping-math unsafe-math-optimizations",
+    "gcse(-after-reload|-las|-sm)? inline(-[a-z-]+)? ivopts jump-tables modulo-sched",
+    "optimize-sibling-calls peel-loops prefetch-loop-arrays schedule-insns2?",
+    "slp-vectorize tree-(slp-)?vectorize unroll(-all)?-loops unswitch-loops vectorize",
     "delete-null-pointer-checks merge-all-constants strict-aliasing strict-enums strict-overflow",
-    "strict-vtable-pointers trapv wrapv asynchronous-unwind-tables common data-sections function-sections gnu-unique",
+    "strict-vtable-pointers trapv wrapv asynchronous-unwind-tables common data-sections function-sections",
     "ident keep-inline-functions omit-frame-pointer plt semantic-interposition stack-protector(-all|-strong)?",
     "unique-section-names unwind-tables visibility-inlines-hidden zero-initialized-in-bss openmp-simd",
     "access-control char8_t coroutines cxx-exceptions elide-constructors elide-type exceptions gnu-keywords",
     "ms-extensions operator-names permissive rtti signed-char sized-deallocation threadsafe-statics unsigned-char",
-    "assume-sane-operator-new caret-diagnostics color-diagnostics diagnostics-[a-z-]+ lax-vector-conversions",
-    "aligned-new asm freestanding hosted implicit-(inline-)?templates keep-static-consts non-call-exceptions",
+    "assume-sane-operator-new caret-diagnostics color-diagnostics diagnostics-(?!show-caret$)[a-z-]+",
+    "lax-vector-conversions",
+    "aligned-new asm freestanding hosted implicit-templates keep-static-consts non-call-exceptions",
     "short-enums stack-clash-protection use-cxa-atexit verbose-asm",
 )
 # -f<name>=<value>, with the valid values.
 _CODE_VALUES = (
     r"(align-(functions|jumps|labels|loops)|inline-limit|strict-flex-arrays|macro-backtrace-limit|message-length)=\d+"
-    r"|(template-(depth|backtrace-limit)|constexpr-(depth|steps|(backtrace|loop|ops)-limit)|bracket-depth)=\d+"
+    r"|(template-(depth|backtrace-limit)|constexpr-(depth|steps|backtrace-limit)|bracket-depth)=\d+"
     r"|(excess-precision|fp-contract|fp-model|fp-exception-behavior|complex-arithmetic|diagnostics-[a-z-]+)=[a-z-]+"
-    r"|denormal-fp-math(-f32)?=[a-z,-]+|lax-vector-conversions=[a-z]+|vect-cost-model=[a-z-]+|visibility=hidden"
+    r"|denormal-fp-math(-f32)?=[a-z,-]+|lax-vector-conversions=[a-z]+|visibility=hidden"
     r"|cf-protection(=(full|branch|return|none))?|aligned-(new|allocation)=\d+|template-depth-\d+"
     r"|trivial-auto-var-init=(zero|pattern|uninitialized)"
+)
+# The same of gcc, which clang does not know, or ignores although they change results.
+_GCC_CODE = (
+    r"-f(no-)?(crossjumping|diagnostics-show-caret|gcse-lm|gnu-unique|if-conversion2?|implicit-inline-templates|ipa-[a-z-]+"
+    r"|move-loop-invariants|signaling-nans|single-precision-constant|split-loops|tree-(?!(slp-)?vectorize$)[a-z-]+)"
+    r"|-fno-trapv|-felide-type|-fbuiltin-\w+|-f(constexpr-(loop|ops)-limit=\d+|vect-cost-model=[a-z-]+)"
 )
 # -m<name> and -mno-<name>: instruction sets of x86-64, and their use.
 _INSTRUCTIONS = _any_of(
@@ -75,7 +82,10 @@ A pattern is compiled when a flag is compared with it: compiling all of them tak
 """
 
 CPP = {**_CXX, "-f": _CXX["-f"] + "|-f(no-)?openmp", "-l": "-lgomp"}
-"""The flags of C++ files; if they ask for OpenMP, a compiler with torch's OpenMP runtime compiles them."""
+"""The flags of C++ files."""
+
+OPENMP_CPP = {**CPP, "-f": f"{CPP['-f']}|{_GCC_CODE}"}
+"""The flags of C++ files that ask for OpenMP: gcc, which has torch's OpenMP runtime, compiles them."""
 
 HOST = {**_CXX, "-f": _CXX["-f"] + "|-f(no-)?openmp"}
 """The flags of host code in CUDA sources, whose OpenMP runs on torch's runtime too (rules/private/include/openmp.c)."""
@@ -185,6 +195,7 @@ IGNORED_CXX = (
     _PATH_FLAG,
     _TUNING_FLAG,
     _CONCEPTS_FLAG,
+    (_GCC_CODE, "clang, which compiles these sources, has no such flag"),
 )
 IGNORED_CUDA = (
     _ABI_FLAG,

@@ -28,11 +28,13 @@ from py_driver.manifest.flag_patterns import (
     LONG_NAMES,
     MLLVM,
     NO_QUOTES,
+    OPENMP_CPP,
     PASSED_ON,
     SPLIT,
     TAKER,
 )
 from py_driver.manifest.model import values
+from py_driver.manifest.openmp import asks_for_openmp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,8 +49,9 @@ def read_cxx_flags(findings: Findings, flags: Texts) -> Texts:
     The next flag is the value of a flag of `LONE`.
     """
     key = "cxx-flags"
-    joined = _joined(findings, key, flags)
-    return tuple(flag for flag in joined if _is_passed_on(findings, key, flag, CPP, IGNORED_CXX))
+    joined = tuple(_joined(findings, key, flags))
+    admitted = OPENMP_CPP if asks_for_openmp(values(joined)) else CPP
+    return tuple(flag for flag in joined if _is_passed_on(findings, key, flag, admitted, IGNORED_CXX))
 
 
 def _joined(findings: Findings, key: str, flags: Texts) -> Iterator[Text]:

@@ -270,10 +270,14 @@ class _Walk:
 
     def _see(self, seen: Seen) -> None:
         """Make a header visible that a file names without an `#include`."""
-        if self._section.target(self._files, seen.path, seen.include)[0] is None:
+        target, always = self._section.target(self._files, seen.path, seen.include)
+        if target is None:
             if PYTHON_HEADERS.fullmatch(seen.include.path):
                 self.depends[_PYTHON] = None
             self._need(seen, "named")
+        elif self._files.has(target):
+            self.found[target] = None
+            self.includes |= {ALWAYS: None} if always else {}
 
     def _need(self, seen: Seen, how: str) -> str:
         """The value of `depends` that a section lacks for a header, noted for the first one; or an empty text."""

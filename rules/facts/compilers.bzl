@@ -4,11 +4,13 @@ The driver reads this file as text (py_driver/matrix/facts.py): everything is a 
 """
 
 # For every compile with clang. Headers and libraries of the host are never found, since no default directory is
-# searched.
+# searched. With an author's -Werror, flags of gcc that clang does not know would be errors: -Wno-maybe-uninitialized.
 CLANG_FLAGS = [
     "--driver-mode=g++",
     "-nostdinc",
     "-nostdinc++",
+    "-Wno-error=ignored-optimization-argument",
+    "-Wno-error=unknown-warning-option",
 ]
 
 # C++ standard of sources that include no torch header: the default of nvcc 13. It is the same for every torch version,

@@ -201,7 +201,7 @@ def test_device_code_of_another_source(author: Author) -> None:
 def test_device_variable_of_another_source(author: Author) -> None:
     """nvcc makes another one of it, all zeros, and takes that for a warning; one that is not used is none."""
     one = ("--torch=2.13", "--backend=cu130", "--archs=8.0")
-    author.write("csrc/device.cuh", "#pragma once\nextern __constant__ int table_of_all[4];\n")
+    author.write("csrc/device.cuh", "#pragma once\nextern __constant__ int device[4], table_of_all[4];\n")
     author.write("csrc/device.cu", '#include "device.cuh"\n__global__ void shape(int *x) { *x = 1; }\n')
     assert "error" not in author.told(*one, code=0)
     author.write("csrc/device.cu", '#include "device.cuh"\n__global__ void shape(int *x) { *x = table_of_all[1]; }\n')
@@ -225,6 +225,13 @@ def test_symbol_that_two_define(author: Author) -> None:
         ">>> defined at host.cpp\n"
         ">>>            mistakes/csrc/host.cpp, of [kernel.host]:(.text+0x0)\n" + ending(CPU)
     )
+
+
+def test_flags_that_clang_lacks_are_no_errors(author: Author) -> None:
+    text = (author.project / "build.toml").read_text(encoding="utf-8")
+    flags = '"-Wall", "-Werror", "-Wno-maybe-uninitialized", "-fgcse", "-fipa-pta"'
+    author.write("build.toml", text.replace('"-Wall"', flags))
+    assert "error" not in author.told(*ONE, code=0)
 
 
 def test_warning(author: Author) -> None:

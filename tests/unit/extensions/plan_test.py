@@ -360,10 +360,10 @@ def test_openmp_is_for_those_compilers_whose_flags_ask_for_it(tmp_path: Path) ->
 
 
 def test_a_file_whose_includes_nobody_can_tell_reaches_all_headers_in_sight(tmp_path: Path) -> None:
-    files = {**FILES, "csrc/kernel.cu": "#define NAME <unused.h>\n#include NAME\n"}
-    made = plan(tmp_path, recorded(CU130), files=files)
+    text = "#define NAME(suffix) <unused.suffix>\n#include NAME(h)\n#include NAME(tcc)\n"
+    made = plan(tmp_path, recorded(CU130), files={**FILES, "csrc/kernel.cu": text, "csrc/unused.tcc": ""})
     cuda = next(group for group in made.groups if ".cuda." in group.name)
-    assert "csrc/unused.h" in cuda.headers
+    assert {"csrc/unused.h", "csrc/unused.tcc"} <= {*cuda.headers}
 
 
 def test_an_include_leads_to_the_first_directory_of_the_search(tmp_path: Path) -> None:
@@ -404,6 +404,21 @@ def test_a_header_that_a_source_only_names_is_visible(tmp_path: Path, text: str,
     made = plan(tmp_path, recorded(CU130), files=FILES | {"csrc/kernel.cu": text})
     [cuda] = [group for group in made.groups if "csrc/kernel.cu" in group.sources]
     assert cuda.depends == depends
+
+
+@pytest.mark.parametrize(
+    ("text", "header"),
+    [
+        ("#if __has_include(<unused.h>)\n#endif\n", "csrc/unused.h"),
+        ('#if __has_include("../other/more.h")\n#endif\n', "other/more.h"),
+        ("#define MORE <more.txt>\n#include MORE\n", "csrc/more.txt"),
+    ],
+)
+def test_a_file_of_the_project_that_a_source_only_names_is_an_input(tmp_path: Path, text: str, header: str) -> None:
+    files = FILES | {"csrc/kernel.cu": text, "csrc/more.txt": "", "other/more.h": ""}
+    made = plan(tmp_path, recorded(CU130), files=files)
+    [cuda] = [group for group in made.groups if "csrc/kernel.cu" in group.sources]
+    assert header in cuda.headers
 
 
 def test_the_target_of_torchs_stable_abi_is_a_macro_as_any_other(tmp_path: Path) -> None:

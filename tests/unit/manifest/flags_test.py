@@ -44,6 +44,9 @@ def test_flags_that_are_refused(flag: str) -> None:
 IGNORED = [
     ("-flto", "cxx"), ("-flto=thin", "cxx"), ("-ffat-lto-objects", "cxx"), ("-fno-pic", "cxx"), ("-fPIE", "cxx"),
     ("-fvisibility=default", "cxx"), ("-lfoo", "cxx"), ("-L/x", "cxx"), ("-Wl,-rpath,/x", "cxx"), ("-pipe", "cxx"),
+    ("-fno-gnu-unique", "cxx"), ("-ftree-loop-vectorize", "cxx"), ("-fno-diagnostics-show-caret", "cxx"),
+    ("-fif-conversion", "hip"), ("-fsingle-precision-constant", "cxx"), ("-fvect-cost-model=dynamic", "cxx"),
+    ("-Xcompiler=-fno-split-loops,-fno-ipa-cp-clone", "cuda"), ("-fconstexpr-ops-limit=9", "cxx"),
     ("-save-temps", "cxx"), ("-D_GLIBCXX_USE_CXX11_ABI=0", "cxx"), ("-DTORCH_EXTENSION_NAME=x", "cxx"),
     ("-D_GLIBCXX_USE_CXX11_ABI=0", "cuda"), ("--allow-unsupported-compiler", "cuda"), ("-lcuda", "cuda"),
     ("-Xlinker=-s", "cuda"), ("--cudart=shared", "cuda"), ("--keep", "cuda"), ("-Xcompiler=-flto,-fPIE", "cuda"),
@@ -64,6 +67,14 @@ def test_flags_without_a_meaning_here_are_ignored(flag: str, kind: str) -> None:
     parts = flag.partition("=")[2].split(",") if flag.startswith("-Xcompiler") else [flag]
     assert [note.message.partition("`")[2].partition("`")[0] for note in notes] == parts
     assert {note.code for note in notes} == {Code.BAD_FLAG}
+
+
+def test_gcc_gets_its_own_flags() -> None:
+    flags = ["-fopenmp", "-fno-gnu-unique", "-ftree-loop-vectorize", "-fvect-cost-model=dynamic"]
+    findings = Findings({}, SPAN)
+    kept = read_cxx_flags(findings, tuple(Located(value=value, span=SPAN) for value in flags))
+    assert [text.value for text in kept] == flags
+    assert (findings.diagnostics(), findings.notes()) == ((), ())
 
 
 def test_ignored_values_go_with_their_flags_and_ignored_parts_alone() -> None:

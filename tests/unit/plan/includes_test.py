@@ -231,6 +231,17 @@ def test_what_is_no_include_that_cannot_be_named(text: str) -> None:
     assert not is_opaque(text)
 
 
+@pytest.mark.parametrize(("name", "includes"), [("lib/deep.cuh", (".",)), ("more.h", (".", "csrc"))])
+def test_a_header_that_is_only_tested_for_is_there(project: Path, name: str, includes: tuple[str, ...]) -> None:
+    write_files(project, {"csrc/relu.cu": f"#if __has_include(<{name}>)\nint x;\n#endif\n", "csrc/other.cu": ""})
+    write_files(project, dict.fromkeys(("csrc/more.h", "lib/deep.cuh", "lib/deeper.cuh", "lib/unused.cuh"), ""))
+    text = MANIFEST + SECTIONS.replace("lib/unused", 'csrc/more.h", "lib/unused')
+    (project / "build.toml").write_text(text, encoding="utf-8")
+    group = next(group for group in plan_directory(project, Releases()).groups if group.name == "relu")
+    assert group.headers == tuple(sorted(("csrc/relu.h", name if "/" in name else f"csrc/{name}")))
+    assert group.includes == includes
+
+
 @pytest.mark.parametrize(
     ("text", "seen"),
     [

@@ -58,13 +58,13 @@ pub fn ownHash(allocator: std.mem.Allocator, text: []const u8) !u64 {
 }
 
 /// The names of files, and whether they are the project's.
-const Files = struct {
+pub const Files = struct {
     const File = struct { name: []const u8, own: bool };
 
     numbers: std.StringHashMap(usize),
     all: std.ArrayList(File),
 
-    fn init(allocator: std.mem.Allocator) Files {
+    pub fn init(allocator: std.mem.Allocator) Files {
         return .{ .numbers = std.StringHashMap(usize).init(allocator), .all = std.ArrayList(File).init(allocator) };
     }
 
@@ -72,13 +72,17 @@ const Files = struct {
         const found = try self.numbers.getOrPut(canonical(name));
         if (!found.found_existing) {
             found.value_ptr.* = self.all.items.len;
-            const own = !std.mem.startsWith(u8, name, pinned) and !std.mem.startsWith(u8, name, binding) and
-                !std.mem.startsWith(u8, name, "<");
-            try self.all.append(.{ .name = found.key_ptr.*, .own = own });
+            try self.all.append(.{ .name = found.key_ptr.*, .own = isOwn(name) });
         }
         return found.value_ptr.*;
     }
 };
+
+/// Whether a name, or the text that begins with it, is that of a project's file.
+pub fn isOwn(name: []const u8) bool {
+    for ([_][]const u8{ pinned, binding, "<" }) |begin| if (std.mem.startsWith(u8, name, begin)) return false;
+    return true;
+}
 
 /// The name of an archive's header below its directory: the smaller umbrella headers have the same names as torch's.
 /// For other files the whole name.
@@ -92,7 +96,7 @@ fn canonical(name: []const u8) []const u8 {
 }
 
 /// The words of a text, and the file of each.
-const Words = struct {
+pub const Words = struct {
     lexer: lexer.Lexer,
     files: *Files,
     /// The open files, the source first.
@@ -100,11 +104,11 @@ const Words = struct {
     /// The file of the last word.
     file: usize = 0,
 
-    fn init(allocator: std.mem.Allocator, text: []const u8, files: *Files) Words {
+    pub fn init(allocator: std.mem.Allocator, text: []const u8, files: *Files) Words {
         return .{ .lexer = .{ .text = text }, .files = files, .open = std.ArrayList(usize).init(allocator) };
     }
 
-    fn next(self: *Words) !?lexer.Token {
+    pub fn next(self: *Words) !?lexer.Token {
         while (self.lexer.next()) |token| {
             if (token.kind != .directive) return token;
             const marker = Marker.of(token.text) orelse return token;

@@ -44,7 +44,7 @@ pub fn run(allocator: std.mem.Allocator, arguments: *common.Arguments) !void {
     }
     for (files.items) |file| {
         const is_code = isSource(file.in) and !as_data and !std.mem.startsWith(u8, file.text, hipified);
-        const bare = if (is_code) try uncommented(allocator, file.text) orelse withoutMark(file.text) else file.text;
+        const bare = if (is_code) try uncommented(allocator, std.fs.path.basename(file.in), file.text) orelse withoutMark(file.text) else file.text;
         const begin = if (is_code and lines) try beginning(allocator, file.in) else "";
         try common.write(file.out, try std.mem.concat(allocator, u8, &.{ begin, bare }));
     }
@@ -111,17 +111,19 @@ fn beginning(allocator: std.mem.Allocator, path: []const u8) ![]const u8 {
     return line.items;
 }
 
-/// A text without its comments; null if a part of it is not understood for sure.
-fn uncommented(allocator: std.mem.Allocator, source: []const u8) !?[]const u8 {
+/// The text of a file without its comments; null if a part of it is not understood for sure.
+fn uncommented(allocator: std.mem.Allocator, name: []const u8, source: []const u8) !?[]const u8 {
     const text = withoutMark(source);
     for ([_][]const u8{ "\x00", "\r", "\x0b", "\x0c", "??", "%:", "/\\\n", "*\\\n", "R\\\n", "\\\\\n" }) |odd|
         if (std.mem.indexOf(u8, text, odd) != null) return null;
-    var reader = CommentReader{ .text = text, .out = std.ArrayList(u8).init(allocator) };
+    var reader = CommentReader{ .name = name, .text = text, .out = std.ArrayList(u8).init(allocator) };
     reader.all() catch |err| return if (err == error.Odd) null else err;
     return reader.out.items;
 }
 
 const CommentReader = struct {
+    /// The name of the file in its directory.
+    name: []const u8,
     text: []const u8,
     at: usize = 0,
     out: std.ArrayList(u8),
@@ -243,6 +245,12 @@ const CommentReader = struct {
         var end: usize = 0;
         while (end < rest.len and lexer.isName(rest[end])) : (end += 1) {
             for (blanks) |blank| if (std.mem.startsWith(u8, rest[end..], blank)) return error.Odd;
+        }
+        // The file includes itself, under a name that leads here; the compiler's name for it is for messages.
+        if (self.includes and common.is(rest[0..end], "__FILE__")) {
+            try self.out.writer().print("\"{s}\"", .{self.name});
+            self.at += end;
+            return 0;
         }
         // Elsewhere the name of a header is an ordinary string, or words between two signs.
         if (self.conditional and common.isAny(rest[0..end], &.{ "__has_include", "__has_include_next" })) self.includes = true;
@@ -371,9 +379,10 @@ test "comments" {
         .{ "#in\\\nclude <a//b>", null },
         .{ "#if 0\n#include <a/*b>\n// */\n#endif", null },
         .{ "\"a\n\" // b", null },
+        .{ "# include __FILE__ // b\nf(__FILE__);", "# include \"a.cu\"\nf(__FILE__);" },
     };
     for (cases) |case| {
-        const found = try uncommented(arena.allocator(), case[0].?);
+        const found = try uncommented(arena.allocator(), "a.cu", case[0].?);
         if (case[1]) |expected| try std.testing.expectEqualStrings(expected, found.?) else try std.testing.expectEqual(null, found);
     }
 }
