@@ -207,6 +207,23 @@ def test_a_conftest_may_import_the_kernel(runs: Runs) -> None:
     runs.run().assert_outcomes(passed=4)
 
 
+@pytest.mark.parametrize(("testpaths", "where"), [("tests", "tests"), ("t*ts", ".")], ids=["not_in_the_root", "glob"])
+def test_testpaths_count_as_pytest_counts_them(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, testpaths: str, where: str
+) -> None:
+    root = runs.project()
+    (root / "tests" / "conftest.py").write_text("import my_kernel\nassert my_kernel.value == 3\n")
+    (root / "pytest.ini").write_text(f"[pytest]\ntestpaths = {testpaths}\n")
+    monkeypatch.chdir(root / where)
+    runs.run().assert_outcomes(passed=4)
+
+
+def test_a_long_value_of_an_option_is_no_path(runs: Runs) -> None:
+    root = runs.project()
+    (root / "tests" / "conftest.py").write_text("def pytest_addoption(parser):\n    parser.addoption('--words')\n")
+    runs.run("my-kernel/tests", "--words", 300 * "x").assert_outcomes(passed=4)
+
+
 def test_collecting_builds_nothing(runs: Runs) -> None:
     root = runs.project()
     for words in (["my-kernel"], []):
