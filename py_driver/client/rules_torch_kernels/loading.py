@@ -80,6 +80,15 @@ _loaded: dict[Path, _Loaded] = {}
 _one_at_a_time = threading.RLock()
 
 
+def _unlock_after_fork() -> None:
+    """Give a process a lock of its own: the thread that held the parent's does not run here, and never frees it."""
+    global _one_at_a_time  # noqa: PLW0603
+    _one_at_a_time = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_unlock_after_fork)
+
+
 def load(directory: str | os.PathLike[str], *, backend: str = "", verbose: bool | None = None) -> ModuleType:
     """The module of a kernel project, built for this Python and this machine.
 
@@ -95,8 +104,13 @@ def load(directory: str | os.PathLike[str], *, backend: str = "", verbose: bool 
     Raises:
         BuildError: it cannot be built; what was loaded before keeps working.
     """
+    root = Path(directory).resolve()
+    if not (root / "build.toml").is_file():
+        has_script = (root / "setup.py").is_file()
+        remedy = "; install a project with a setup.py by `pip install`, and import its modules" if has_script else ""
+        raise BuildError(f"there is no {root / 'build.toml'}{remedy}")
     with _one_at_a_time:
-        return _load(Path(directory).resolve(), backend, show=verbose)
+        return _load(root, backend, show=verbose)
 
 
 def _load(root: Path, backend: str, *, show: bool | None) -> ModuleType:
@@ -191,6 +205,8 @@ def turn(directory: Path) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
+        # A process that another thread has forked meanwhile has the descriptor too, and would keep the lock.
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
 

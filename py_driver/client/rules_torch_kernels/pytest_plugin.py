@@ -63,7 +63,9 @@ class Plugin:
     def _testpaths(self, here: Path) -> list[str]:
         """What the option `testpaths` names: glob patterns, which count in pytest's root directory alone."""
         patterns = self._config.getini("testpaths") if here == self._config.rootpath else []
-        return [path for pattern in patterns for path in sorted(glob(pattern, root_dir=here, recursive=True))]
+        # Path.glob refuses an absolute pattern.
+        found = [sorted(glob(pattern, root_dir=here, recursive=True)) for pattern in patterns]  # noqa: PTH207
+        return [path for paths in found for path in paths]
 
     def _below(self, top: Path) -> Iterable[Path]:
         """The projects with tests below a directory, where pytest looks for tests."""
