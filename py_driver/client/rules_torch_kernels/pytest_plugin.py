@@ -151,9 +151,13 @@ def _is_installed(directory: Path) -> bool:
     """Whether pip has installed a project from its directory: tests get that, built as its setup.py builds."""
     import json
     from importlib.metadata import distributions
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
 
     texts = (distribution.read_text("direct_url.json") for distribution in distributions())
-    return any(json.loads(text).get("url") == directory.as_uri() for text in texts if text)
+    urls = (urlsplit(json.loads(text)["url"]) for text in texts if text)
+    # pip and uv escape different characters, and keep the links of a path.
+    return any(Path(url2pathname(url.path)).resolve() == directory for url in urls if url.scheme == "file")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -235,6 +235,25 @@ def test_collecting_builds_nothing(runs: Runs) -> None:
     assert not (root / ".dev").exists()
 
 
+VALUES = """
+import pytest
+from NAME import Base, LEAST, __version__
+
+class Own(Base):
+    pass
+
+@pytest.mark.skipif(LEAST < 3 or __version__ >= "2", reason="old")
+@pytest.mark.parametrize("count", [2 * LEAST + 1, *range(LEAST)])
+def test_it(count):
+    pass
+"""
+
+
+def test_collecting_calculates_with_values_of_the_kernel(runs: Runs) -> None:
+    runs.project(test=VALUES)
+    runs.run("--collect-only", "-q").stdout.fnmatch_lines(["1 test collected*"])
+
+
 @pytest.mark.parametrize("words", [[], ["one-kernel", "two-kernel/tests"]], ids=["found", "named"])
 def test_two_projects_in_a_run(runs: Runs, words: list[str]) -> None:
     for name in ("one-kernel", "two-kernel"):
@@ -303,6 +322,18 @@ def test_a_project_with_a_setup_py(runs: Runs, monkeypatch: pytest.MonkeyPatch) 
     (root / "later.txt").touch()
     runs.run().assert_outcomes(failed=1)
     assert runs.built == ["ext"]
+
+
+def test_a_project_that_was_installed_by_another_spelling_of_its_path(runs: Runs) -> None:
+    root = runs.pytester.mkdir("e+x t")
+    (root / "setup.py").write_text(SETUP)
+    (root / "test_thing.py").write_text("def test_it(): pass\n")
+    runs.pytester.path.joinpath("link").symlink_to(root)
+    about = runs.pytester.path / "site" / "rules_torch_kernels-1.0.dist-info" / "direct_url.json"
+    for path in (root.parent / "e+x%20t", root.parent / "link"):
+        about.write_text(f'{{"url": "file://{path}", "dir_info": {{}}}}')
+        runs.run(str(root)).assert_outcomes(passed=1)
+    assert runs.built == []
 
 
 def test_the_test_explorer_of_vs_code(runs: Runs) -> None:
