@@ -149,6 +149,12 @@ def test_files_of_a_module(tmp_path: Path) -> None:
             "std::vector<at::Tensor> *f (int a,\n   int b);",
         ),
         ("void f();\nvoid f() {}", "void f();"),
+        ("namespace {}\n  auto f(int a) -> std::vector<int> {", "auto f(int a) -> std::vector<int>;"),
+        ("int f(std::optional<int> a = {}) noexcept {", "int f(std::optional<int> a = {}) noexcept;"),
+        ("int f(double a = g(h()), int b = 0) {}", "int f(double a = g(h()), int b = 0);"),
+        ("__host__ int f(int a /* {;} */) {", "int f(int a );"),
+        ("int f(int a, // the {first}; (one)\n int b) {", "int f(int a, \n int b);"),
+        ("[[nodiscard]] int f() {", "[[nodiscard]] int f();"),
     ],
 )
 def test_a_cell_is_declared_by_its_definitions(cell: str, declared: str) -> None:
