@@ -319,9 +319,11 @@ def options(
         include_paths: directories for `#include`.
 
     Raises:
-        TypeError: options are a text.
+        TypeError: options or directories are a text.
         ValueError: a directory is missing.
     """
+    if isinstance(include_paths, str):
+        raise TypeError(f"`extra_include_paths` is a list, not the text {include_paths!r}")
     flags: dict[str, list[str]] = {}
     directories, last = [Path(path).absolute() for path in include_paths or ()], list[Path]()
     for kind, texts in (("cxx", cflags), ("nvcc", cuda_cflags)):

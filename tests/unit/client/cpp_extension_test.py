@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -128,6 +129,8 @@ def test_what_load_refuses(tmp_path: Path) -> None:
     (tmp_path / "main.cpp").touch()
     with pytest.raises(TypeError, match="options are a list, not the text '-O1'"):
         cpp_extension.load("m", tmp_path / "main.cpp", extra_cflags="-O1")
+    with pytest.raises(TypeError, match="`extra_include_paths` is a list, not the text 'include'"):
+        cpp_extension.load("m", tmp_path / "main.cpp", extra_include_paths="include")
 
 
 def test_files_of_a_module(tmp_path: Path) -> None:
@@ -171,6 +174,13 @@ def test_a_message_names_the_files_of_the_user() -> None:
     place = Path("/cache/inline/m-1")
     said = "sources/home/sources/a.cpp:1: `sources/b.h` and /cache/inline/m-1/sources/c.h, not of/sources/d.h"
     assert told(said, place) == "/home/sources/a.cpp:1: `/b.h` and /c.h, not of/sources/d.h"
+
+
+@pytest.mark.parametrize("name", ["My Drive/a b", "jürgen", "a=3d", "$x's (1)#%:;&", "a+b,@~^!-_.c", "\udcff"])
+def test_any_path_has_a_copy(name: str) -> None:
+    path = Path("/home", name, "a.cpp")
+    assert re.fullmatch(r"[A-Za-z0-9_.+,=@~^!/-]+", copied(path))
+    assert told(f"/cache/m-1/{copied(path)}:3: no `{copied(path)}`", Path("/cache/m-1")) == f"{path}:3: no `{path}`"
 
 
 def test_directories_among_options(tmp_path: Path) -> None:
