@@ -324,6 +324,15 @@ def test_a_project_with_a_setup_py(runs: Runs, monkeypatch: pytest.MonkeyPatch) 
     assert runs.built == ["ext"]
 
 
+def test_collecting_a_project_with_a_setup_py_whose_package_is_below_src(runs: Runs) -> None:
+    root = runs.pytester.mkdir("ext")
+    (root / "src" / "thing").mkdir(parents=True)
+    (root / "src" / "thing" / "__init__.py").touch()
+    (root / "setup.py").write_text(SETUP)
+    (root / "test_thing.py").write_text("import thing\nfrom thing.ops import twice\ndef test_it(): pass\n")
+    runs.run("ext", "--collect-only", "-q").stdout.fnmatch_lines(["1 test collected*"])
+
+
 def test_a_project_that_was_installed_by_another_spelling_of_its_path(runs: Runs) -> None:
     root = runs.pytester.mkdir("e+x t")
     (root / "setup.py").write_text(SETUP)
