@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import shlex
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 DRIVER = "RULES_TORCH_KERNELS_DRIVER"
-"""Environment variable with the command that builds; `driver` of this Python's environment, or of PATH, if not set."""
+"""Environment variable with the command that builds; if not set, `driver` of this Python's environment or
+of PATH, or else the package that this Python imports."""
 
 MATRIX = "RULES_TORCH_KERNELS_MATRIX"
 """Environment variable that names a file with releases of the user's own."""
@@ -367,7 +369,14 @@ def _driver() -> list[str]:
     if named := os.environ.get(DRIVER):
         return shlex.split(named)
     beside = Path(sys.executable).with_name("driver")
-    found = str(beside) if beside.is_file() else shutil.which("driver")
-    if found is None:
-        raise BuildError(f"there is no `driver`; install rules-torch-kernels into this Python, or set {DRIVER}")
-    return [found]
+    if found := str(beside) if beside.is_file() else shutil.which("driver"):
+        return [found]
+    if importlib.util.find_spec("py_driver"):
+        return imported_driver()
+    raise BuildError(f"there is no `driver`; install rules-torch-kernels into this Python, or set {DRIVER}")
+
+
+def imported_driver() -> list[str]:
+    """The command of the driver that this Python imports, whose program `pip install --user` puts elsewhere."""
+    program = f"import sys; sys.path[:0] = {sys.path!r}; from py_driver.__main__ import main; sys.exit(main())"
+    return [sys.executable, "-c", program]

@@ -157,3 +157,25 @@ def test_a_directory_without_a_build_toml_is_refused_and_left_alone(tmp_path: Pa
     with pytest.raises(loading.BuildError, match=said):
         loading.load(root)
     assert [path.name for path in tmp_path.rglob("*")] == (["project", "setup.py"] if file else [])
+
+
+PACKAGE = """
+import json, sys
+
+def main():
+    path = sys.argv[2] + "/.dev/tree"
+    __import__("os").mkdir(path)
+    print(json.dumps({"path": path, "variant": "any"}))
+"""
+
+
+def test_a_driver_whose_program_is_not_on_the_path_is_imported(tmp_path: Path) -> None:
+    root, package = tmp_path / "project", tmp_path / "site" / "py_driver"
+    root.mkdir()
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "__main__.py").write_text(PACKAGE)
+    environ = {"PYTHONPATH": f"{package.parent}:{CLIENT}", "PATH": os.devnull}
+    command = [sys.executable, "-c", LOADS, root]
+    done = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == (f"{root}/.dev/tree\n", "")
