@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CUDA_HOME",
+    "ROCM_HOME",
     "BuildExtension",
     "CUDAExtension",
     "CppExtension",
@@ -42,6 +43,7 @@ __all__ = [
 ]
 
 CUDA_HOME: str | None = None
+ROCM_HOME: str | None = None
 """No toolkit of this machine is used."""
 
 _OF_SETUP = ("BuildExtension", "CUDAExtension", "CppExtension")
@@ -266,13 +268,19 @@ def inline_of(  # noqa: PLR0913  (torch's arguments)
     )
 
 
-def include_paths(device_type: str = "cpu") -> list[str]:
+def include_paths(
+    device_type: str = "cpu",
+    torch_include_dirs: bool = True,  # noqa: FBT001, FBT002  (torch's signature)
+) -> list[str]:
     """Where the installed torch has its headers; a build does not need them.
 
     Args:
         device_type: `cpu` or `cuda`; a toolkit's headers are in neither, since none is needed.
+        torch_include_dirs: list the directories of torch; else none.
     """
     del device_type
+    if not torch_include_dirs:
+        return []
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("no torch is installed", name="torch")
