@@ -16,6 +16,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -119,6 +120,7 @@ def load(  # noqa: PLR0913  (torch's signature)
         TypeError: options are a text instead of a list.
         OSError: a source cannot be read.
     """
+    name = name if is_python_module else _library_name(name)
     _refuse(name, sycl=bool(with_sycl or extra_sycl_cflags), standalone=is_standalone)
     paths = [Path(path).absolute() for path in ([sources] if isinstance(sources, (str, os.PathLike)) else sources)]
     if not paths:
@@ -192,6 +194,7 @@ def load_inline(  # noqa: PLR0913  (torch's signature)
         TypeError: options are a text instead of a list.
         OSError: a file in `extra_include_paths` cannot be read.
     """
+    name = name if is_python_module else _library_name(name)
     _refuse(name, sycl=bool(with_sycl or extra_sycl_cflags or sycl_sources), standalone=False)
     inline = inline_of(
         name,
@@ -286,6 +289,11 @@ def include_paths(
         raise ModuleNotFoundError("no torch is installed", name="torch")
     root = Path(spec.origin).parent / "include"
     return [str(root), str(root / "torch/csrc/api/include")]
+
+
+def _library_name(name: str) -> str:
+    """The name of a module that nobody imports: torch accepts any name for it, e.g. `my-ops`."""
+    return re.sub(r"\W|^(?=\d)", "_", name, flags=re.ASCII)
 
 
 def _refuse(name: str, *, sycl: bool, standalone: bool) -> None:

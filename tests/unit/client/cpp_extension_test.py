@@ -133,6 +133,14 @@ def test_what_load_refuses(tmp_path: Path) -> None:
         cpp_extension.load("m", tmp_path / "main.cpp", extra_include_paths="include")
 
 
+def test_a_library_that_is_no_module_may_have_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    monkeypatch.setattr(cpp_extension, "_import", lambda inline, *_, **__: found.append(inline.name))
+    for name in ("my-ops", "3d.ops", "plain"):
+        cpp_extension.load_inline(name, "", is_python_module=False)
+    assert found == ["my_ops", "_3d_ops", "plain"]
+
+
 def test_files_of_a_module(tmp_path: Path) -> None:
     for name in ("pkg/_c.py", "pkg/lib_c.so", "pkg/_cx.so", "one.cpython-311-x86_64-linux-gnu.so", "oneself.so"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
