@@ -155,7 +155,7 @@ def _is_installed(directory: Path) -> bool:
     from urllib.request import url2pathname
 
     texts = (distribution.read_text("direct_url.json") for distribution in distributions())
-    urls = (urlsplit(json.loads(text)["url"]) for text in texts if text)
+    urls = (urlsplit(json.loads(text).get("url", "")) for text in texts if text)
     # pip and uv escape different characters, and keep the links of a path.
     return any(Path(url2pathname(url.path)).resolve() == directory for url in urls if url.scheme == "file")
 
