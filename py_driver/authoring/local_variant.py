@@ -111,9 +111,7 @@ def _switch(plan: Plan, *, able: bool) -> str:
     """The help if there is no GPU, and a torch that is able to use one or not."""
     has_cpu = any(variant.configuration.family in (_CPU, UNIVERSAL) for variant in plan.variants)
     other = "use --backend cpu" if has_cpu else "build it with `driver build`, and run it where a GPU is"
-    here = (
-        ", or name architectures by --archs or, with a setup.py or cpp_extension, a variable like TORCH_CUDA_ARCH_LIST"
-    )
+    here = ", or name architectures by --archs or, for a setup.py or cpp_extension, by TORCH_CUDA_ARCH_LIST"
     return other + here if able else other
 
 

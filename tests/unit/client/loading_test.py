@@ -176,6 +176,6 @@ def test_a_driver_whose_program_is_not_on_the_path_is_imported(tmp_path: Path) -
     (package / "__init__.py").touch()
     (package / "__main__.py").write_text(PACKAGE)
     environ = {"PYTHONPATH": f"{package.parent}:{CLIENT}", "PATH": os.devnull}
-    command = [sys.executable, "-c", LOADS, root]
+    command = [sys.executable, "-c", LOADS, str(root)]
     done = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == (f"{root}/.dev/tree\n", "")
