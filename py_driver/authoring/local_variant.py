@@ -88,7 +88,8 @@ def _nothing(plan: Plan, torch: Torch, gpu: str, family: str) -> DriverError:
     title = f" with {BUILT[family].title}" if family in BUILT else ""
     message = f"`{plan.name}` has no variant for torch {torch.version} ({torch.backend}){title} on this machine"
     if family not in ("", _CPU) and not gpu:
-        return error(Code.NO_SUCH_VARIANT, f"{message}: no GPU that this torch can use is found", help=_switch(plan))
+        advice = _switch(plan, able=_family(torch.backend) == family)
+        return error(Code.NO_SUCH_VARIANT, f"{message}: no GPU that this torch can use is found", help=advice)
     order = sorted(
         {numbers(variant.configuration.torch) for variant in plan.variants if variant.configuration.torch}
         | {numbers(torch.version)}
@@ -106,10 +107,12 @@ def _nothing(plan: Plan, torch: Torch, gpu: str, family: str) -> DriverError:
     return error(Code.NO_SUCH_VARIANT, message, help=advice)
 
 
-def _switch(plan: Plan) -> str:
-    """The help if there is no GPU."""
+def _switch(plan: Plan, *, able: bool) -> str:
+    """The help if there is no GPU, and a torch that is able to use one or not."""
     has_cpu = any(variant.configuration.family in (_CPU, UNIVERSAL) for variant in plan.variants)
-    return "use --backend cpu" if has_cpu else "build it with `driver build`, and run it where a GPU is"
+    other = "use --backend cpu" if has_cpu else "build it with `driver build`, and run it where a GPU is"
+    here = ", or name architectures by --archs or, for a setup.py or cpp_extension, by TORCH_CUDA_ARCH_LIST"
+    return other + here if able else other
 
 
 def _family(backend: str) -> str:

@@ -51,7 +51,10 @@ def this_machine(version: str = "", family: str = "") -> Machine:
     """
     if version:
         return Machine(torch=Torch(python="", version=version, backend="cpu"), archs=(), family=family or "cpu")
-    torch = importable_torch(os.environ.get(TORCH_PYTHON, ""))
+    named = os.environ.get(TORCH_PYTHON, "")
+    torch = importable_torch(named)
+    if torch is None and named:
+        raise error(Code.SET_UP, f"{named} has no torch", help="install torch into its environment")
     if torch is None:
         advice = "activate an environment that has torch, or let the driver install one: --torch 2.13"
         raise error(Code.SET_UP, "no python3 on PATH has torch", help=advice)

@@ -29,7 +29,7 @@ SIGNATURES = """
 import inspect
 import torch.utils.cpp_extension as torchs
 from rules_torch_kernels import cpp_extension as ours
-for name in ("load", "load_inline"):
+for name in ("load", "load_inline", "include_paths"):
     wanted, found = (inspect.signature(getattr(module, name)).parameters for module in (torchs, ours))
     assert list(found) == list(wanted), (name, set(found) ^ set(wanted))
     defaults = [(key, found[key].default) for key in found if found[key].default != wanted[key].default]

@@ -18,13 +18,12 @@ import io
 import os
 import platform
 import subprocess
-import sys
 import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
 
-from rules_torch_kernels.loading import DRIVER, BuildError, build, sources_among
+from rules_torch_kernels.loading import DRIVER, BuildError, build, imported_driver, sources_among
 from rules_torch_kernels.progress import past_the_installer
 
 _US = "rules_torch_kernels"
@@ -137,9 +136,8 @@ def built() -> dict[str, Any]:
     Raises:
         BuildError: the driver fails.
     """
-    program = f"import sys; sys.path[:0] = {sys.path!r}; from py_driver.__main__ import main; sys.exit(main())"
     without = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTHONNOUSERSITE"}}
-    command = [] if os.environ.get(DRIVER) else [sys.executable, "-c", program]
+    command = [] if os.environ.get(DRIVER) else imported_driver()
     return build(Path.cwd(), "", command=command, environ=without, follow=past_the_installer)
 
 

@@ -16,6 +16,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CUDA_HOME",
+    "ROCM_HOME",
     "BuildExtension",
     "CUDAExtension",
     "CppExtension",
@@ -42,6 +44,7 @@ __all__ = [
 ]
 
 CUDA_HOME: str | None = None
+ROCM_HOME: str | None = None
 """No toolkit of this machine is used."""
 
 _OF_SETUP = ("BuildExtension", "CUDAExtension", "CppExtension")
@@ -117,6 +120,7 @@ def load(  # noqa: PLR0913  (torch's signature)
         TypeError: options are a text instead of a list.
         OSError: a source cannot be read.
     """
+    name = name if is_python_module else _library_name(name)
     _refuse(name, sycl=bool(with_sycl or extra_sycl_cflags), standalone=is_standalone)
     paths = [Path(path).absolute() for path in ([sources] if isinstance(sources, (str, os.PathLike)) else sources)]
     if not paths:
@@ -190,6 +194,7 @@ def load_inline(  # noqa: PLR0913  (torch's signature)
         TypeError: options are a text instead of a list.
         OSError: a file in `extra_include_paths` cannot be read.
     """
+    name = name if is_python_module else _library_name(name)
     _refuse(name, sycl=bool(with_sycl or extra_sycl_cflags or sycl_sources), standalone=False)
     inline = inline_of(
         name,
@@ -266,18 +271,29 @@ def inline_of(  # noqa: PLR0913  (torch's arguments)
     )
 
 
-def include_paths(device_type: str = "cpu") -> list[str]:
+def include_paths(
+    device_type: str = "cpu",
+    torch_include_dirs: bool = True,  # noqa: FBT001, FBT002  (torch's signature)
+) -> list[str]:
     """Where the installed torch has its headers; a build does not need them.
 
     Args:
         device_type: `cpu` or `cuda`; a toolkit's headers are in neither, since none is needed.
+        torch_include_dirs: list the directories of torch; else none.
     """
     del device_type
+    if not torch_include_dirs:
+        return []
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("no torch is installed", name="torch")
     root = Path(spec.origin).parent / "include"
     return [str(root), str(root / "torch/csrc/api/include")]
+
+
+def _library_name(name: str) -> str:
+    """The name of a module that nobody imports: torch accepts any name for it, e.g. `my-ops`."""
+    return re.sub(r"\W|^(?=\d)", "_", name, flags=re.ASCII)
 
 
 def _refuse(name: str, *, sycl: bool, standalone: bool) -> None:
@@ -319,9 +335,11 @@ def options(
         include_paths: directories for `#include`.
 
     Raises:
-        TypeError: options are a text.
+        TypeError: options or directories are a text.
         ValueError: a directory is missing.
     """
+    if isinstance(include_paths, str):
+        raise TypeError(f"`extra_include_paths` is a list, not the text {include_paths!r}")
     flags: dict[str, list[str]] = {}
     directories, last = [Path(path).absolute() for path in include_paths or ()], list[Path]()
     for kind, texts in (("cxx", cflags), ("nvcc", cuda_cflags)):

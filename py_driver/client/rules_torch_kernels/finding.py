@@ -34,6 +34,7 @@ class Finder(MetaPathFinder):
         self._packages: dict[str, dict[str, Any]] = {}
         self._trees: list[Path] = []
         self._pretended: set[str] = set()
+        self._parents: set[str] = set()
         self._repositories: dict[str, Path] = {}
 
     def add(self, root: Path, build: dict[str, Any]) -> None:
@@ -59,7 +60,7 @@ class Finder(MetaPathFinder):
     def end(self) -> None:
         """Find nothing any more."""
         sys.meta_path.remove(self)
-        for known in (self._roots, self._packages, self._trees, self._pretended, self._repositories):
+        for known in (self._roots, self._packages, self._trees, self._pretended, self._parents, self._repositories):
             known.clear()
 
     def pretend(self, root: Path, names: Names) -> None:
@@ -71,6 +72,7 @@ class Finder(MetaPathFinder):
         """
         self._roots[root] = None
         self._pretended.update(names.modules)
+        self._parents.update(name.partition(".")[0] for name in names.modules if "." in name)
         for repository in names.repositories:
             self._repositories[repository] = root
 
@@ -82,6 +84,8 @@ class Finder(MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         """See `importlib.abc.MetaPathFinder`."""
         top = fullname.partition(".")[0]
+        if fullname in self._parents and not importlib.machinery.PathFinder.find_spec(fullname):
+            self._pretended.add(fullname)  # a package that only an installation has on the path, as below `src`
         if top in self._pretended or fullname in self._pretended:
             return importlib.machinery.ModuleSpec(fullname, StandInLoader(), is_package=True)
         if path is not None:

@@ -53,6 +53,9 @@ setup(
 _INCLUDED = re.compile(r"""(?:\binclude(?:_next)?|\b__has_include(?:_next)?)\s*\(?\s*(["<])([^">\n]+)[">]""")
 _NAMED = re.compile(r"""^\s*#\s*define\s.*?["<]([^">\n]+)[">]""", re.MULTILINE)
 """A macro whose value may be the name of a file, for `#include MACRO`."""
+_ODD = re.compile(rb"[^A-Za-z0-9_.+,@~^!/-]")
+"""A byte that a path in a project cannot have, and `=`, which stands in front of its number there."""
+_ESCAPED = re.compile(rb"=([0-9a-f]{2})")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +143,8 @@ def told(message: str, directory: Path) -> str:
         message: of the driver.
         directory: the project's directory.
     """
-    return re.sub(rf"(?:(?<![\w/.-])|{re.escape(str(directory))}/){COPIED}/(?=\S)", "/", message)
+    pattern = rf"(?:(?<![\w/.-])|{re.escape(str(directory))}/){COPIED}(/[A-Za-z0-9_.+,@~^!=/-]+)"
+    return re.sub(pattern, lambda found: _original(found[1]), message)
 
 
 def copies(sources: Mapping[Path, bytes], include_dirs: Iterable[Path]) -> dict[str, bytes]:
@@ -183,8 +187,14 @@ def copies(sources: Mapping[Path, bytes], include_dirs: Iterable[Path]) -> dict[
 
 
 def copied(path: Path) -> str:
-    """Where the copy of a file or directory is in the project."""
-    return f"{COPIED}{os.path.normpath(path)}"
+    """Where the copy of a file or directory is in the project, which has few characters in its paths."""
+    plain = os.fsencode(os.path.normpath(path))
+    return COPIED + _ODD.sub(lambda found: b"=%02x" % found[0][0], plain).decode()
+
+
+def _original(path: str) -> str:
+    """The path of the file or directory of a copy."""
+    return os.fsdecode(_ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), path.encode()))
 
 
 def _checkout() -> list[tuple[str, int, int]]:

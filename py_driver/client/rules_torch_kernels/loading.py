@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import shlex
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 DRIVER = "RULES_TORCH_KERNELS_DRIVER"
-"""Environment variable with the command that builds; `driver` of this Python's environment, or of PATH, if not set."""
+"""Environment variable with the command that builds; if not set, `driver` of this Python's environment or
+of PATH, or else the package that this Python imports."""
 
 MATRIX = "RULES_TORCH_KERNELS_MATRIX"
 """Environment variable that names a file with releases of the user's own."""
@@ -80,6 +82,15 @@ _loaded: dict[Path, _Loaded] = {}
 _one_at_a_time = threading.RLock()
 
 
+def _unlock_after_fork() -> None:
+    """Give a process a lock of its own: the thread that held the parent's does not run here, and never frees it."""
+    global _one_at_a_time  # noqa: PLW0603
+    _one_at_a_time = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_unlock_after_fork)
+
+
 def load(directory: str | os.PathLike[str], *, backend: str = "", verbose: bool | None = None) -> ModuleType:
     """The module of a kernel project, built for this Python and this machine.
 
@@ -95,8 +106,13 @@ def load(directory: str | os.PathLike[str], *, backend: str = "", verbose: bool 
     Raises:
         BuildError: it cannot be built; what was loaded before keeps working.
     """
+    root = Path(directory).resolve()
+    if not (root / "build.toml").is_file():
+        has_script = (root / "setup.py").is_file()
+        remedy = "; install a project with a setup.py by `pip install`, and import its modules" if has_script else ""
+        raise BuildError(f"there is no {root / 'build.toml'}{remedy}")
     with _one_at_a_time:
-        return _load(Path(directory).resolve(), backend, show=verbose)
+        return _load(root, backend, show=verbose)
 
 
 def _load(root: Path, backend: str, *, show: bool | None) -> ModuleType:
@@ -191,6 +207,8 @@ def turn(directory: Path) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
+        # A process that another thread has forked meanwhile has the descriptor too, and would keep the lock.
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
 
@@ -351,7 +369,14 @@ def _driver() -> list[str]:
     if named := os.environ.get(DRIVER):
         return shlex.split(named)
     beside = Path(sys.executable).with_name("driver")
-    found = str(beside) if beside.is_file() else shutil.which("driver")
-    if found is None:
-        raise BuildError(f"there is no `driver`; install rules-torch-kernels into this Python, or set {DRIVER}")
-    return [found]
+    if found := str(beside) if beside.is_file() else shutil.which("driver"):
+        return [found]
+    if importlib.util.find_spec("py_driver"):
+        return imported_driver()
+    raise BuildError(f"there is no `driver`; install rules-torch-kernels into this Python, or set {DRIVER}")
+
+
+def imported_driver() -> list[str]:
+    """The command of the driver that this Python imports, whose program `pip install --user` puts elsewhere."""
+    program = f"import sys; sys.path[:0] = {sys.path!r}; from py_driver.__main__ import main; sys.exit(main())"
+    return [sys.executable, "-c", program]

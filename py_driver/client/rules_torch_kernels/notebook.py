@@ -73,8 +73,14 @@ def declaration(cell: str, name: str) -> str:
     Raises:
         ValueError: the text does not.
     """
-    found = re.search(rf"^([\w:][\w:<>,*& \t]*?[\s*&]{re.escape(name)}\s*\([^{{}};]*\))\s*\{{", cell, re.MULTILINE)
+    # Between the parentheses of the parameters: types of functions, and `= {}`.
+    parameters = r"(?:[^{};()]|\{\}|\((?:[^{};()]|\([^{};()]*\))*\))*"
+    pattern = (
+        rf"^[ \t]*(?!return\b)([\w:\[][^{{}};()=#]*?[\s*&]{re.escape(name)}\s*\({parameters}\)[^{{}};()=]*?)\s*\{{"
+    )
+    found = re.search(pattern, re.sub(r"//.*|/\*(?s:.*?)\*/", "", cell), re.MULTILINE)
     if found is None or not name.isidentifier():
         advice = f"begin a line with its definition, e.g. `torch::Tensor {name}(torch::Tensor x) {{`"
         raise ValueError(f"the cell defines no function `{name}`: {advice}")
-    return f"{found[1]};"
+    declared = re.sub(r"\b__host__\s*", "", found[1])  # for a compiler of C++
+    return f"{declared};"

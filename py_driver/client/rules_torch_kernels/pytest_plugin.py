@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from fnmatch import fnmatch
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,15 +49,23 @@ class Plugin:
         """
         options = self._config.known_args_namespace
         here = self._config.invocation_params.dir
-        words = [word.partition("::")[0] for word in options.file_or_dir] or self._config.getini("testpaths") or ["."]
-        paths = [here / word for word in words]
-        found = [root for path in paths if path.exists() and (root := self._root(path.resolve()))]
+        words = [word.partition("::")[0] for word in options.file_or_dir] or self._testpaths(here) or ["."]
+        # A word may be the value of an option of a conftest.py, and no path at all.
+        paths = [here / word for word in words if os.path.exists(here / word)]  # noqa: PTH110
+        found = [root for path in paths if (root := self._root(path.resolve()))]
         if getattr(options, "numprocesses", None):
             # Its workers collect, and each would build what is found only then.
             found += [root for path in paths if path.is_dir() for root in self._below(path.resolve())]
         for root in dict.fromkeys(found):
             if not self._ready(root):
                 raise pytest.UsageError(*self._failures)
+
+    def _testpaths(self, here: Path) -> list[str]:
+        """What the option `testpaths` names: glob patterns, which count in pytest's root directory alone."""
+        patterns = self._config.getini("testpaths") if here == self._config.rootpath else []
+        # Path.glob refuses an absolute pattern.
+        found = [sorted(glob(pattern, root_dir=here, recursive=True)) for pattern in patterns]  # noqa: PTH207
+        return [path for paths in found for path in paths]
 
     def _below(self, top: Path) -> Iterable[Path]:
         """The projects with tests below a directory, where pytest looks for tests."""
@@ -142,9 +151,13 @@ def _is_installed(directory: Path) -> bool:
     """Whether pip has installed a project from its directory: tests get that, built as its setup.py builds."""
     import json
     from importlib.metadata import distributions
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
 
     texts = (distribution.read_text("direct_url.json") for distribution in distributions())
-    return any(json.loads(text).get("url") == directory.as_uri() for text in texts if text)
+    urls = (urlsplit(json.loads(text).get("url", "")) for text in texts if text)
+    # pip and uv escape different characters, and keep the links of a path.
+    return any(Path(url2pathname(url.path)).resolve() == directory for url in urls if url.scheme == "file")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

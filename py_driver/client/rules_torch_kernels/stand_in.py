@@ -49,10 +49,10 @@ def names_of(root: Path) -> Names:
 
 
 class StandIn(ModuleType):
-    """A module that has every attribute; each is one of its kind, can be called, and is empty."""
+    """A module that has every attribute; each is one of its kind, can be called, is empty, and counts as 0."""
 
     def __getattr__(self, name: str) -> StandIn:
-        if name.startswith("__") and name.endswith("__"):
+        if name.startswith("__") and name.endswith("__") and name != "__version__":
             raise AttributeError(name)
         return StandIn(f"{self.__name__}.{name}")
 
@@ -71,6 +71,27 @@ class StandIn(ModuleType):
 
     def __mro_entries__(self, _bases: tuple[object, ...]) -> tuple[type, ...]:
         return ()
+
+    def __instancecheck__(self, _instance: object) -> bool:
+        return False
+
+    def __index__(self) -> int:
+        return 0
+
+    def __float__(self) -> float:
+        return 0.0
+
+    def __lt__(self, _other: object) -> bool:
+        return False
+
+    __gt__ = __le__ = __ge__ = __lt__
+
+    def _calculated(self, _other: object = None) -> StandIn:
+        return self
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __neg__ = _calculated
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __pow__ = __rpow__ = _calculated
+    __and__ = __rand__ = __or__ = __ror__ = _calculated
 
 
 class StandInLoader(Loader):

@@ -76,6 +76,13 @@ def test_usable_gpus() -> None:
             "found",
             "use --backend cpu",
         ),
+        (
+            torch(backend="cu130"),
+            "cuda",
+            "`x` has no variant for torch 2.13 (cu130) with CUDA on this machine: no GPU that this torch can use is "
+            "found",
+            "use --backend cpu, or name architectures by --archs or, for a setup.py or cpp_extension, by TORCH_CUDA",
+        ),
     ],
 )
 def test_none_fits(plan: Plan, asked: Torch, family: str, message: str, advice: str) -> None:

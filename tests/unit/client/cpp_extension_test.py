@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -128,6 +129,16 @@ def test_what_load_refuses(tmp_path: Path) -> None:
     (tmp_path / "main.cpp").touch()
     with pytest.raises(TypeError, match="options are a list, not the text '-O1'"):
         cpp_extension.load("m", tmp_path / "main.cpp", extra_cflags="-O1")
+    with pytest.raises(TypeError, match="`extra_include_paths` is a list, not the text 'include'"):
+        cpp_extension.load("m", tmp_path / "main.cpp", extra_include_paths="include")
+
+
+def test_a_library_that_is_no_module_may_have_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    monkeypatch.setattr(cpp_extension, "_import", lambda inline, *_, **__: found.append(inline.name))
+    for name in ("my-ops", "3d.ops", "plain"):
+        cpp_extension.load_inline(name, "", is_python_module=False)
+    assert found == ["my_ops", "_3d_ops", "plain"]
 
 
 def test_files_of_a_module(tmp_path: Path) -> None:
@@ -149,6 +160,12 @@ def test_files_of_a_module(tmp_path: Path) -> None:
             "std::vector<at::Tensor> *f (int a,\n   int b);",
         ),
         ("void f();\nvoid f() {}", "void f();"),
+        ("namespace {}\n  auto f(int a) -> std::vector<int> {", "auto f(int a) -> std::vector<int>;"),
+        ("int f(std::optional<int> a = {}) noexcept {", "int f(std::optional<int> a = {}) noexcept;"),
+        ("int f(double a = g(h()), int b = 0) {}", "int f(double a = g(h()), int b = 0);"),
+        ("__host__ int f(int a /* {;} */) {", "int f(int a );"),
+        ("int f(int a, // the {first}; (one)\n int b) {", "int f(int a, \n int b);"),
+        ("[[nodiscard]] int f() {", "[[nodiscard]] int f();"),
     ],
 )
 def test_a_cell_is_declared_by_its_definitions(cell: str, declared: str) -> None:
@@ -165,6 +182,13 @@ def test_a_message_names_the_files_of_the_user() -> None:
     place = Path("/cache/inline/m-1")
     said = "sources/home/sources/a.cpp:1: `sources/b.h` and /cache/inline/m-1/sources/c.h, not of/sources/d.h"
     assert told(said, place) == "/home/sources/a.cpp:1: `/b.h` and /c.h, not of/sources/d.h"
+
+
+@pytest.mark.parametrize("name", ["My Drive/a b", "jürgen", "a=3d", "$x's (1)#%:;&", "a+b,@~^!-_.c", "\udcff"])
+def test_any_path_has_a_copy(name: str) -> None:
+    path = Path("/home", name, "a.cpp")
+    assert re.fullmatch(r"[A-Za-z0-9_.+,=@~^!/-]+", copied(path))
+    assert told(f"/cache/m-1/{copied(path)}:3: no `{copied(path)}`", Path("/cache/m-1")) == f"{path}:3: no `{path}`"
 
 
 def test_directories_among_options(tmp_path: Path) -> None:

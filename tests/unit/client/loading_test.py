@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pytest
 from rules_torch_kernels import loading
-
-if TYPE_CHECKING:
-    import pytest
 
 CLIENT = Path(__file__).resolve().parents[3] / "py_driver" / "client"
 DRIVER = """
@@ -103,3 +101,81 @@ def test_an_edit_in_place_that_keeps_size_and_modification_time_is_another_state
     source.write_text("#define A 2\n")
     os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert _state(tmp_path) != before
+
+
+FORK = """
+import os, pathlib, sys, threading
+from rules_torch_kernels import load, loading
+
+building, forked = threading.Event(), threading.Event()
+loading.newest = lambda *_, **__: (building.set(), forked.wait(), {"path": "."})[-1]
+loading.load_variant = lambda _: sys
+thread = threading.Thread(target=load, args=sys.argv[1:])
+thread.start()
+building.wait()
+child = os.fork()
+forked.set()
+if child == 0:
+    loading.newest = lambda *_, **__: {"path": "."}
+    os._exit(load(sys.argv[1]) is not sys)
+thread.join()
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_process_that_is_forked_while_a_thread_builds_can_load(tmp_path: Path) -> None:
+    (tmp_path / "build.toml").touch()
+    environ = {**os.environ, "PYTHONPATH": str(CLIENT)}
+    done = subprocess.run([sys.executable, "-c", FORK, tmp_path], env=environ, timeout=20, check=False)
+    assert done.returncode == 0
+
+
+def test_a_process_that_is_forked_during_a_turn_does_not_prolong_it(tmp_path: Path) -> None:
+    with loading.turn(tmp_path):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(write)
+            os.read(read, 1)  # until the parent has looked
+            os._exit(0)
+    try:
+        with (tmp_path / "known.lock").open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(write)
+        os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize(
+    ("file", "said"), [("", "there is no .*/build.toml$"), ("setup.py", "build.toml; install a project with")]
+)
+def test_a_directory_without_a_build_toml_is_refused_and_left_alone(tmp_path: Path, file: str, said: str) -> None:
+    root = tmp_path / "project"
+    if file:
+        root.mkdir()
+        (root / file).touch()
+    with pytest.raises(loading.BuildError, match=said):
+        loading.load(root)
+    assert [path.name for path in tmp_path.rglob("*")] == (["project", "setup.py"] if file else [])
+
+
+PACKAGE = """
+import json, sys
+
+def main():
+    path = sys.argv[2] + "/.dev/tree"
+    __import__("os").mkdir(path)
+    print(json.dumps({"path": path, "variant": "any"}))
+"""
+
+
+def test_a_driver_whose_program_is_not_on_the_path_is_imported(tmp_path: Path) -> None:
+    root, package = tmp_path / "project", tmp_path / "site" / "py_driver"
+    root.mkdir()
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "__main__.py").write_text(PACKAGE)
+    environ = {"PYTHONPATH": f"{package.parent}:{CLIENT}", "PATH": os.devnull}
+    command = [sys.executable, "-c", LOADS, str(root)]
+    done = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == (f"{root}/.dev/tree\n", "")

@@ -207,6 +207,23 @@ def test_a_conftest_may_import_the_kernel(runs: Runs) -> None:
     runs.run().assert_outcomes(passed=4)
 
 
+@pytest.mark.parametrize(("testpaths", "where"), [("tests", "tests"), ("t*ts", ".")], ids=["not_in_the_root", "glob"])
+def test_testpaths_count_as_pytest_counts_them(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, testpaths: str, where: str
+) -> None:
+    root = runs.project()
+    (root / "tests" / "conftest.py").write_text("import my_kernel\nassert my_kernel.value == 3\n")
+    (root / "pytest.ini").write_text(f"[pytest]\ntestpaths = {testpaths}\n")
+    monkeypatch.chdir(root / where)
+    runs.run().assert_outcomes(passed=4)
+
+
+def test_a_long_value_of_an_option_is_no_path(runs: Runs) -> None:
+    root = runs.project()
+    (root / "tests" / "conftest.py").write_text("def pytest_addoption(parser):\n    parser.addoption('--words')\n")
+    runs.run("my-kernel/tests", "--words", 300 * "x").assert_outcomes(passed=4)
+
+
 def test_collecting_builds_nothing(runs: Runs) -> None:
     root = runs.project()
     for words in (["my-kernel"], []):
@@ -216,6 +233,25 @@ def test_collecting_builds_nothing(runs: Runs) -> None:
         done.stdout.fnmatch_lines([test, "4 tests collected*"])
     assert runs.built == []
     assert not (root / ".dev").exists()
+
+
+VALUES = """
+import pytest
+from NAME import Base, LEAST, __version__
+
+class Own(Base):
+    pass
+
+@pytest.mark.skipif(LEAST < 3 or __version__ >= "2", reason="old")
+@pytest.mark.parametrize("count", [2 * LEAST + 1, *range(LEAST)])
+def test_it(count):
+    pass
+"""
+
+
+def test_collecting_calculates_with_values_of_the_kernel(runs: Runs) -> None:
+    runs.project(test=VALUES)
+    runs.run("--collect-only", "-q").stdout.fnmatch_lines(["1 test collected*"])
 
 
 @pytest.mark.parametrize("words", [[], ["one-kernel", "two-kernel/tests"]], ids=["found", "named"])
@@ -286,6 +322,27 @@ def test_a_project_with_a_setup_py(runs: Runs, monkeypatch: pytest.MonkeyPatch) 
     (root / "later.txt").touch()
     runs.run().assert_outcomes(failed=1)
     assert runs.built == ["ext"]
+
+
+def test_collecting_a_project_with_a_setup_py_whose_package_is_below_src(runs: Runs) -> None:
+    root = runs.pytester.mkdir("ext")
+    (root / "src" / "thing").mkdir(parents=True)
+    (root / "src" / "thing" / "__init__.py").touch()
+    (root / "setup.py").write_text(SETUP)
+    (root / "test_thing.py").write_text("import thing\nfrom thing.ops import twice\ndef test_it(): pass\n")
+    runs.run("ext", "--collect-only", "-q").stdout.fnmatch_lines(["1 test collected*"])
+
+
+def test_a_project_that_was_installed_by_another_spelling_of_its_path(runs: Runs) -> None:
+    root = runs.pytester.mkdir("e+x t")
+    (root / "setup.py").write_text(SETUP)
+    (root / "test_thing.py").write_text("def test_it(): pass\n")
+    runs.pytester.path.joinpath("link").symlink_to(root)
+    about = runs.pytester.path / "site" / "rules_torch_kernels-1.0.dist-info" / "direct_url.json"
+    for path in (root.parent / "e+x%20t", root.parent / "link"):
+        about.write_text(f'{{"url": "file://{path}", "dir_info": {{}}}}')
+        runs.run(str(root)).assert_outcomes(passed=1)
+    assert runs.built == []
 
 
 def test_the_test_explorer_of_vs_code(runs: Runs) -> None:

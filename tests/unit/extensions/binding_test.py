@@ -82,3 +82,8 @@ def test_every_name_that_the_place_holder_of_pybind_refuses_needs_one_python() -
     refused = re.findall(r"^RULES_TORCH_KERNELS_NAME\((\w+)\)", header.read_text(encoding="utf-8"), re.MULTILINE)
     assert refused
     assert [name for name in refused if word(f"py::{name}(x);") != f"py::{name}"] == []
+
+
+@pytest.mark.parametrize("name", ["attribute_error", "buffer_error", "cast_error", "import_error"])
+def test_an_exception_of_pybind_that_its_place_holder_lacks_needs_one_python(name: str) -> None:
+    assert word(f'throw py::{name}("no");') == f"py::{name}"

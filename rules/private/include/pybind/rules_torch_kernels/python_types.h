@@ -3,9 +3,14 @@
 #pragma once
 #pragma GCC system_header
 
+#include <cstddef>
+
 #include "text.h"
 
 namespace pybind11 {
+
+using ssize_t = std::ptrdiff_t;
+using std::size_t;
 
 // What all of these are; nothing of it can be used.
 struct handle {
