@@ -58,7 +58,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Write a project; returns the exit code.
 
     Raises:
-        DriverError: see `new_project`.
+        DriverError: see `_list`, `_skill` and `new_project`.
     """
     from py_driver.authoring.new_project import (
         CI_FILE,
@@ -69,19 +69,13 @@ def run(args: argparse.Namespace, output: Output) -> int:
         rendered,
         surroundings,
         template_of,
-        templates,
     )
     from py_driver.editor.project import begin
 
     if args.skill is not None:
         return _skill(args, output)
     if args.list:
-        known = templates().values()
-        if args.json:
-            output.json({"templates": [{**template._asdict(), "skips": [*template.skips]} for template in known]})
-        else:
-            output.table(("template", "backends", "shows"), [(t.name, " ".join(t.backends), t.summary) for t in known])
-        return ExitCode.OK
+        return _list(args, output)
     if args.directory is None and args.name is None:
         raise error(Code.USAGE, "neither DIR nor --name is given", help="e.g. driver init --name my-name/fast-relu")
     owner, name = check_name(args.name) if args.name is not None else ("", _named(args.directory))
@@ -105,6 +99,24 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if around.below_root:
         output.say(f"no {CI_FILE}: it belongs at the root of the repository (docs/ci.md)")
     output.say(f"next: driver test {shlex.quote(str(directory))}")
+    return ExitCode.OK
+
+
+def _list(args: argparse.Namespace, output: Output) -> int:
+    """List the templates; returns the exit code.
+
+    Raises:
+        DriverError: USAGE if a project is named, too.
+    """
+    from py_driver.authoring.new_project import templates
+
+    if args.directory or args.name or args.template or args.backends:
+        raise error(Code.USAGE, "--list writes no project", help="write `driver init --list`")
+    known = templates().values()
+    if args.json:
+        output.json({"templates": [{**template._asdict(), "skips": [*template.skips]} for template in known]})
+    else:
+        output.table(("template", "backends", "shows"), [(t.name, " ".join(t.backends), t.summary) for t in known])
     return ExitCode.OK
 
 
