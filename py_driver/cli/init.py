@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_matrix, listed, releases_of
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from py_driver.cli import Subparsers
     from py_driver.output import Output
+
+
+_EXAMPLE: Final = "e.g. driver init --name my-name/fast-relu"
 
 
 def add(subparsers: Subparsers) -> None:
@@ -76,11 +79,12 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return _skill(args, output)
     if args.list:
         return _list(args, output)
+    backends = [backend for words in args.backends for backend in words]
     if args.directory is None and args.name is None:
-        raise error(Code.USAGE, "neither DIR nor --name is given", help="e.g. driver init --name my-name/fast-relu")
+        advice = f"put DIR before --backends: `{backends[-1]}` counts as a backend" if backends else _EXAMPLE
+        raise error(Code.USAGE, "neither DIR nor --name is given", help=advice)
     owner, name = check_name(args.name) if args.name is not None else ("", _named(args.directory))
     directory = args.directory or Path(name)
-    backends = [backend for words in args.backends for backend in words]
     around = surroundings(directory)
     files = rendered(template_of(args.template or DEFAULT), name, owner, backends, around)
     releases = releases_of(args)

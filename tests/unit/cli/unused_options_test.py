@@ -106,6 +106,7 @@ def test_the_wheel_of_a_build_toml_builds_nothing(
         (("tune", "--archs", "9.0"), "unrecognized arguments: --archs 9.0"),
         (("asm", "f", "--diff", "HEAD", "--source"), "--diff compares machine code; it cannot be combined with --sou"),
         (("init", "--list", "--backends", "cpu"), "--list writes no project"),
+        (("verify", "--source", "."), "--source names the project of wheels, and the command line has no wheel"),
     ],
 )
 def test_options_that_exclude_each_other(
@@ -135,3 +136,16 @@ def test_each_project_with_a_setup_py_has_its_own_report(tmp_path: Path) -> None
     assert found == [tmp_path / "r-ext.html", tmp_path / "r-ext-2.html"]
     _, args = parse_command_line(["build", "a/ext", "--report", str(page)])
     assert options_for(args.directories[0], args, pages).report == page
+
+
+def test_a_directory_behind_backends_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["init", "--backends", "cpu", "silu"]) == USAGE
+    assert "put DIR before --backends: `silu` counts as a backend" in capsys.readouterr().err
+
+
+def test_a_missing_variant_has_the_command_that_builds_it(kernel: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "torch213-cxx11-cpu-x86_64-linux"
+    assert __main__.main(["wheel", str(kernel)]) == Code.FILE_MISSING.exit_code
+    assert f" = help: build it first: driver build {kernel}\n" in capsys.readouterr().err
+    assert __main__.main(["wheel", str(kernel), "--torch=2.13", "--backend=cpu"]) == Code.FILE_MISSING.exit_code
+    assert f" = help: build it first: driver build {kernel} --variant {name}\n" in capsys.readouterr().err
