@@ -71,7 +71,7 @@ GROUPS: Final = {
         "publish": "upload built variants to the Hugging Face Hub in one commit",
     },
     "Machine": {
-        "doctor": "check this machine: disk, sandbox, package index, Bazel, GPU driver, torch, caches, clock",
+        "doctor": "check this machine: disk, sandbox, clock, servers of archives, Bazel, torch, GPU driver, caches",
         "fetch": "download the archives of variants into the store, or into a mirror for machines without network",
         "cache": "list the contents of the cache, remove unused ones, or serve a remote cache",
         "lock": "write the lock of the toolchains from the matrix of releases",
