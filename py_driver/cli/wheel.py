@@ -153,14 +153,18 @@ def _pack(args: argparse.Namespace, output: Output) -> int:
     """Make the wheel of each project; returns the exit code.
 
     Raises:
-        DriverError: USAGE for --with and slices or wheel variants; see `_check_no_build`, `_make` and `located`; with
-            several projects only errors that concern all.
+        DriverError: USAGE for --with or --merge, and slices or wheel variants; see `_check_no_build`, `_make` and
+            `located`; with several projects only errors that concern all.
     """
     words = located(args.directories, args.hash, output)
     sources = {word.directory: word for word in words if isinstance(word, Source)}
     directories = [word.directory if isinstance(word, Source) else word for word in words]
     args = argparse.Namespace(**{**vars(args), "directories": directories, "hash": []})
     extensions = extensions_of(args)
+    if args.merge and (args.variants or (args.slice and not extensions)):
+        option = "--variants" if args.variants else "--slice"
+        message = f"--merge packs all variants into one wheel, and {option} makes several"
+        raise error(Code.USAGE, message, help="leave out one of the two")
     if len(extensions) < len(directories) and (extensions or not args.binding):
         _check_no_build(args)
     if extensions:
@@ -230,9 +234,6 @@ def _extension(
     if args.slice:
         advice = "make wheels for one GPU capability: --archs 9.0"
         raise error(Code.USAGE, f"--slice: {directory} has a setup.py, and no slices", help=advice)
-    if args.variants and args.merge:
-        message = "--merge packs all variants into one wheel, and --variants makes one for each"
-        raise error(Code.USAGE, message, help="leave out one of the two")
     _show(wheels(directory, args, output, options_for(directory, args, pages), source), args, output)
     return ExitCode.OK
 

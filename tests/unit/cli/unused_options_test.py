@@ -106,6 +106,7 @@ def test_the_wheel_of_a_build_toml_builds_nothing(
         (("tune", "--archs", "9.0"), "unrecognized arguments: --archs 9.0"),
         (("asm", "f", "--diff", "HEAD", "--source"), "--diff compares machine code; it cannot be combined with --sou"),
         (("cache", "serve", "--jobs", "2"), "--jobs is for the actions of --execute"),
+        (("wheel", "--merge", "--slice"), "--merge packs all variants into one wheel, and --slice makes several"),
         (("init", "--list", "--backends", "cpu"), "--list writes no project"),
         (("verify", "--source", "."), "--source names the project of wheels, and the command line has no wheel"),
     ],
