@@ -65,7 +65,13 @@ def add(subparsers: Subparsers) -> None:
         "torch of the first python3)",
     )
     report = parser.group("report").add_mutually_exclusive_group()
-    report.add_argument("--annotations", action="store_const", const="github", help="also print annotations for GitHub")
+    report.add_argument(
+        "--annotations",
+        choices=("github",),
+        nargs="?",
+        const="github",
+        help="also print annotations of GitHub Actions to stdout",
+    )
     report.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
