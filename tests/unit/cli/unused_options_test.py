@@ -124,11 +124,12 @@ def test_architectures_are_for_device_code(
     backend: str, told: int, kernel: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RULES_TORCH_KERNELS_BAZEL", "/none")
-    assert (
-        __main__.main(["build", str(kernel), "--dry-run", "--torch=2.13", f"--backend={backend}", "--archs=9.0"]) == 0
-    )
-    note = "note: --archs 9.0 has no effect: the chosen variants have no device code\n"
-    assert capsys.readouterr().err.count(note) == told
+    options = ["--dry-run", "--torch=2.13", f"--backend={backend}", "--archs=9.0", "--compress=speed"]
+    assert __main__.main(["build", str(kernel), *options]) == 0
+    said = capsys.readouterr().err
+    assert said.count("note: --archs 9.0 has no effect: the chosen variants have no device code\n") == told
+    assert said.count("note: --compress has no effect: the chosen variants have no CUDA code\n") == told
+    assert "--cuda-compile" not in said
 
 
 def test_each_project_with_a_setup_py_has_its_own_report(tmp_path: Path) -> None:
