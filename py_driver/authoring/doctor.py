@@ -103,17 +103,17 @@ def _existing(path: Path) -> Path:
 
 def check_disk(facts: dict[str, Any]) -> Check:
     """Check the space for the cache, and for Bazel's outputs if they are on another disk."""
-    places = {CACHE_VARIABLE: cache_root(), OUTPUT_VARIABLE: output_root(os.environ)}
+    directories = {CACHE_VARIABLE: cache_root(), OUTPUT_VARIABLE: output_root(os.environ)}
     disks, found = dict[int, str](), list[str]()
-    for variable, place in places.items():
-        disks.setdefault(_existing(place).stat().st_dev, variable)
+    for variable, directory in directories.items():
+        disks.setdefault(_existing(directory).stat().st_dev, variable)
     for variable in disks.values():
-        place = places[variable]
-        status = os.statvfs(_existing(place))
+        directory = directories[variable]
+        status = os.statvfs(_existing(directory))
         free = status.f_bavail * status.f_frsize / _GIGABYTE
         if status.f_files and not status.f_favail:
-            return Check("disk", WRONG, f"no inodes are left for {place}", "remove files, or move the cache")
-        found.append(f"{free:.1f} GB free for {place}")
+            return Check("disk", WRONG, f"no inodes are left for {directory}", "remove files, or move the cache")
+        found.append(f"{free:.1f} GB free for {directory}")
         if free < facts["free-gigabytes"]:
             advice = f"free {facts['free-gigabytes']} GB (`driver cache prune`), or set {variable} to a larger disk"
             return Check("disk", WRONG, found[-1], advice)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from py_driver.building.ahead import say_openmp, say_unused_archs, say_unused_choices
+from py_driver.building.ahead import say_openmp
 from py_driver.building.build import Prepared, build_all
 from py_driver.building.collect import check_place
 from py_driver.building.selection import choose
@@ -198,10 +198,6 @@ def plan_extension(  # noqa: PLR0913  (the project, the selection, and how to bu
     if options.strict_archs and dropped:
         raise DriverError(Diagnostic(Code.ARCH_DROPPED, note.message, note.span) for note in dropped)
     plans = [narrowed(plan, options.archs) if options.archs else plan for plan in plans]
-    if not options.local:
-        planned = [variant for plan in plans for variant in plan.variants]
-        say_unused_archs(options.archs, planned, output)
-        say_unused_choices(options.choices, planned, output)
     return Extension(directory=directory, configured=tuple(configured), plans=tuple(plans))
 
 

@@ -48,8 +48,9 @@ def check(directory: Path, args: argparse.Namespace, output: Output) -> int:
         output.say(printable(f"note: --strict has no effect: {directory} has a setup.py, and it is for a build.toml"))
     releases = releases_of(args)
     bindings = bindings_of(args, releases.matrix, all_pythons)
-    extension = plan_extension(directory, (), releases, output, Options(strict_archs=args.strict_archs), bindings)
-    _say_unused_pythons(args, extension, output)
+    options = Options(strict_archs=args.strict_archs)
+    extension = plan_extension(directory, (), releases, output, options, bindings)
+    _say_unused(args, extension, options, output)
     if args.json:
         output.json(_checked_json(extension))
         return ExitCode.OK
@@ -80,9 +81,14 @@ def check(directory: Path, args: argparse.Namespace, output: Output) -> int:
     return ExitCode.OK
 
 
-def _say_unused_pythons(args: argparse.Namespace, extension: Extension, output: Output) -> None:
-    """Report that `--python` has no effect, if each library is for every Python."""
-    if args.python and not any(variant.python for plan in extension.plans for variant in plan.variants):
+def _say_unused(args: argparse.Namespace, extension: Extension, options: Options, output: Output) -> None:
+    """Report options that have no effect: about device code, if there is none; `--python`, if all fit every Python."""
+    from py_driver.building.ahead import say_unused_archs, say_unused_choices
+
+    planned = [variant for plan in extension.plans for variant in plan.variants]
+    say_unused_archs(options.archs, planned, output)
+    say_unused_choices(options.choices, planned, output)
+    if args.python and not any(variant.python for variant in planned):
         output.say("note: --python has no effect: no module is bound by pybind11, so each is for every Python")
 
 
@@ -213,7 +219,7 @@ def show_planned(directory: Path, args: argparse.Namespace, output: Output, opti
     releases, options = releases_of(args), replace(options, report=None)
     bindings = bindings_of(args, releases.matrix, own_python)
     extension = plan_extension(directory, args.variant, releases, output, options, bindings)
-    _say_unused_pythons(args, extension, output)
+    _say_unused(args, extension, options, output)
     results = dry_run(prepare_extension(extension, options), releases, output, options)
     show_plan(*results, (), args, output, alone=True)
     return ExitCode.OK
@@ -291,7 +297,7 @@ def _built(  # noqa: PLR0913  (the project, the variants, and how to build)
     from py_driver.publishing.merged_wheel import Recorded, check_merge
 
     extension = plan_extension(directory, args.variant, releases, output, options, bindings, shown=shown)
-    _say_unused_pythons(args, extension, output)
+    _say_unused(args, extension, options, output)
     for configured in extension.configured:
         check_skeleton(
             configured.recording.record, configured.recording.wheel, labelled=getattr(args, "variants", False)
