@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.authoring.local_variant import has_device_code, local_variant
 from py_driver.authoring.machine import archs_of_variables, python_of_torch
+from py_driver.building.ahead import say_unused_archs
 from py_driver.building.build import Built, Options, build
 from py_driver.building.variant_dir import DEV, read_metadata
 from py_driver.matrix.installed_python import python_at
@@ -142,6 +143,8 @@ def dev_build(  # noqa: PLR0913  (the project, the machine, the options, and the
     if has_device_code(plan, variant):
         named = archs or archs_of_variables(plan, machine, listed or {}, output if after is None else None)
         chosen = tuple(named or machine.archs)
+    elif after is None:
+        say_unused_archs(archs, [variant], output)
     checked = after.server if after else ""
     pythons = None
     if pybind:

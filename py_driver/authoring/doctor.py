@@ -14,12 +14,13 @@ import tomli
 
 from py_driver.authoring.gpu_driver import check_gpu
 from py_driver.authoring.machine_check import RIGHT, UNKNOWN, WRONG, Check
-from py_driver.bazel.find import present_bazel, wanted_version
+from py_driver.bazel.find import OUTPUT_VARIABLE, output_root, present_bazel, wanted_version
 from py_driver.bazel.sandbox import has_namespaces, landlock_version, worker_files
 from py_driver.building.clean import outputs_of
 from py_driver.building.installed_torch import importable_torch
 from py_driver.cache.contents import contents, size_of
 from py_driver.errors import DriverError
+from py_driver.fetch.debian import debian_archives
 from py_driver.fetch.fetcher import MIRROR_VARIABLE
 from py_driver.fetch.http_client import Http
 from py_driver.fetch.package_index import local_path
@@ -51,9 +52,10 @@ def examine(root: Path, releases: Releases) -> list[Check]:
     """
     facts = tomli.loads(resource("doctor.toml"))
     # The sandbox is tried in a child process before threads start.
-    first = [_checked("disk", lambda: _disk(facts)), _checked("cache", _cache), _checked("sandbox", _sandbox)]
+    first = [_checked("disk", lambda: check_disk(facts)), _checked("cache", _cache), _checked("sandbox", _sandbox)]
     later: list[tuple[Sequence[str], Callable[[], list[Check]]]] = [
         (("package index", "clock"), lambda: _index(facts)),
+        (("Debian archive",), lambda: [check_debian()]),
         (("Bazel",), lambda: [_bazel(root)]),
         (("torch", "GPU driver"), lambda: _torch_and_gpu(facts, releases)),
         ((_CACHES,), lambda: [check_caches(cache_root(), releases.lock, Path())]),
@@ -99,17 +101,23 @@ def _existing(path: Path) -> Path:
     return next(parent for parent in (path, *path.parents) if parent.is_dir())
 
 
-def _disk(facts: dict[str, Any]) -> Check:
-    directory = _existing(cache_root())
-    status = os.statvfs(directory)
-    free = status.f_bavail * status.f_frsize / _GIGABYTE
-    found = f"{free:.1f} GB free for {cache_root()}"
-    if status.f_files and not status.f_favail:
-        return Check("disk", WRONG, f"no inodes are left for {cache_root()}", "remove files, or move the cache")
-    if free < facts["free-gigabytes"]:
-        advice = f"free {facts['free-gigabytes']} GB (`driver cache prune`), or set {CACHE_VARIABLE} to a larger disk"
-        return Check("disk", WRONG, found, advice)
-    return Check("disk", RIGHT, found)
+def check_disk(facts: dict[str, Any]) -> Check:
+    """Check the space for the cache, and for Bazel's outputs if they are on another disk."""
+    directories = {CACHE_VARIABLE: cache_root(), OUTPUT_VARIABLE: output_root(os.environ)}
+    disks, found = dict[int, str](), list[str]()
+    for variable, directory in directories.items():
+        disks.setdefault(_existing(directory).stat().st_dev, variable)
+    for variable in disks.values():
+        directory = directories[variable]
+        status = os.statvfs(_existing(directory))
+        free = status.f_bavail * status.f_frsize / _GIGABYTE
+        if status.f_files and not status.f_favail:
+            return Check("disk", WRONG, f"no inodes are left for {directory}", "remove files, or move the cache")
+        found.append(f"{free:.1f} GB free for {directory}")
+        if free < facts["free-gigabytes"]:
+            advice = f"free {facts['free-gigabytes']} GB (`driver cache prune`), or set {variable} to a larger disk"
+            return Check("disk", WRONG, found[-1], advice)
+    return Check("disk", RIGHT, ", ".join(found))
 
 
 def _cache() -> Check:
@@ -168,6 +176,17 @@ def _index(facts: dict[str, Any]) -> list[Check]:
     except OriginError as problem:
         advice = f"check the network and pip's index-url and proxy, or set {MIRROR_VARIABLE} (`driver fetch`)"
         return [Check("package index", WRONG, str(problem), advice), unknown]
+
+
+def check_debian() -> Check:
+    """Whether there is a Debian archive for the headers of libstdc++: apt of other distributions has none."""
+    try:
+        own, apt = debian_archives()
+    except DriverError as problem:
+        if directory := os.environ.get(MIRROR_VARIABLE):
+            return Check("Debian archive", UNKNOWN, f"none but {directory}", f"`driver fetch --mirror {directory}`")
+        return _failed("Debian archive", problem)
+    return Check("Debian archive", RIGHT, ", ".join(map(redacted, own or apt)))
 
 
 def _clock(date: str, now: float, facts: dict[str, Any]) -> Check:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from py_driver.authoring.local_variant import local_variant
 from py_driver.authoring.machine import python_of_torch
 from py_driver.authoring.session import BUILDS, launch, python_environment, wait
+from py_driver.building.ahead import say_unused_archs
 from py_driver.building.build import Options
 from py_driver.building.extension import build_extension, candidates, plan_extension
 from py_driver.building.variant_dir import DEV
@@ -95,6 +96,7 @@ def install_extension(  # noqa: PLR0913  (the project, the machine, and the opti
     python = python or python_of_torch([variant.configuration], machine, releases, output)
     bindings = Bindings(way, lambda _: (python_at(Path(python), releases.matrix),))
     extension = plan_extension(directory, [variant.name], releases, output, options, bindings)
+    say_unused_archs(archs, [variant for plan in extension.plans for variant in plan.variants], output)
     if not choices.remote.is_used:
         plans = tuple(with_precompiled(plan, directory) for plan in extension.plans)
         extension = replace(extension, plans=plans)

@@ -161,12 +161,24 @@ def _provided(root: Path, wanted: str, environ: Mapping[str, str], output: Outpu
 
 
 def _startup(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The option for Bazel's outputs, if its default, in the home directory, is not writable."""
+    """The option for Bazel's outputs, unless they are in Bazel's default directory."""
+    root = output_root(environ)
+    is_default = root == _default_root(environ) and not environ.get(OUTPUT_VARIABLE)
+    return () if is_default else (f"--output_user_root={root}",)
+
+
+def output_root(environ: Mapping[str, str]) -> Path:
+    """The directory of Bazel's outputs: Bazel's default, unless the user names another or it is not writable."""
     if root := environ.get(OUTPUT_VARIABLE):
-        return (f"--output_user_root={root}",)
-    base = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or "/", ".cache"))
-    there = next(path for path in (base / "bazel", *(base / "bazel").parents) if path.is_dir())
-    return () if os.access(there, os.W_OK) else (f"--output_user_root={cache_root(environ) / 'output'}",)
+        return Path(root)
+    default = _default_root(environ)
+    there = next(path for path in (default, *default.parents) if path.is_dir())
+    return default if os.access(there, os.W_OK) else cache_root(environ) / "output"
+
+
+def _default_root(environ: Mapping[str, str]) -> Path:
+    """The directory in the home directory that has Bazel's outputs by default."""
+    return Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or "/", ".cache"), "bazel")
 
 
 def wanted_version(root: Path) -> str:

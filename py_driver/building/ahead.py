@@ -61,6 +61,21 @@ def say_openmp(plan: Plan, chosen: Sequence[Variant], output: Output) -> None:
         output.say(f"note: torch {version} {fact}; {second}")
 
 
+def say_unused_archs(archs: Sequence[str], chosen: Sequence[Variant], output: Output) -> None:
+    """Report that requested architectures have no effect, if no chosen variant has device code."""
+    if archs and not any(variant.archs or variant.triton for variant in chosen):
+        output.say(f"note: --archs {','.join(archs)} has no effect: the chosen variants have no device code")
+
+
+def say_unused_choices(choices: Choices, chosen: Sequence[Variant], output: Output) -> None:
+    """Report choices about CUDA code that have no effect, if no chosen variant has any."""
+    if any(variant.configuration.family == "cuda" and variant.archs for variant in chosen):
+        return
+    options = {"--cuda-compile": choices.cuda_compile, "--compress": choices.compress}
+    for option in (option for option, value in options.items() if value is not None):
+        output.say(f"note: {option} has no effect: the chosen variants have no CUDA code")
+
+
 def say_plan(ahead: Estimate, variants: int, jobs: int, memory: int | None, output: Output) -> None:
     """Print the estimate for a build of variants, and warn if the machine may have too little memory."""
     output.say(describe(ahead, variants, jobs))

@@ -15,7 +15,15 @@ from py_driver.actions.expected import compiled_sources
 from py_driver.actions.history import read_calls, write_calls, write_history
 from py_driver.actions.rerun_reasons import calls_of
 from py_driver.bazel.invocation import Choices
-from py_driver.building.ahead import look_ahead, say_openmp, say_plan, say_preparation, say_untested
+from py_driver.building.ahead import (
+    look_ahead,
+    say_openmp,
+    say_plan,
+    say_preparation,
+    say_untested,
+    say_unused_archs,
+    say_unused_choices,
+)
 from py_driver.building.batches import batches, free_first, placed
 from py_driver.building.collect import check_place, collect
 from py_driver.building.file_names import true_names
@@ -248,6 +256,9 @@ def prepare(directory: Path, patterns: Sequence[str], releases: Releases, output
         plan = sliced(plan, chosen)
         chosen += [variant for variant in plan.variants if variant.slice]
         check_place(directory / SLICES)
+    say_unused_archs(options.archs, chosen, output)
+    if not options.local:
+        say_unused_choices(options.choices, chosen, output)
     say_openmp(plan, chosen, output)
     check_place(directory / (DEV if options.local else BUILD))
     return Prepared(

@@ -13,7 +13,7 @@ from py_driver.building.build import Prepared, build_all
 from py_driver.building.collect import check_place
 from py_driver.building.selection import choose
 from py_driver.building.variant_dir import BUILD
-from py_driver.errors import Code, DriverError, Span, error
+from py_driver.errors import Code, Diagnostic, DriverError, Span, error
 from py_driver.extensions.headers import ProjectTree
 from py_driver.extensions.plan import ConfigurationRecord, plan_extensions
 from py_driver.matrix.backends import BUILT, arch_order
@@ -25,7 +25,7 @@ from py_driver.plan.projects import SCRIPTS
 from py_driver.recording.recorder import record_project
 from py_driver.recording.unseen_repository import unseen_repository
 from py_driver.recording.variables import unset_note
-from py_driver.reporting.report_page import check_page
+from py_driver.reporting.report_page import check_page, own_page
 from py_driver.system.cache import cache_root
 from py_driver.system.files import is_file, path_digest
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from py_driver.building.build import Built, Options
-    from py_driver.errors import Diagnostic, Note
+    from py_driver.errors import Note
     from py_driver.extensions.binding import Bindings
     from py_driver.matrix.configurations import Configuration
     from py_driver.matrix.matrix import Matrix
@@ -164,8 +164,11 @@ def plan_extension(  # noqa: PLR0913  (the project, the selection, and how to bu
         shown: the name of the directory in messages, if it is in the cache.
 
     Raises:
-        DriverError: NO_SUCH_VARIANT; what `record_project` and `plan_extensions` raise.
+        DriverError: USAGE for slices; NO_SUCH_VARIANT; ARCH_DROPPED; what `record_project` and `plan_extensions` raise.
     """
+    if options.slices:
+        message = f"--slice: {shown or directory} has a setup.py, and no slices"
+        raise error(Code.USAGE, message, help="build for one capability: --archs 9.0")
     matrix = releases.matrix
     chosen = choose(candidates(directory, matrix, options.words.backends), patterns, options.words)
     strict = bool(patterns) or options.words.given
@@ -191,6 +194,9 @@ def plan_extension(  # noqa: PLR0913  (the project, the selection, and how to bu
     for part in configured:
         alike.setdefault(_created(part.recording), []).append(part)
     plans = [planner.plan(same) for same in alike.values()]
+    dropped = dict.fromkeys(note for plan in plans for note in plan.notes if note.code is Code.ARCH_DROPPED)
+    if options.strict_archs and dropped:
+        raise DriverError(Diagnostic(Code.ARCH_DROPPED, note.message, note.span) for note in dropped)
     plans = [narrowed(plan, options.archs) if options.archs else plan for plan in plans]
     return Extension(directory=directory, configured=tuple(configured), plans=tuple(plans))
 
@@ -210,17 +216,18 @@ def all_of(failures: Iterable[tuple[bool, DriverError]]) -> DriverError:
 
 
 def prepare_extension(extension: Extension, options: Options) -> list[Prepared]:
-    """The builds of a project, one for each call of Bazel."""
+    """The builds of a project, one for each call of Bazel, each with its own report."""
+    plans, pages = [plan for plan in extension.plans if plan.variants], set[Path]()
+    is_one, page = len(plans) == 1, options.report
     return [
         Prepared(
             directory=extension.directory,
             plan=plan,
             chosen=plan.variants,
-            report=options.report,
+            report=page if is_one or page is None else own_page(page, plan.module, pages),
             destination=cache_root() / "extensions" / f"{plan.module}.{path_digest(extension.directory.resolve())}",
         )
-        for plan in extension.plans
-        if plan.variants
+        for plan in plans
     ]
 
 
@@ -228,11 +235,8 @@ def build_extension(extension: Extension, releases: Releases, output: Output, op
     """Build the modules of a project into the cache; returns the configurations in order.
 
     Raises:
-        DriverError: USAGE for slices; what the builds raise.
+        DriverError: what the builds raise.
     """
-    if options.slices:
-        message = f"--slice: {extension.directory} has a setup.py, and no slices"
-        raise error(Code.USAGE, message, help="build for one capability: --archs 9.0")
     if options.report is not None:
         check_page(options.report)
     check_user_lock(releases)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shlex
 import shutil
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,11 +57,13 @@ def present(
     """
     build = directory / BUILD
     shown = name or str(build)
-    advice = "publish it first: driver publish" if name else "build it first: driver build"
+    command = f"driver build {shlex.quote(str(directory))}"
+    advice = "publish it first: driver publish" if name else f"build it first: {command}"
     if patterns or words.torch or words.backends:
         chosen = choose(plan, patterns, words)
         if missing := [variant.name for variant in chosen if not is_directory(build / variant.name)]:
-            raise error(Code.FILE_MISSING, f"{shown}/{missing[0]} does not exist", help=advice)
+            exactly = "" if name else f" --variant {missing[0]}"
+            raise error(Code.FILE_MISSING, f"{shown}/{missing[0]} does not exist", help=f"{advice}{exactly}")
         return _whole(chosen, build, shown)
     existing = (
         {path.name for path in build.iterdir() if not path.name.startswith(".")} if is_directory(build) else set()

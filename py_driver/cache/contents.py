@@ -118,6 +118,7 @@ def contents(root: Path, lock: Lock) -> list[Part]:
         *_RECORDED,
     ]
     recorded = [root / name for name in _RECORDED]
+    outputs = f"unpacked and built files of Bazel{_elsewhere(root, bases)}"
     rest = [path for path in _children(root) if path.name not in {*named, "servers"}]
     return [
         _part("archives", "pinned archives of toolchains", [root / "store"], spare=store),
@@ -125,7 +126,7 @@ def contents(root: Path, lock: Lock) -> list[Part]:
         _part("headers", "headers of toolchains for editors", [root / HEADERS], made=_called(root / HEADERS, _TREE)),
         _part("inline", "modules of cpp_extension", [root / INLINE], made=_called(root / INLINE, _MODULE)),
         _part("results", "results of actions", results, made=results),
-        _part("output", "unpacked and built files of Bazel", [*ours, *lost], spare=[*lost, *links], made=ours),
+        _part("output", outputs, [*ours, *lost], spare=[*lost, *links], made=ours),
         _part("workspaces", "Bazel's view of projects", [root / "workspaces"], spare=left, made=workspaces),
         _part("bazel", "Bazel", [root / "bazel"], spare=_others(root / "bazel", *bazels)),
         _part("python", "Python environments", [root / "venvs"], spare=unused(root / "venvs", UNUSED_DAYS)),
@@ -134,6 +135,12 @@ def contents(root: Path, lock: Lock) -> list[Part]:
         _part("served", "results kept by `driver cache serve`", [root / "served"]),
         _part("rest", "history, settings of the sandbox, turns", rest, spare=[*settings, *runs]),
     ]
+
+
+def _elsewhere(root: Path, bases: Iterable[Path]) -> str:
+    """The directories with output bases outside of the cache, for people: Bazel's default is in the home directory."""
+    outside = dict.fromkeys(str(base.parent) for base in bases if not base.is_relative_to(root.resolve()))
+    return f", also in {', '.join(outside)}" if outside else ""
 
 
 def _called(directory: Path, names: re.Pattern[str]) -> list[Path]:

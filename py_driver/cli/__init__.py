@@ -71,7 +71,7 @@ GROUPS: Final = {
         "publish": "upload built variants to the Hugging Face Hub in one commit",
     },
     "Machine": {
-        "doctor": "check this machine: disk, sandbox, package index, Bazel, GPU driver, torch, caches, clock",
+        "doctor": "check this machine: disk, sandbox, clock, servers of archives, Bazel, torch, GPU driver, caches",
         "fetch": "download the archives of variants into the store, or into a mirror for machines without network",
         "cache": "list the contents of the cache, remove unused ones, or serve a remote cache",
         "lock": "write the lock of the toolchains from the matrix of releases",
@@ -250,8 +250,12 @@ def parse_command_line(arguments: Sequence[str]) -> tuple[str, argparse.Namespac
     name = next(iter(arguments[len(options) :]), None)
     if name is not None and name not in COMMANDS:
         hint = did_you_mean(name, COMMANDS) or did_you_mean(name, (*ALIASES, *WORDS))
+        hint = hint or (f"write `{options[0]}` after the command" if options else "")
         raise error(Code.USAGE, f"unknown command `{name}`", help=hint or f"commands: {', '.join(COMMANDS)}")
     alone = name is None or not {"-h", "--help"}.isdisjoint(options)
+    if not alone and (early := [option for option in options if option not in {"-V", "--version"}]):
+        message = f"`{early[0]}` is before the command"
+        raise error(Code.USAGE, message, help=f"write it after the command: driver {name} {early[0]}")
     parser = _overview() if alone else Parser(prog="driver")
     parser.add_argument(
         "-V", "--version", action="version", version=f"driver {__version__}", help="show the version and exit"

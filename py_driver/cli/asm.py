@@ -80,8 +80,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
     check_project(args.directory)
     if args.function is None and (args.ptx or args.sass or args.source):
         raise error(Code.USAGE, "no FUNCTION is given to show", help="list the functions: driver asm DIR")
-    if args.diff is not None and args.ptx:
-        raise error(Code.USAGE, "--diff compares machine code; it cannot be combined with --ptx")
+    if args.diff is not None and (args.ptx or args.source):
+        option = "--ptx" if args.ptx else "--source"
+        raise error(Code.USAGE, f"--diff compares machine code; it cannot be combined with {option}")
     build = _built(args, args.directory, output)
     tools = Disassembler(output)
     kernels = tools.kernels(build.path, lines=args.source)
@@ -158,7 +159,7 @@ def _compare(args: argparse.Namespace, chosen: Sequence[Kernel], tools: Disassem
             path = earlier[0].parent
         else:
             path = _built(args, places.enter_context(checked_out(args.directory, args.diff)), output).path
-        old = tools.kernels(path, lines=args.source)
+        old = tools.kernels(path)
     if args.function is not None:
         old = matching(old, args.function)
     rows, code = [], []
@@ -166,7 +167,7 @@ def _compare(args: argparse.Namespace, chosen: Sequence[Kernel], tools: Disassem
         kernel = after or before
         assert kernel is not None  # noqa: S101  (at least one of the two exists)
         changes = _changes(before, after)
-        if before and after and not args.ptx:
+        if before and after:
             text = difference(before.sass, after.sass, (f"{args.diff}:{before.name}", after.name))
             code += [text] if text and args.function is not None else []
             changes = changes or (["other instructions"] if text else [])

@@ -36,7 +36,7 @@ from py_driver.cli.projects import (
     then,
 )
 from py_driver.cli.variables import is_count
-from py_driver.errors import DriverError, ExitCode
+from py_driver.errors import Code, DriverError, ExitCode, error
 from py_driver.matrix.backends import ARCH, meant_arch
 from py_driver.output import counted, printable
 
@@ -254,18 +254,26 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Build; returns the exit code.
 
     Raises:
-        DriverError: see `py_driver.building.build` and `check_loads`; with several projects only errors that concern
-            all.
+        DriverError: USAGE; see `py_driver.building.build` and `check_loads`; with several projects only errors that
+            concern all.
     """
     from py_driver.building.build import build
     from py_driver.building.load_check import check_loads
     from py_driver.editor.project import refresh
 
+    if args.dry_run and args.report is not None:
+        message = "--report is about the actions of a build, and --dry-run runs none"
+        raise error(Code.USAGE, message, help="leave out one of the two; `--dry-run --json` has the estimate as JSON")
     if extensions_of(args):
         from py_driver.cli import extension
 
-        work = extension.show_planned if args.dry_run else extension.build
-        return run_extensions(args, output, lambda directory: work(directory, args, output, options_of(args)), run)
+        work, pages = extension.show_planned if args.dry_run else extension.build, set[Path]()
+        return run_extensions(
+            args,
+            output,
+            lambda directory: work(directory, args, output, extension.options_for(directory, args, pages)),
+            run,
+        )
     check_no_bindings(args)
     projects = projects_of(args)
     if args.dry_run:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_matrix, releases_of
 from py_driver.cli.build import positive
-from py_driver.errors import ExitCode
+from py_driver.errors import Code, ExitCode, error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +76,10 @@ def _add_serve(parser: Parser) -> None:
         "--execute", action="store_true", help="also run actions, each in its own root, with bubblewrap"
     )
     parser.add_argument(
-        "--jobs", metavar="N", type=positive, help="run at most N actions at once (default: the number of processors)"
+        "--jobs",
+        metavar="N",
+        type=positive,
+        help="with --execute, run at most N actions at once (default: the number of processors)",
     )
 
 
@@ -156,11 +159,18 @@ def _megabytes(size: int) -> str:
 
 
 def _serve(args: argparse.Namespace, output: Output) -> int:
+    """Serve a cache until Ctrl-C; returns the exit code.
+
+    Raises:
+        DriverError: USAGE for --jobs without --execute; see `serve`.
+    """
     import os
 
     from py_driver.cache.server import Serving, serve
     from py_driver.system.cache import cache_root
 
+    if args.jobs is not None and not args.execute:
+        raise error(Code.USAGE, "--jobs is for the actions of --execute", help="add --execute")
     serving = Serving(
         directory=(args.directory or cache_root() / "served").absolute(),
         port=args.port,

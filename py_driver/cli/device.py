@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py_driver.cli import add_command
+from py_driver.cli.arguments import releases_of
 from py_driver.errors import Code, DriverError, ExitCode, error
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         else:
             found["gpus"][0] |= {"multiprocessors": facts["multiprocessors"], "l2_bytes": facts["l2_bytes"]}
     if args.project is not None:
-        found["variant"] = _variant(args.project)
+        found["variant"] = _variant(args)
     if args.measure:
         found["ceilings"] = _ceilings(output)
     if args.json:
@@ -69,19 +70,23 @@ def run(args: argparse.Namespace, output: Output) -> int:
     return ExitCode.OK
 
 
-def _variant(directory: Path) -> str:
+def _variant(args: argparse.Namespace) -> str:
     """The variant of a project that this machine runs.
 
     Raises:
-        DriverError: see `local_variant` and `this_machine`.
+        DriverError: SET_UP if no torch is installed; see `local_variant`.
     """
     from py_driver.authoring.local_variant import local_variant
     from py_driver.authoring.machine import this_machine
-    from py_driver.matrix.releases import Releases
     from py_driver.plan.plan import plan_directory
 
-    machine = this_machine()
-    return local_variant(plan_directory(directory, Releases(None)), machine.torch, machine.archs).name
+    plan = plan_directory(args.project, releases_of(args))
+    try:
+        machine = this_machine()
+    except DriverError as failure:
+        advice = "activate an environment that has torch"
+        raise DriverError(problem._replace(help=advice) for problem in failure.diagnostics) from None
+    return local_variant(plan, machine.torch, machine.archs).name
 
 
 def _ceilings(output: Output) -> dict[str, float]:

@@ -34,16 +34,23 @@ def check(directory: Path, args: argparse.Namespace, output: Output) -> int:
     """Record a project for its default variants, and show its modules; returns the exit code.
 
     Raises:
-        DriverError: what `plan_extension` raises.
+        DriverError: USAGE for `--headers`; what `plan_extension` raises.
     """
     from py_driver.building.build import Options
     from py_driver.building.extension import plan_extension
     from py_driver.cli.arguments import releases_of
     from py_driver.matrix.configurations import spell
 
+    if args.headers:
+        message = f"--headers: {directory} has a setup.py, and smaller headers are tried for a build.toml"
+        raise error(Code.USAGE, message, help="call it without --headers, or make a build.toml with `driver adopt`")
+    if args.strict:
+        output.say(printable(f"note: --strict has no effect: {directory} has a setup.py, and it is for a build.toml"))
     releases = releases_of(args)
     bindings = bindings_of(args, releases.matrix, all_pythons)
-    extension = plan_extension(directory, (), releases, output, Options(strict_archs=args.strict_archs), bindings)
+    options = Options(strict_archs=args.strict_archs)
+    extension = plan_extension(directory, (), releases, output, options, bindings)
+    _say_unused(args, extension, options, output)
     if args.json:
         output.json(_checked_json(extension))
         return ExitCode.OK
@@ -72,6 +79,17 @@ def check(directory: Path, args: argparse.Namespace, output: Output) -> int:
     advice = "" if modules else "; its wheel fits every torch"
     output.say(printable(f"{directory} is valid: {found}{advice}"))
     return ExitCode.OK
+
+
+def _say_unused(args: argparse.Namespace, extension: Extension, options: Options, output: Output) -> None:
+    """Report options that have no effect: about device code, if there is none; `--python`, if all fit every Python."""
+    from py_driver.building.ahead import say_unused_archs, say_unused_choices
+
+    planned = [variant for plan in extension.plans for variant in plan.variants]
+    say_unused_archs(options.archs, planned, output)
+    say_unused_choices(options.choices, planned, output)
+    if args.python and not any(variant.python for variant in planned):
+        output.say("note: --python has no effect: no module is bound by pybind11, so each is for every Python")
 
 
 def _brought(extension: Extension) -> list[str]:
@@ -124,6 +142,28 @@ def _checked_json(extension: Extension) -> dict[str, Any]:
         "notes": [note.as_json() for note in extension.notes],
         "errors": [],
     }
+
+
+def options_for(directory: Path, args: argparse.Namespace, pages: set[Path]) -> Options:
+    """The build options for a project with a setup.py: with a report of its own if the command line has several.
+
+    Args:
+        directory: the directory of the project.
+        args: the command line.
+        pages: pages of other projects; the page of this project is added.
+
+    Raises:
+        DriverError: see `options_of` and `own_page`.
+    """
+    from dataclasses import replace
+
+    from py_driver.cli.build import options_of
+    from py_driver.reporting.report_page import own_page
+
+    options = options_of(args)
+    if options.report is None or len(args.directories) == 1:
+        return options
+    return replace(options, report=own_page(options.report, directory.resolve().name, pages))
 
 
 def build(directory: Path, args: argparse.Namespace, output: Output, options: Options) -> int:
@@ -179,6 +219,7 @@ def show_planned(directory: Path, args: argparse.Namespace, output: Output, opti
     releases, options = releases_of(args), replace(options, report=None)
     bindings = bindings_of(args, releases.matrix, own_python)
     extension = plan_extension(directory, args.variant, releases, output, options, bindings)
+    _say_unused(args, extension, options, output)
     results = dry_run(prepare_extension(extension, options), releases, output, options)
     show_plan(*results, (), args, output, alone=True)
     return ExitCode.OK
@@ -256,6 +297,7 @@ def _built(  # noqa: PLR0913  (the project, the variants, and how to build)
     from py_driver.publishing.merged_wheel import Recorded, check_merge
 
     extension = plan_extension(directory, args.variant, releases, output, options, bindings, shown=shown)
+    _say_unused(args, extension, options, output)
     for configured in extension.configured:
         check_skeleton(
             configured.recording.record, configured.recording.wheel, labelled=getattr(args, "variants", False)
@@ -305,10 +347,15 @@ def test(args: argparse.Namespace, output: Output, local: Local) -> int:
         local: the machine, and how to build.
 
     Raises:
-        DriverError: FILE_MISSING if the project has no tests; what `install_extension` raises.
+        DriverError: USAGE for options that need a build.toml; FILE_MISSING if the project has no tests; what
+            `install_extension` raises.
     """
     from py_driver.authoring.extension_session import copied_tests, run_with
 
+    if option := "--under" if args.under else "--debug" if args.debug else "":
+        message = f"{option}: {args.directory} has a setup.py, and the tools run kernels of a build.toml"
+        advice = "call the tool yourself: driver run DIR -- compute-sanitizer python -m pytest tests"
+        raise error(Code.USAGE, message, help=advice)
     with copied_tests(args.directory) as (scratch, tests):
         installed = _installed(args, output, local)
         words = [_moved(word, args.directory, scratch) for word in args.command]

@@ -79,7 +79,7 @@ def _recorded(directory: Path, args: argparse.Namespace, output: Output) -> tupl
 
     releases = releases_of(args)
     bindings = bindings_of(args, releases.matrix, all_pythons)
-    extension = plan_extension(directory, (), releases, output, Options(), bindings)
+    extension = plan_extension(directory, (), releases, output, Options(strict_archs=args.strict_archs), bindings)
     output.notes(extension.notes)
     variants = [variant for plan in extension.plans for variant in plan.variants]
     if installed := [

@@ -81,8 +81,8 @@ def _planned(
 
         chosen = choose(candidates(directory, releases.matrix, words.backends), args.variant, words)
         first = most_telling(chosen, releases.matrix).name
-        bindings = bindings_of(args, releases.matrix, own_python)
-        return plan_extension(directory, [first], releases, output, Options(), bindings).plans, None
+        bindings, options = bindings_of(args, releases.matrix, own_python), Options(strict_archs=args.strict_archs)
+        return plan_extension(directory, [first], releases, output, options, bindings).plans, None
     from py_driver.plan.plan import make_plan
     from py_driver.plan.project import load
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import add_matrix, listed, releases_of
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from py_driver.cli import Subparsers
     from py_driver.output import Output
+
+
+_EXAMPLE: Final = "e.g. driver init --name my-name/fast-relu"
 
 
 def add(subparsers: Subparsers) -> None:
@@ -58,7 +61,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Write a project; returns the exit code.
 
     Raises:
-        DriverError: see `new_project`.
+        DriverError: see `_list`, `_skill` and `new_project`.
     """
     from py_driver.authoring.new_project import (
         CI_FILE,
@@ -69,24 +72,19 @@ def run(args: argparse.Namespace, output: Output) -> int:
         rendered,
         surroundings,
         template_of,
-        templates,
     )
     from py_driver.editor.project import begin
 
     if args.skill is not None:
         return _skill(args, output)
     if args.list:
-        known = templates().values()
-        if args.json:
-            output.json({"templates": [{**template._asdict(), "skips": [*template.skips]} for template in known]})
-        else:
-            output.table(("template", "backends", "shows"), [(t.name, " ".join(t.backends), t.summary) for t in known])
-        return ExitCode.OK
+        return _list(args, output)
+    backends = [backend for words in args.backends for backend in words]
     if args.directory is None and args.name is None:
-        raise error(Code.USAGE, "neither DIR nor --name is given", help="e.g. driver init --name my-name/fast-relu")
+        advice = f"put DIR before --backends: `{backends[-1]}` counts as a backend" if backends else _EXAMPLE
+        raise error(Code.USAGE, "neither DIR nor --name is given", help=advice)
     owner, name = check_name(args.name) if args.name is not None else ("", _named(args.directory))
     directory = args.directory or Path(name)
-    backends = [backend for words in args.backends for backend in words]
     around = surroundings(directory)
     files = rendered(template_of(args.template or DEFAULT), name, owner, backends, around)
     releases = releases_of(args)
@@ -105,6 +103,24 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if around.below_root:
         output.say(f"no {CI_FILE}: it belongs at the root of the repository (docs/ci.md)")
     output.say(f"next: driver test {shlex.quote(str(directory))}")
+    return ExitCode.OK
+
+
+def _list(args: argparse.Namespace, output: Output) -> int:
+    """List the templates; returns the exit code.
+
+    Raises:
+        DriverError: USAGE if a project is named, too.
+    """
+    from py_driver.authoring.new_project import templates
+
+    if args.directory or args.name or args.template or args.backends:
+        raise error(Code.USAGE, "--list writes no project", help="write `driver init --list`")
+    known = templates().values()
+    if args.json:
+        output.json({"templates": [{**template._asdict(), "skips": [*template.skips]} for template in known]})
+    else:
+        output.table(("template", "backends", "shows"), [(t.name, " ".join(t.backends), t.summary) for t in known])
     return ExitCode.OK
 
 

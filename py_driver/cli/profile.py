@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from py_driver.inspecting.profile import Profiled
     from py_driver.output import Output
 
+_SET = "basic"
+"""The default set of metrics."""
+
 _ADVICE = 3
 """How many of Nsight Compute's recommendations are shown for each kernel; the report has all."""
 
@@ -40,8 +43,7 @@ def add(subparsers: Subparsers) -> None:
         "--set",
         dest="kind",
         choices=["basic", "full"],
-        default="basic",
-        help="metrics to measure: basic takes seconds; full adds stalls, traffic and more advice (default: basic)",
+        help=f"metrics to measure: basic takes seconds; full adds stalls, traffic and more advice (default: {_SET})",
     )
     measure.add_argument("--report", metavar="FILE", type=Path, help="show this report; measure nothing")
     measure.add_argument("--diff", metavar="FILE", type=Path, help="also show the values of an earlier report")
@@ -54,10 +56,13 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Profile; returns the exit code.
 
     Raises:
-        DriverError: USAGE if there is no such workload; see `profile` and `read`.
+        DriverError: USAGE if there is no such workload, or for --report with one; see `profile` and `read`.
     """
     from py_driver.inspecting.profiler import read
 
+    if args.report is not None and (args.workload or args.kind):
+        message = "--report shows an existing report and measures nothing: it excludes WORKLOAD and --set"
+        raise error(Code.USAGE, message, help="a measurement writes its report into logs/ of the project")
     earlier = read(args.diff, output) if args.diff else []
     launches = read(args.report, output) if args.report else read(_measured(args, output), output)
     if args.json:
@@ -91,7 +96,7 @@ def _measured(args: argparse.Namespace, output: Output) -> Path:
         hint = did_you_mean(workload, titles)
         advice = f"{hint}{' ' if hint else ''}workloads: {', '.join(titles)}"
         raise error(Code.USAGE, f"there is no workload `{workload}`", help=advice)
-    return profile(build, scripts, workload, args.kind, python, output)
+    return profile(build, scripts, workload, args.kind or _SET, python, output)
 
 
 def _show(launches: Sequence[Profiled], earlier: Sequence[Profiled], output: Output) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from py_driver.errors import Code, DriverError, ExitCode, as_json
+from py_driver.errors import Code, DriverError, ExitCode, as_json, error
 from py_driver.output import counted, printable
 
 if TYPE_CHECKING:
@@ -92,16 +92,28 @@ def run_extensions(
         others: the command for the other directories.
 
     Raises:
-        DriverError: what `work` raises, if the command line names one project; INTERRUPTED.
+        DriverError: what `work` raises, if the command line names one project; USAGE for `--json` with several, or
+            without git for `--changed-since`; INTERRUPTED.
     """
     import argparse
 
     extensions = extensions_of(args)
     rest = [directory for directory in args.directories if directory not in extensions]
-    if len(extensions) == 1 and not rest:
+    is_single = len(extensions) == 1 and not rest
+    if args.json and not is_single:
+        raise error(Code.USAGE, "--json is for a single project with a setup.py", help=f"name {extensions[0]} alone")
+    if args.changed_since is not None:
+        from py_driver.publishing.git import changed_files
+
+        extensions = [directory for directory in extensions if changed_files(directory, args.changed_since)]
+    if is_single and extensions:
         return work(extensions[0])
     outcomes = for_each(extensions, work, output)
     codes = [exit_code(outcomes), *(outcome.value or 0 for outcome in outcomes)]
+    if not (outcomes or rest):
+        if args.json:
+            output.json({"projects": []})
+        output.say(f"no file of {printable(str(args.directories[0]))} differs from {printable(args.changed_since)}")
     if rest:
         # These options are only for projects with a setup.py.
         own = {"directories": rest, "binding": "", "python": []}

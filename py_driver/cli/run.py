@@ -35,11 +35,12 @@ FURTHER: Final = "build it too, for the command to import; no kernel then comes 
 """The use of `--with` for commands that run something."""
 
 
-def add_local(parser: Parser) -> None:
+def add_local(parser: Parser, *, archs: bool = True) -> None:
     """Add the arguments of commands that build the variant for this machine.
 
     Args:
         parser: the parser of the command.
+        archs: whether the command can build for other GPUs than this machine's.
     """
     from py_driver.cli.build import add_how, archs_of
     from py_driver.matrix.backends import BUILT
@@ -58,13 +59,14 @@ def add_local(parser: Parser) -> None:
         choices=[*BUILT],
         help="build for this backend (default: the backend of a GPU usable by torch, else cpu)",
     )
-    select.add_argument(
-        "--archs",
-        metavar="LIST",
-        type=archs_of,
-        help="build device code for these GPU architectures, e.g. 9.0 (default: TORCH_CUDA_ARCH_LIST or "
-        "PYTORCH_ROCM_ARCH if there is a GPU or a setup.py, else the architectures of this machine's GPUs)",
-    )
+    if archs:
+        select.add_argument(
+            "--archs",
+            metavar="LIST",
+            type=archs_of,
+            help="build device code for these GPU architectures, e.g. 9.0 (default: TORCH_CUDA_ARCH_LIST or "
+            "PYTORCH_ROCM_ARCH if there is a GPU or a setup.py, else the architectures of this machine's GPUs)",
+        )
     add_matrix(select)
     add_how(parser)
 
@@ -164,6 +166,8 @@ def built(  # noqa: PLR0913  (as `dev_build`)
         refresh(directory, releases, output)
     actions = f"{counted(build.ran, 'action')} ran"
     output.say(f"{build.unique_id} for {build.variant.name}: {actions}, {build.seconds:.1f} s")
+    if kind == "debug" and build.backend != "cuda":
+        output.say(f"note: --debug has no effect: {build.variant.name} has no CUDA code")
     return build
 
 

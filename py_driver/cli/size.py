@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_of
-from py_driver.errors import ExitCode
+from py_driver.errors import Code, ExitCode, error
 from py_driver.output import counted
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from py_driver.output import Output
 
 _WORDS: Final = ("slice", "section", "arch", "kernel", "instance", "function", "saving")
+_COMPARED: Final = ("section", "arch", "instance")
+"""The tables of `--compare`."""
+
 _ROWS: Final = 15
 _MOST: Final = 1 << 26
 """The most bytes of device code that are compressed without being asked: a minute's work."""
@@ -82,10 +85,13 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Show sizes; returns the exit code.
 
     Raises:
-        DriverError: see `measured`; NO_SPACE or PERMISSION if the picture cannot be written.
+        DriverError: USAGE; see `measured`; NO_SPACE or PERMISSION if the picture cannot be written.
     """
     from py_driver.inspecting.measured import measured
 
+    if args.compare is not None and args.by not in {None, *_COMPARED}:
+        message = f"--compare has no table `{args.by}`"
+        raise error(Code.USAGE, message, help=f"its tables are {', '.join(_COMPARED)}")
     found = measured(args.paths, slices=args.slice)
     if args.svg is not None:
         _draw(args.svg, found)

@@ -64,8 +64,14 @@ def add(subparsers: Subparsers) -> None:
         help="with --build: install these torch releases, e.g. 2.10,2.15, and run the tests with each (default: the "
         "torch of the first python3)",
     )
-    report = parser.group("report")
-    report.add_argument("--annotations", action="store_const", const="github", help="also print annotations for GitHub")
+    report = parser.group("report").add_mutually_exclusive_group()
+    report.add_argument(
+        "--annotations",
+        choices=("github",),
+        nargs="?",
+        const="github",
+        help="also print annotations of GitHub Actions to stdout",
+    )
     report.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -75,11 +81,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
     Raises:
         DriverError: FILE_MISSING if a path does not exist or has no source; PERMISSION if a source cannot be read;
             DIRTY_TREE if a file to write has uncommitted changes; USAGE for --build without --fix, or with a path
-            that is not a project, and for --torch without --build; with --build, see `cpu_releases` and `cpu_facts`.
+            that is not a project, for --torch without --build, and for --force without --fix; with --build, see
+            `cpu_releases` and `cpu_facts`.
     """
     if args.build and not (args.fix and all(is_project(path) or is_extension(path) for path in args.paths)):
         advice = "`driver stable DIR --fix --build`, where DIR has a build.toml or a setup.py"
         raise error(Code.USAGE, "--build is for --fix and for projects", help=advice)
+    if args.force and not args.fix:
+        raise error(Code.USAGE, "--force is for the files that --fix writes", help="add --fix")
     if args.torch and not args.build:
         raise error(Code.USAGE, "--torch is for the tests of --build", help="add --fix --build")
     return _fix(args, output) if args.fix else _show(args, output)

@@ -32,13 +32,13 @@ def add(subparsers: Subparsers) -> None:
 
     parser = add_command(subparsers, "tune", "softmax --dry-run", "softmax --budget 600")
     measure = parser.group("measure")
-    add_local(parser)
+    add_local(parser, archs=False)
     parser.add_argument(
         "space", metavar="SPACE", nargs="?", default="", help="the name of tuning/SPACE.toml (default: the only one)"
     )
     only = measure.add_mutually_exclusive_group()
     only.add_argument("--dry-run", action="store_true", help="print the number of configurations; build nothing")
-    measure.add_argument(
+    only.add_argument(
         "--budget",
         metavar="S",
         type=positive,
@@ -69,8 +69,6 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return _dry_run(args, space, output)
     if args.apply:
         return _apply(args, space, output)
-    if args.archs:
-        raise error(Code.USAGE, "`driver tune` measures on this machine's GPU; --archs is not allowed")
     tuner = Tuner(
         directory=args.directory,
         space=space,

@@ -17,10 +17,10 @@ _JOBS: Final = "MAX_JOBS"
 
 _ARCHS: Final = ("TORCH_CUDA_ARCH_LIST", "PYTORCH_ROCM_ARCH")
 
-_TAKE_ARCHS: Final = frozenset({"run", "test", "batch", "bench", "profile"})
+_TAKE_ARCHS: Final = frozenset({"run", "test", "batch", "bench", "profile", "trace"})
 """Commands that build only for this machine."""
 
-_ALL_ARCHS: Final = frozenset({"build", "demo"})
+_ALL_ARCHS: Final = frozenset({"build", "demo", "wheel"})
 """Commands whose builds may be published."""
 
 
@@ -56,8 +56,8 @@ def take_variables(name: str, args: argparse.Namespace, output: Output) -> None:
         args.listed = {variable: _listed(variable, text) for variable, text in found.items()}
     elif found and name in _ALL_ARCHS:
         output.say(
-            f"note: {' and '.join(found)} {'is' if len(found) == 1 else 'are'} not used: variants in build/ have "
-            "all architectures of build.toml, unless --archs names some"
+            f"note: {' and '.join(found)} {'is' if len(found) == 1 else 'are'} not used: variants and wheels "
+            "have all architectures of the project, unless --archs names some"
         )
 
 

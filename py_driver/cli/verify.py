@@ -169,6 +169,9 @@ def _wheels(wheels: Sequence[Path], args: argparse.Namespace, output: Output) ->
     from py_driver.publishing.extension_verify import read_artifact
     from py_driver.recording.source_archive import fetch_source
 
+    if not wheels:
+        message = "--source names the project of wheels, and the command line has no wheel"
+        raise error(Code.USAGE, message, help=f"driver verify dist/*.whl --source {args.source}")
     chosen = args.variant or words_of(args, several=True).given or args.changed_since
     if len(wheels) < len(args.directories) or chosen or args.published:
         advice = "driver verify dist/*.whl, with --source DIR if the project is a directory"

@@ -153,18 +153,24 @@ def _pack(args: argparse.Namespace, output: Output) -> int:
     """Make the wheel of each project; returns the exit code.
 
     Raises:
-        DriverError: USAGE for --with and slices or wheel variants; see `_make` and `located`; with several projects
-            only errors that concern all.
+        DriverError: USAGE for --with or --merge, and slices or wheel variants; see `_check_no_build`, `_make` and
+            `located`; with several projects only errors that concern all.
     """
     words = located(args.directories, args.hash, output)
     sources = {word.directory: word for word in words if isinstance(word, Source)}
     directories = [word.directory if isinstance(word, Source) else word for word in words]
     args = argparse.Namespace(**{**vars(args), "directories": directories, "hash": []})
-    if extensions := extensions_of(args):
-        if args.json and len(directories) > 1:
-            raise error(Code.USAGE, "--json is for a single project", help=f"name {extensions[0]} alone")
+    extensions = extensions_of(args)
+    if args.merge and (args.variants or (args.slice and not extensions)):
+        option = "--variants" if args.variants else "--slice"
+        message = f"--merge packs all variants into one wheel, and {option} makes several"
+        raise error(Code.USAGE, message, help="leave out one of the two")
+    if len(extensions) < len(directories) and (extensions or not args.binding):
+        _check_no_build(args)
+    if extensions:
+        pages = set[Path]()
         return run_extensions(
-            args, output, lambda directory: _extension(directory, args, output, sources.get(directory)), _pack
+            args, output, lambda directory: _extension(directory, args, output, pages, sources.get(directory)), _pack
         )
     if args.further and (args.slice or args.variants):
         message = "--with is for a wheel of whole variants; it cannot be combined with --slice or --variants"
@@ -191,18 +197,44 @@ def _pack(args: argparse.Namespace, output: Output) -> int:
     return exit_code(outcomes)
 
 
-def _extension(directory: Path, args: argparse.Namespace, output: Output, source: Source | None = None) -> int:
-    """Build a project with a setup.py, and write its wheels; returns the exit code."""
-    from py_driver.cli.extension import wheels
+def _check_no_build(args: argparse.Namespace) -> None:
+    """Refuse options that change a build, for wheels of variants that exist.
+
+    Raises:
+        DriverError: USAGE.
+    """
+    options = {
+        "--archs": args.archs,
+        "--cuda-compile": args.cuda_compile,
+        "--headers": args.headers,
+        "--cxx": args.cxx,
+        "--compress": args.compress,
+        "--report": args.report,
+    }
+    if option := next((option for option, value in options.items() if value is not None), ""):
+        message = f"{option}: with a build.toml, `driver wheel` packs the variants in build/ and builds nothing"
+        raise error(Code.USAGE, message, help=f"call it without {option}; `driver build` accepts it")
+
+
+def _extension(
+    directory: Path, args: argparse.Namespace, output: Output, pages: set[Path], source: Source | None = None
+) -> int:
+    """Build a project with a setup.py, and write its wheels; returns the exit code.
+
+    Args:
+        directory: the directory of the project.
+        args: the command line.
+        output: where progress is shown.
+        pages: see `options_for`.
+        source: the source archive, if the project is from the package index.
+    """
+    from py_driver.cli.extension import options_for, wheels
 
     check_no_further(args, directory)
     if args.slice:
         advice = "make wheels for one GPU capability: --archs 9.0"
         raise error(Code.USAGE, f"--slice: {directory} has a setup.py, and no slices", help=advice)
-    if args.variants and args.merge:
-        message = "--merge packs all variants into one wheel, and --variants makes one for each"
-        raise error(Code.USAGE, message, help="leave out one of the two")
-    _show(wheels(directory, args, output, options_of(args), source), args, output)
+    _show(wheels(directory, args, output, options_for(directory, args, pages), source), args, output)
     return ExitCode.OK
 
 

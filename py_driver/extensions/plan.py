@@ -285,7 +285,8 @@ class _Planner:
             return None
         chosen = BUILT[configuration.family].choose(wanted, toolkit)
         for dropped in chosen.dropped:
-            self._findings.note(f"the architecture {dropped.arch} is not built: {dropped.reason}", span)
+            message = f"the architecture {dropped.arch} is not built: {dropped.reason}"
+            self._findings.note(message, span, Code.ARCH_DROPPED)
         if not chosen.kept:
             compiler = BUILT[configuration.family].compiler
             message = f"none of the architectures {' '.join(wanted) or '(none)'} is compiled by {compiler}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
@@ -164,9 +165,8 @@ def built_here(directory: Path, patterns: Sequence[str], matrix: Matrix, options
         }
         found = [artifact for artifact in found if artifact.configuration in meant]
     if not found:
-        raise error(
-            Code.FILE_MISSING, f"{directory / BUILD} has no such variants", help="build them first: `driver build`"
-        )
+        advice = f"build them first: driver build {shlex.quote(str(directory))}"
+        raise error(Code.FILE_MISSING, f"{directory / BUILD} has no such variants", help=advice)
     return found
 
 

@@ -132,6 +132,7 @@ def test_output_bases(cache: Path, tmp_path: Path) -> None:
     nothing.mkdir()
     parts = parts_of(cache)
     assert set(parts["output"].made) == {first, second}
+    assert parts["output"].what == f"unpacked and built files of Bazel, also in {tmp_path / 'bazel'}"
     assert set(parts["output"].spare) == {lost, cache / "servers" / "lost", cache / "servers" / "broken"}
     assert (parts["workspaces"].made, parts["workspaces"].spare) == ((here,), (left,))
     free(cache, [*parts["output"].spare, *parts["workspaces"].spare])

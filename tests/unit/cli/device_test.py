@@ -10,6 +10,7 @@ import pytest
 from sections import CPU, GENERAL, TORCH, make
 
 from py_driver import __main__
+from py_driver.errors import Code
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,3 +80,17 @@ def test_a_machine_without_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert rows["variant"] == "torch213-cxx11-cpu-x86_64-linux"
     assert __main__.main(["device", "--measure"]) == 4
     assert "no python3 on PATH has a torch for GPUs" in capsys.readouterr().err
+
+
+def test_the_variant_of_a_project(
+    tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path / "project", GENERAL + TORCH + CPU)
+    words = ["device", "--project", str(tmp_path / "project")]
+    monkeypatch.setenv("RULES_TORCH_KERNELS_MATRIX", str(tmp_path / "missing.toml"))
+    assert __main__.main(words) != 0
+    assert f"cannot read the matrix {tmp_path / 'missing.toml'}" in capsys.readouterr().err
+    monkeypatch.delenv("RULES_TORCH_KERNELS_MATRIX")
+    (programs / "python3").unlink()
+    assert __main__.main(words) == Code.SET_UP.exit_code
+    assert "= help: activate an environment that has torch\n" in capsys.readouterr().err

@@ -11,16 +11,22 @@ import pytest
 import tomli
 
 from py_driver.__main__ import main
-from py_driver.authoring.doctor import check_caches
+from py_driver.authoring import doctor
+from py_driver.authoring.doctor import check_caches, check_debian, check_disk
 from py_driver.authoring.gpu_driver import amd_check, driver_check
 from py_driver.authoring.machine_check import RIGHT, UNKNOWN, WRONG
+from py_driver.bazel.find import OUTPUT_VARIABLE
+from py_driver.errors import Code, error
+from py_driver.fetch.fetcher import MIRROR_VARIABLE
 from py_driver.matrix.releases import Releases
 from py_driver.resources import resource
+from py_driver.system.cache import CACHE_VARIABLE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-NAMES = ["disk", "cache", "sandbox", "package index", "clock", "Bazel", "torch", "GPU driver", "caches"]
+SERVERS = ["package index", "clock", "Debian archive"]
+NAMES = ["disk", "cache", "sandbox", *SERVERS, "Bazel", "torch", "GPU driver", "caches"]
 
 
 def checks(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, dict[str, str]]]:
@@ -111,3 +117,28 @@ def test_caches_have_sizes_and_what_frees_them(tmp_path: Path) -> None:
     assert check.found == "store 0.0 GB, actions 0.3 GB, Bazel 0.0 GB"
     assert check.advice == "`driver cache clean` frees 0.30 GB, `driver clean` frees 0.04 GB"
     assert "driver clean" not in check_caches(root, Releases().lock, tmp_path).advice
+
+
+def test_the_disk_of_bazels_outputs_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(OUTPUT_VARIABLE, str(tmp_path / "output"))
+    alone = check_disk({"free-gigabytes": 0})
+    assert (alone.state, alone.found.count("GB free")) == (RIGHT, 1)
+    monkeypatch.setenv(OUTPUT_VARIABLE, "/proc/none")
+    full = check_disk({"free-gigabytes": 0.001})
+    assert (full.state, full.found) == (WRONG, "0.0 GB free for /proc/none")
+    assert f"set {OUTPUT_VARIABLE} to a larger disk" in full.advice
+
+
+def test_another_distribution_has_no_debian_archive(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> tuple[tuple[str, ...], tuple[str, ...]]:
+        raise error(Code.NOT_DEBIAN, "this machine's apt has no Debian archive set up", help="set it")
+
+    monkeypatch.delenv(MIRROR_VARIABLE, raising=False)
+    monkeypatch.setattr(doctor, "debian_archives", none)
+    assert (check_debian().state, check_debian().advice) == (WRONG, "set it")
+    monkeypatch.setenv(MIRROR_VARIABLE, "/srv/mirror")
+    assert check_debian().state == UNKNOWN
+    monkeypatch.setattr(doctor, "debian_archives", lambda: ((), ("https://me:secret@example.org/debian",)))
+    assert check_debian().state == RIGHT
+    assert "secret" not in check_debian().found

@@ -135,6 +135,8 @@ def test_two_builds(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0] == f"{sizes[0]:,} bytes before, {sizes[1]:,} bytes after: {sizes[1] - sizes[0]:+,}"
     assert lines[2].split() == ["arch", "has", "change", "before", "after", "bytes"]
     assert all(line.split()[2] in {"added", "removed"} for line in lines[3:])
+    assert __main__.main(["size", HIP, "--compare", GPU, "--by", "kernel"]) == 2
+    assert "--compare has no table `kernel`\n = help: its tables are section, arch, instance" in capsys.readouterr().err
 
 
 def wheel_of(directory: Path, *libraries: str) -> Path:

@@ -85,7 +85,7 @@ def test_a_build_for_all_says_that_it_keeps_all_architectures(
     for command, told in ((["build"], 1), (["build", "--archs", "8.0"], 0)):
         with pytest.raises(DriverError):
             run_command_line([*command, str(tmp_path / "nothing")], Output())
-        line = "note: TORCH_CUDA_ARCH_LIST and PYTORCH_ROCM_ARCH are not used: variants in build/ have all arch"
+        line = "note: TORCH_CUDA_ARCH_LIST and PYTORCH_ROCM_ARCH are not used: variants and wheels have all arch"
         assert capsys.readouterr().err.count(line) == told
 
 

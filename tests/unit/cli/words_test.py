@@ -110,3 +110,17 @@ def test_variants_takes_the_patterns_of_build(capsys: pytest.CaptureFixture[str]
     assert names == ["torch213-cxx11-cpu-x86_64-linux", "torch211-cxx11-cpu-x86_64-linux"]
     code, _, err = run(capsys, "variants", str(TINY), "--variant", "torch213-cpux")
     assert (code, "did you mean `torch213-cxx11-cpu-x86_64-linux`" in err) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (["--strict", "check"], "write it after the command: driver check --strict"),
+        (["--jobs", "4", "build"], "write `--jobs` after the command"),
+    ],
+    ids=" ".join,
+)
+def test_an_option_before_the_command(words: list[str], advice: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, *words)
+    assert code == 2
+    assert f" = help: {advice}" in err

@@ -104,7 +104,10 @@ def test_every_row_names_a_release_with_a_stable_abi_or_none() -> None:
 def test_the_project_has_a_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.cpp").write_text(SOURCE)
     assert __main__.main(["stable", str(tmp_path), "--annotations"]) == 0
+    bare = capsys.readouterr().out
+    assert __main__.main(["stable", str(tmp_path), "--annotations", "github"]) == 0
     printed = capsys.readouterr().out
+    assert printed == bare
     assert "1 of 9 uses have no known equivalent in the stable ABI; the others have one from torch 2.10 on" in printed
     assert "::notice" in printed
     assert __main__.main(["stable", str(tmp_path), "--json"]) == 0
