@@ -36,7 +36,9 @@ declare_toolchains(
 
 _LIBRARIES = """\"\"\"The libraries that a section's `depends` may name besides torch; Bazel fetches each when a target first names it.\"\"\"
 
-TVM_FFI = Label("@torch_kernels_tvm_ffi//:link")
+# The libraries of tvm-ffi for the linker, by release.
+TVM_FFI = {{
+{tvm_ffi}}}
 
 # The symbols of the variant's Python.
 CPYTHON_SYMBOLS = Label("//:cpython_symbols")
@@ -74,6 +76,9 @@ def _hub_impl(rctx):
     ]), triton = "".join([
         "    \"%s\": Label(\"@%s//:sdk\"),\n" % (version, repository_name("triton", version))
         for version in rctx.attr.triton
+    ]), tvm_ffi = "".join([
+        "    \"%s\": Label(\"@torch_kernels_tvm_ffi//:link\"),\n" % version
+        for version in rctx.attr.tvm_ffi
     ])))
 
 _hub_repository = repository_rule(
@@ -86,6 +91,7 @@ _hub_repository = repository_rule(
         "machine": attr.string(mandatory = True, doc = "The CPU of the build machine."),
         "torch": attr.string_list(mandatory = True, doc = "Torch versions, e.g. `2.13`."),
         "triton": attr.string_list(mandatory = True, doc = "Releases of Triton, e.g. `3.9`."),
+        "tvm_ffi": attr.string_list(mandatory = True, doc = "Releases of tvm-ffi, e.g. `0.1`."),
     },
     doc = "Declares every toolchain without fetching any.",
 )
@@ -303,6 +309,7 @@ def _toolchains_impl(mctx):
         machine = here,
         torch = lock["torch"].keys(),
         triton = lock["triton"].keys(),
+        tvm_ffi = lock["tvm_ffi"].keys(),
     )
     return mctx.extension_metadata(reproducible = True)
 

@@ -8,6 +8,7 @@ load("//rules/facts:settings.bzl", "FLAGS", "NONE")
 load("//toolchains/gcc:sdk.bzl", "GccSdkInfo")
 load("//toolchains/library:sdk.bzl", "LibrarySdkInfo")
 load(":actions.bzl", "package_path")
+load(":archs.bzl", "check_archs")
 load(":attrs.bzl", "include", "tool")
 load(":backends.bzl", "BACKENDS", "CC", "LANGUAGES", "TOOLCHAINS", "TORCH", "find_sdk")
 load(":compile.bzl", "compile_cxx")
@@ -63,11 +64,24 @@ def _sdk(ctx, toolchain_type, attribute, wanted, title):
 
 def _include_directories(ctx):
     """The include directories of the project, by their paths from the root of the sources."""
-    directories = include_directories(ctx)
+    found = {}
     for include in ctx.attr.includes:
-        if include.removesuffix("/") not in directories:
+        directories = include_directories(ctx, include)
+        if not directories:
             fail_with(ctx.label, "includes", "no listed file is below `%s`" % include, "list its headers in `hdrs`")
-    return [directories[include.removesuffix("/")] for include in ctx.attr.includes]
+        found.update({directory: None for directory in directories})
+    return found.keys()
+
+def _check_sources(ctx):
+    """Fails if there is nothing to compile, or two sources would have one object."""
+    if not ctx.files.srcs:
+        fail_with(ctx.label, "srcs", "no source: the target has nothing to compile", "name at least one file")
+    owners = {}
+    for file in ctx.files.srcs:
+        other = owners.setdefault(package_path(file), file)
+        if other != file:
+            problem = "`%s` and `%s` have the same path in their packages" % (other.owner, file.owner)
+            fail_with(ctx.label, "srcs", problem, "rename one, or compile it in a target of its own")
 
 def _compile(ctx, job, source):
     """Compiles a source: see `compile_cuda`."""
@@ -88,9 +102,10 @@ def _check_cpython(ctx):
             fail_with(ctx.label, "depends", "`%s` and `%s`: headers for one Python and for all" % (_CPYTHON, name), "remove one")
 
 def _check_chosen_python(ctx):
-    """Fails if the sources need a Python's headers and the variant names no Python."""
+    """Fails if the sources need a Python's headers and the variant names no Python, or an unknown one."""
     if any([library[LibrarySdkInfo].name == NONE for library in ctx.attr._libraries]):
-        problem = "the variant that links this group names no Python"
+        version = ctx.attr._python[BuildSettingInfo].value
+        problem = "no headers of Python `%s`" % version if version != NONE else "the variant that links this group names no Python"
         fail_with(ctx.label, "depends", problem, "set `python_version` of the variant, e.g. `3.13`")
 
 def _packing(ctx, backend, gpu, linking):
@@ -112,6 +127,7 @@ def _kernel_objects_impl(ctx):
     if _PYBIND in ctx.attr.depends and "torch" not in ctx.attr.depends:
         fail_with(ctx.label, "depends", "`pybind` without `torch`: functions are bound as ops of torch", "add `torch`")
     _check_cpython(ctx)
+    _check_sources(ctx)
     backend = BACKENDS[ctx.attr.backend]
     release = ctx.attr._backend[BuildSettingInfo].value
     if release == NONE:
@@ -124,6 +140,8 @@ def _kernel_objects_impl(ctx):
     if gpu and not ctx.attr.archs.get(release) and any([f.extension in LANGUAGES for f in ctx.files.srcs]):
         help = "name at least one, e.g. \"%s\"" % backend.example
         fail_with(ctx.label, "archs", "no architectures for `%s`" % release, help)
+    if gpu:
+        check_archs(ctx.label, ctx.attr.backend, ctx.attr.archs.get(release, []), backend, getattr(gpu, "archs", []))
     for source in ctx.files.srcs:
         if source.extension == "c" and asks_for_openmp(ctx.attr.cxx_flags):
             problem = "`%s` is C: the rules support OpenMP in C++ alone" % source.short_path
@@ -246,7 +264,7 @@ kernel_objects = rule(
             doc = "A kernel_id, for sources that need TORCH_EXTENSION_NAME.",
         ),
         "includes": attr.string_list(
-            doc = "Include directories, relative to the package.",
+            doc = "Include directories, relative to the package, such as `csrc` or `../other/include`; `include` is also looked up in the other packages of listed files.",
         ),
         "own_arch_list": attr.bool(
             doc = "Whether `__CUDA_ARCH_LIST__`, if split, lists the target's capabilities only, not all of nvcc's.",
@@ -274,6 +292,7 @@ kernel_objects = rule(
         "_libraries": attr.label_list(default = _libraries, providers = [LibrarySdkInfo]),
         "_more_flags": attr.label(default = "//rules/settings:more_flags"),
         "_precompiled": attr.label(default = _precompiled, providers = [PrecompiledHeaderInfo]),
+        "_python": attr.label(default = "//rules/settings:python"),
         "_registration": include("registration.h"),
         "_stable_abi": attr.label(default = "//rules/settings:stable_abi"),
         "_torch": attr.label(default = "//rules/settings:torch"),

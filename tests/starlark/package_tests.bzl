@@ -1,0 +1,77 @@
+"""Analysis tests: targets with files of several packages, and of the package's own directory."""
+
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("//rules:defs.bzl", "kernel_objects", "kernel_variant")
+load(":failures.bzl", "PROJECT")
+load(":suite.bzl", "declare_tests")
+
+def _make(implementation):
+    return analysistest.make(implementation, config_settings = {str(Label("//rules/settings:backend")): "cpu"})
+
+def _values(env, mnemonic, flag):
+    """The values of an option of the only action with a mnemonic."""
+    [action] = [action for action in analysistest.target_actions(env) if action.mnemonic == mnemonic]
+    return [action.argv[i + 1] for i in range(len(action.argv) - 1) if action.argv[i] == flag]
+
+def _includes_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    root = "bazel-out/cfg/bin/tests/starlark/several_packages.sources"
+    expected = [root + path for path in ["/tests/starlark/project/csrc", "", "/tests/starlark", "/tests/starlark/project"]]
+    asserts.equals(env, ["rules/private/include"] + expected, _values(env, "KernelCxxCompile", "-I"))
+    return analysistest.end(env)
+
+includes_test = _make(_includes_test_impl)
+
+def _own_directory_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    asserts.equals(env, ["__init__.py", "_ops.py"], _values(env, "KernelVariant", "--file"))
+    return analysistest.end(env)
+
+own_directory_test = _make(_own_directory_test_impl)
+
+def package_test_suite(name):
+    """Declares the tests of packages.
+
+    Args:
+        name: string, the name of the test suite.
+    """
+    native.genrule(
+        name = "package_files",
+        outs = [
+            "__init__.py",
+            "source.cpp",
+        ],
+        cmd = "exit 1",
+        tags = ["manual"],
+    )
+    kernel_objects(
+        name = "several_packages",
+        srcs = ["source.cpp"],
+        hdrs = [PROJECT + "csrc/plain.h"],
+        backend = "cpu",
+        includes = [
+            "project/csrc/",
+            "../..",
+            "./",
+        ],
+        tags = ["manual"],
+    )
+    declare_tests(
+        name + "_includes",
+        {"include_directories_may_be_in_other_packages": includes_test},
+        target_under_test = ":several_packages",
+    )
+    kernel_variant(
+        name = "own_directory",
+        backend = "universal",
+        id = PROJECT + "id",
+        metadata = "{}",
+        python = ["__init__.py"],
+        tags = ["manual"],
+    )
+    declare_tests(
+        name + "_python",
+        {"python_root_may_be_the_directory_of_the_package": own_directory_test},
+        target_under_test = ":own_directory",
+    )
+    native.test_suite(name = name, tests = [name + "_includes", name + "_python"])

@@ -1,0 +1,250 @@
+"""Analysis tests: a value that has no effect, or that a compiler would reject in its own words, fails with a remedy."""
+
+load("//rules:defs.bzl", "kernel_bundle", "kernel_id", "kernel_triton", "kernel_variant")
+load(":failures.bzl", "PROJECT", "failing_objects", "failing_target", "failing_variant", "python_cell_test", "rocm_cell_test")
+
+def _arch(name, arch, problem, help, **attributes):
+    """Declares a kernel_objects with wrong architectures, and the test of its message."""
+    values = {"archs": {"cu130": arch}, "srcs": [PROJECT + "csrc/plain.cu"]} | attributes
+    return failing_objects(name = name, attribute = "archs", problem = problem, help = help, **values)
+
+def _arch_values():
+    return [
+        _arch("arch_in_the_spelling_of_nvcc_fails", ["sm_90"], "`sm_90` is not an architecture of CUDA", "write it as in \"8.0\""),
+        _arch("arch_without_a_name_fails", [""], "`` is not an architecture of CUDA", "write it as in \"8.0\""),
+        _arch(
+            "arch_that_the_toolkit_does_not_know_fails",
+            ["5.0"],
+            "`5.0` is unknown to the variant's release of CUDA",
+            "choose from 7.5, 8.0, ",
+        ),
+        _arch("arch_with_and_without_ptx_fails", ["8.0", "8.0+PTX"], "`8.0` and `8.0+PTX` are one architecture", "remove one"),
+        _arch(
+            "arch_of_cuda_in_a_rocm_group_fails",
+            [],
+            "`9.0` is not an architecture of ROCm",
+            "write it as in \"gfx942\"",
+            archs = {"rocm72": ["9.0"]},
+            backend = "rocm",
+            test_rule = rocm_cell_test,
+        ),
+    ]
+
+def _source_values():
+    native.genrule(
+        name = "twins",
+        outs = [
+            "csrc/plain.cpp",
+            "torch-ext/fixture/__init__.py",
+        ],
+        cmd = "exit 1",
+        tags = ["manual"],
+    )
+    return [
+        failing_objects(
+            name = "group_without_sources_fails",
+            attribute = "srcs",
+            problem = "no source: the target has nothing to compile",
+            help = "name at least one file",
+            srcs = [],
+        ),
+        failing_objects(
+            name = "sources_of_two_packages_with_one_path_fail",
+            attribute = "srcs",
+            problem = "`%s` and `%s` have the same path in their packages" % (
+                Label(PROJECT + "csrc/plain.cpp"),
+                Label("//tests/starlark:twins"),
+            ),
+            help = "rename one, or compile it in a target of its own",
+            srcs = [
+                PROJECT + "csrc/plain.cpp",
+                "csrc/plain.cpp",
+            ],
+        ),
+        failing_objects(
+            name = "absolute_include_directory_fails",
+            attribute = "includes",
+            problem = "no listed file is below `/usr/include`",
+            help = "list its headers in `hdrs`",
+            includes = ["/usr/include"],
+        ),
+        failing_objects(
+            name = "headers_of_an_unknown_python_fail",
+            attribute = "depends",
+            problem = "no headers of Python `3.99`",
+            help = "set `python_version` of the variant, e.g. `3.13`",
+            backend = "cpu",
+            depends = [
+                "cpython",
+                "torch",
+            ],
+            test_rule = python_cell_test,
+        ),
+    ]
+
+def _variant_values():
+    object = "it is not a JSON object whose `backend` is an object"
+    encode = "write it with `json.encode({...})`"
+    return [
+        failing_variant(name = "metadata_that_is_no_json_fails", attribute = "metadata", problem = object, help = encode, metadata = "name"),
+        failing_variant(name = "metadata_that_is_a_list_fails", attribute = "metadata", problem = object, help = encode, metadata = "[]"),
+        failing_variant(
+            name = "metadata_whose_backend_is_a_text_fails",
+            attribute = "metadata",
+            problem = object,
+            help = encode,
+            metadata = "{\"backend\": \"cuda\"}",
+        ),
+        failing_variant(
+            name = "metadata_whose_archs_are_a_text_fails",
+            attribute = "metadata",
+            problem = "`archs` of `backend` is not a list",
+            help = "write a list of strings",
+            metadata = "{\"backend\": {\"archs\": \"8.0\"}}",
+        ),
+        failing_variant(
+            name = "further_options_for_no_target_fail",
+            attribute = "more_flags",
+            problem = "no target of `objects` is named `plain`",
+            help = "write first the name of the target, then its options",
+            more_flags = [
+                "plain",
+                "-O1",
+            ],
+        ),
+        failing_variant(
+            name = "variant_for_an_unknown_python_fails",
+            attribute = "python_version",
+            problem = "no Python `3.99`",
+            help = "name a Python of the lock, e.g. `3.13`, or an installed one",
+            library_suffix = ".so",
+            python_version = "3.99",
+        ),
+        failing_variant(
+            name = "variant_for_an_unknown_tvm_ffi_fails",
+            attribute = "tvm_ffi",
+            problem = "no tvm-ffi `9.9`",
+            help = "choose from 0.1",
+            tvm_ffi = "9.9",
+        ),
+        failing_variant(
+            name = "python_files_of_two_packages_with_one_path_fail",
+            attribute = "python",
+            problem = "`%s` and `%s` would both be `__init__.py`" % (
+                Label(PROJECT + "torch-ext/fixture/__init__.py"),
+                Label("//tests/starlark:twins"),
+            ),
+            help = "rename one, or remove it",
+            python = [
+                PROJECT + "torch-ext/fixture/__init__.py",
+                "torch-ext/fixture/__init__.py",
+            ],
+        ),
+    ]
+
+def _bundle_values():
+    variant = "torch213-cxx11-cpu"
+    kernel_variant(
+        name = variant,
+        backend = "cpu",
+        cxx_abi = "cxx11",
+        id = PROJECT + "id",
+        metadata = "{}",
+        objects = [PROJECT + "plain_cpu"],
+        python = [PROJECT + "torch-ext/fixture/__init__.py"],
+        python_root = "torch-ext/fixture",
+        tags = ["manual"],
+        torch = "2.13",
+    )
+    kernel_bundle(
+        name = "variants_of_two_kernels_in_a_bundle_fail.target",
+        tags = ["manual"],
+        variants = [
+            PROJECT + variant,
+            variant,
+        ],
+    )
+    kernel_bundle(name = "bundle_of_nothing_fails.target", tags = ["manual"], variants = [])
+    kernel_id(name = "id_for_no_identifier_fails.target", backend = "cpu", module = "my-kernel", srcs = [], tags = ["manual"])
+    return [
+        failing_target(
+            "variants_of_two_kernels_in_a_bundle_fail",
+            "variants",
+            "`%s` and `%s` would be one directory" % (Label(PROJECT + variant), Label("//tests/starlark:" + variant)),
+            "put variants of several kernels into several bundles",
+        ),
+        failing_target("bundle_of_nothing_fails", "variants", "a bundle without variants", "name at least one kernel_variant"),
+        failing_target(
+            "id_for_no_identifier_fails",
+            "module",
+            "`my-kernel` is not a name in C++ and Python",
+            "use letters, digits and `_`",
+        ),
+    ]
+
+def _triton(name, attribute, problem, help, **attributes):
+    """Declares a wrong kernel_triton and the test of its message."""
+    values = {
+        "archs": ["9.0"],
+        "backend": "cuda",
+        "functions": "{}",
+        "module": "fixture",
+        "python_root": "torch-ext/fixture",
+        "release": "3.9",
+        "requests": {"copy": "{\"function\": \"kernels.copy\"}"},
+        "srcs": [PROJECT + "torch-ext/fixture/__init__.py"],
+    } | attributes
+    kernel_triton(name = name + ".target", tags = ["manual"], **values)
+    return failing_target(name, attribute, problem, help)
+
+def _triton_values():
+    request = "`copy` is not a JSON object with the name of a function"
+    encode = "write e.g. `json.encode({\"function\": "
+    return [
+        _triton(
+            name = "triton_for_an_arch_of_the_other_backend_fails",
+            attribute = "archs",
+            problem = "`gfx942` is not an architecture of CUDA",
+            help = "write it as in \"8.0\"",
+            archs = ["gfx942"],
+        ),
+        _triton(
+            name = "triton_without_archs_fails",
+            attribute = "archs",
+            problem = "no architectures",
+            help = "name at least one, e.g. \"8.0\"",
+            archs = [],
+        ),
+        _triton(
+            name = "triton_functions_that_are_no_json_fail",
+            attribute = "functions",
+            problem = "it is not a JSON object",
+            help = "write the parameters of each function with `json.encode`",
+            functions = "copy",
+        ),
+        _triton(name = "triton_request_that_is_no_json_fails", attribute = "requests", problem = request, help = encode, requests = {"copy": "copy"}),
+        _triton(name = "triton_request_without_function_fails", attribute = "requests", problem = request, help = encode, requests = {"copy": "{}"}),
+        _triton(
+            name = "triton_request_with_a_slash_fails",
+            attribute = "requests",
+            problem = "`../copy` has a slash",
+            help = "rename it: files are named after it",
+            requests = {"../copy": "{\"function\": \"kernels.copy\"}"},
+        ),
+        _triton(
+            name = "triton_function_that_reads_an_unlisted_file_fails",
+            attribute = "reads",
+            problem = "`kernels.copy` reads `other.py`, which is not in `srcs`",
+            help = "add it to `srcs`, or remove it",
+            reads = {"kernels.copy": ["other.py"]},
+        ),
+    ]
+
+def value_test_suite(name):
+    """Declares the tests of messages, each with its wrong target.
+
+    Args:
+        name: string, the name of the test suite.
+    """
+    tests = _arch_values() + _source_values() + _variant_values() + _bundle_values() + _triton_values()
+    native.test_suite(name = name, tests = tests)
