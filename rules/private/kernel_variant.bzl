@@ -217,7 +217,7 @@ def _kernel_variant_impl(ctx):
     }))
     return [
         DefaultInfo(files = depset([directory])),
-        KernelVariantInfo(directory = directory, variant = name),
+        KernelVariantInfo(directory = directory, variant = name.rpartition("/")[2]),
         OutputGroupInfo(
             hipify = depset(transitive = [t[OutputGroupInfo].hipify for t in ctx.attr.objects if OutputGroupInfo in t]),
             steps = depset([steps]),
@@ -335,5 +335,6 @@ kernel_variant = rule(
 of a Python distribution alone.
 
 The target sets the configuration of all its dependencies, so it can be built by its name:
-`bazel build //examples/relu:torch213-cxx11-cu130-x86_64-linux`.""",
+`bazel build //examples/relu:torch213-cxx11-cu130-x86_64-linux`. The identifier of the variant is the end of that name,
+behind its last `/`: `relu/torch213-cxx11-cu130-x86_64-linux` for a package with several kernels.""",
 )

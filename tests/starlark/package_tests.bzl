@@ -1,7 +1,7 @@
 """Analysis tests: targets with files of several packages, and of the package's own directory."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "kernel_objects", "kernel_variant")
+load("//rules:defs.bzl", "kernel_bundle", "kernel_objects", "kernel_variant")
 load(":failures.bzl", "PROJECT")
 load(":suite.bzl", "declare_tests")
 
@@ -28,6 +28,13 @@ def _own_directory_test_impl(ctx):
     return analysistest.end(env)
 
 own_directory_test = _make(_own_directory_test_impl)
+
+def _bundle_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    asserts.equals(env, ["torch-universal"], _values(env, "KernelBundle", "--variant"))
+    return analysistest.end(env)
+
+bundle_test = _make(_bundle_test_impl)
 
 def package_test_suite(name):
     """Declares the tests of packages.
@@ -62,7 +69,7 @@ def package_test_suite(name):
         target_under_test = ":several_packages",
     )
     kernel_variant(
-        name = "own_directory",
+        name = "own_directory/torch-universal",
         backend = "universal",
         id = PROJECT + "id",
         metadata = "{}",
@@ -72,6 +79,12 @@ def package_test_suite(name):
     declare_tests(
         name + "_python",
         {"python_root_may_be_the_directory_of_the_package": own_directory_test},
-        target_under_test = ":own_directory",
+        target_under_test = ":own_directory/torch-universal",
     )
-    native.test_suite(name = name, tests = [name + "_includes", name + "_python"])
+    kernel_bundle(name = "several_kernels", tags = ["manual"], variants = ["own_directory/torch-universal"])
+    declare_tests(
+        name + "_bundle",
+        {"variant_in_a_bundle_has_the_end_of_its_name": bundle_test},
+        target_under_test = ":several_kernels",
+    )
+    native.test_suite(name = name, tests = [name + "_" + part for part in ["bundle", "includes", "python"]])
