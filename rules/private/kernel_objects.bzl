@@ -213,6 +213,7 @@ def _kernel_objects_impl(ctx):
             archives = [],
             backend = ctx.attr.backend,
             device = device,
+            id = ctx.attr.id.label if ctx.attr.id else None,
             linked = [],
             objects = objects,
             openmp = gcc,

@@ -2,6 +2,7 @@
 
 load("@torch_kernels_toolchains//:libraries.bzl", "TVM_FFI")
 load(":errors.bzl", "fail_with")
+load(":providers.bzl", "KernelObjectsInfo")
 
 def check_variant(ctx):
     """Fails if an attribute of a variant has a wrong value, or two contradict each other.
@@ -66,6 +67,11 @@ def _check_values(ctx):
         fail_with(ctx.label, "metadata", problem, "write it with `json.encode({...})`")
     if type(metadata.get("backend", {}).get("archs", [])) != "list":
         fail_with(ctx.label, "metadata", "`archs` of `backend` is not a list", "write a list of strings")
+    for target in ctx.attr.objects:
+        other = target[KernelObjectsInfo].id
+        if other and other != ctx.attr.id.label:
+            problem = "the sources of `%s` see another id: `%s`" % (target.label.name, other)
+            fail_with(ctx.label, "id", problem, "name one kernel_id in the variant and in all of `objects`")
     names = [target.label.name for target in ctx.attr.objects]
     if ctx.attr.more_flags and ctx.attr.more_flags[0] not in names:
         problem = "no target of `objects` is named `%s`" % ctx.attr.more_flags[0]

@@ -1,6 +1,6 @@
 """Analysis tests: a value that has no effect, or that a compiler would reject in its own words, fails with a remedy."""
 
-load("//rules:defs.bzl", "kernel_bundle", "kernel_id", "kernel_triton", "kernel_variant")
+load("//rules:defs.bzl", "kernel_bundle", "kernel_id", "kernel_objects", "kernel_triton", "kernel_variant")
 load(":failures.bzl", "PROJECT", "failing_objects", "failing_target", "failing_variant", "python_cell_test", "rocm_cell_test")
 
 def _arch(name, arch, problem, help, **attributes):
@@ -85,7 +85,16 @@ def _source_values():
 def _variant_values():
     object = "it is not a JSON object whose `backend` is an object"
     encode = "write it with `json.encode({...})`"
+    kernel_id(name = "other_id", backend = "cpu", module = "fixture", srcs = [], tags = ["manual"])
+    kernel_objects(name = "sees_other_id", srcs = ["csrc/plain.cpp"], backend = "cpu", id = "other_id", tags = ["manual"])
     return [
+        failing_variant(
+            name = "objects_that_see_the_id_of_another_kernel_fail",
+            attribute = "id",
+            problem = "the sources of `sees_other_id` see another id: `%s`" % Label("//tests/starlark:other_id"),
+            help = "name one kernel_id in the variant and in all of `objects`",
+            objects = ["sees_other_id"],
+        ),
         failing_variant(name = "metadata_that_is_no_json_fails", attribute = "metadata", problem = object, help = encode, metadata = "name"),
         failing_variant(name = "metadata_that_is_a_list_fails", attribute = "metadata", problem = object, help = encode, metadata = "[]"),
         failing_variant(
