@@ -35,6 +35,7 @@ def _source_values():
         name = "twins",
         outs = [
             "csrc/plain.cpp",
+            "csrc/two words.cu",
             "torch-ext/fixture/__init__.py",
         ],
         cmd = "exit 1",
@@ -60,6 +61,14 @@ def _source_values():
                 PROJECT + "csrc/plain.cpp",
                 "csrc/plain.cpp",
             ],
+        ),
+        failing_objects(
+            name = "source_that_nvcc_cannot_name_fails",
+            attribute = "srcs",
+            problem = "nvcc cannot compile `csrc/two words.cu` of this target: `csrc/two words.cu` has ` `",
+            help = "rename it with letters, digits and `_ . + = @ ~ ^ ! - / ,`",
+            archs = {"cu130": ["8.0"]},
+            srcs = ["csrc/two words.cu"],
         ),
         failing_objects(
             name = "absolute_include_directory_fails",
