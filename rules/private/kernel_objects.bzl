@@ -42,10 +42,14 @@ def _needs_gcc(cxx_flags, depends):
     """Whether gcc compiles the C++ of a section regardless of the settings."""
     return asks_for_openmp(cxx_flags) or _OPENMP in depends
 
-def _gcc(cuda_flags, cxx_flags, depends, hip_flags):
-    """The target of gcc if a section uses OpenMP or `//rules/settings:cxx` chooses it; Bazel fetches it only then."""
-    asked = _needs_gcc(cxx_flags, depends) or gpu_openmp(cuda_flags, hip_flags).asked
-    return GCC if asked else GCC_IF_CHOSEN
+def _gcc(cxx_flags, depends):
+    """The target of gcc if C++ uses OpenMP or `//rules/settings:cxx` chooses gcc; Bazel fetches it only then."""
+    return GCC if _needs_gcc(cxx_flags, depends) else GCC_IF_CHOSEN
+
+# Separate from `_gcc`: Bazel computes a default for each combination of the attributes' `select` branches, at most 64.
+def _gpu_gcc(cuda_flags, hip_flags):
+    """The target of gcc if host code of GPU sources uses OpenMP."""
+    return GCC if gpu_openmp(cuda_flags, hip_flags).asked else None
 
 def _precompiled(precompiled, depends):
     """The target of the precompiled header, if a section asks for it and it fits."""
@@ -150,7 +154,8 @@ def _kernel_objects_impl(ctx):
     includes = _include_directories(ctx)
     sources = bare_sources(ctx, not backend.rewrite)
     hipified, report = backend.rewrite(ctx, gpu, torch, sources) if backend.rewrite else (None, None)
-    gcc = ctx.attr._gcc[GccSdkInfo] if GccSdkInfo in ctx.attr._gcc else None
+    compilers = [target[GccSdkInfo] for target in (ctx.attr._gcc, ctx.attr._gpu_gcc) if target and GccSdkInfo in target]
+    gcc = compilers[0] if compilers else None
     of_gpu = gpu_openmp(ctx.attr.cuda_flags, ctx.attr.hip_flags)
     openmp = [gcc.openmp_header] if _OPENMP in ctx.attr.depends or of_gpu.asked else []
     by_gcc = _needs_gcc(ctx.attr.cxx_flags, ctx.attr.depends) or ctx.attr._cxx[BuildSettingInfo].value == "gcc"
@@ -289,6 +294,7 @@ kernel_objects = rule(
         "_extension_name": include("extension_name.h"),
         "_gcc": attr.label(default = _gcc),
         "_gcc_step": tool("gcc"),
+        "_gpu_gcc": attr.label(default = _gpu_gcc),
         "_headers": attr.label(default = "//rules/settings:headers"),
         "_libraries": attr.label_list(default = _libraries, providers = [LibrarySdkInfo]),
         "_more_flags": attr.label(default = "//rules/settings:more_flags"),

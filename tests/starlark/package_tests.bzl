@@ -1,4 +1,4 @@
-"""Analysis tests: targets with files of several packages, and of the package's own directory."""
+"""Analysis tests: ways to write targets by hand that the driver does not use."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 load("//rules:defs.bzl", "kernel_bundle", "kernel_objects", "kernel_variant")
@@ -35,6 +35,21 @@ def _bundle_test_impl(ctx):
     return analysistest.end(env)
 
 bundle_test = _make(_bundle_test_impl)
+
+def _selects_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    [action] = [action for action in analysistest.target_actions(env) if action.mnemonic == "KernelCxxCompile"]
+    asserts.true(env, "-DFLAG=other" in action.argv)
+    return analysistest.end(env)
+
+selects_test = _make(_selects_test_impl)
+
+def _by_torch(flag):
+    """A list of flags that differs between nine releases of torch."""
+    for i in range(8):
+        if not native.existing_rule("torch_2_%d" % i):
+            native.config_setting(name = "torch_2_%d" % i, flag_values = {"//rules/settings:torch": "2.%d" % i})
+    return select({"torch_2_%d" % i: ["%s%d" % (flag, i)] for i in range(8)} | {"//conditions:default": [flag + "other"]})
 
 def package_test_suite(name):
     """Declares the tests of packages.
@@ -87,4 +102,17 @@ def package_test_suite(name):
         {"variant_in_a_bundle_has_the_end_of_its_name": bundle_test},
         target_under_test = ":several_kernels",
     )
-    native.test_suite(name = name, tests = [name + "_" + part for part in ["bundle", "includes", "python"]])
+    kernel_objects(
+        name = "selects",
+        srcs = ["source.cpp"],
+        backend = "cpu",
+        cuda_flags = _by_torch("-DFLAG="),
+        cxx_flags = _by_torch("-DFLAG="),
+        tags = ["manual"],
+    )
+    declare_tests(
+        name + "_selects",
+        {"flags_may_have_a_select_with_many_branches_each": selects_test},
+        target_under_test = ":selects",
+    )
+    native.test_suite(name = name, tests = [name + "_" + part for part in ["bundle", "includes", "python", "selects"]])
