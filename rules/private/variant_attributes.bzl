@@ -3,6 +3,7 @@
 load("@torch_kernels_toolchains//:libraries.bzl", "TVM_FFI")
 load(":errors.bzl", "fail_with")
 load(":providers.bzl", "KernelObjectsInfo")
+load(":stable_abi.bzl", "target_version")
 
 def check_variant(ctx):
     """Fails if an attribute of a variant has a wrong value, or two contradict each other.
@@ -79,5 +80,15 @@ def _check_values(ctx):
     if ctx.attr.python_version and not ctx.files._cpython_symbols:
         problem = "no Python `%s`" % ctx.attr.python_version
         fail_with(ctx.label, "python_version", problem, "name a Python of the lock, e.g. `3.13`, or an installed one")
+    if ctx.attr.stable_abi:
+        _check_stable_abi(ctx)
     if ctx.attr.tvm_ffi and ctx.attr.tvm_ffi not in TVM_FFI:
         fail_with(ctx.label, "tvm_ffi", "no tvm-ffi `%s`" % ctx.attr.tvm_ffi, "choose from " + ", ".join(TVM_FFI))
+
+def _check_stable_abi(ctx):
+    """Fails if a variant's stable ABI is no version of torch, or later than the torch that has its headers."""
+    version, first = ctx.attr.torch, ctx.attr.stable_abi
+    target_version(ctx.label, first)
+    if version and [int(part) for part in first.split(".")] > [int(part) for part in version.split(".") if part.isdigit()]:
+        problem = "torch %s, which the variant is built with, has no stable ABI of %s" % (version, first)
+        fail_with(ctx.label, "stable_abi", problem, "name that release or an earlier one")

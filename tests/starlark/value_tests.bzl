@@ -94,6 +94,7 @@ def _source_values():
 def _variant_values():
     object = "it is not a JSON object whose `backend` is an object"
     encode = "write it with `json.encode({...})`"
+    _kernel_triton("more_triton")
     kernel_id(name = "other_id", backend = "cpu", module = "fixture", srcs = [], tags = ["manual"])
     kernel_objects(name = "sees_other_id", srcs = ["csrc/plain.cpp"], backend = "cpu", id = "other_id", tags = ["manual"])
     return [
@@ -137,6 +138,26 @@ def _variant_values():
             help = "name a Python of the lock, e.g. `3.13`, or an installed one",
             library_suffix = ".so",
             python_version = "3.99",
+        ),
+        failing_variant(
+            name = "stable_abi_of_a_later_torch_fails",
+            attribute = "stable_abi",
+            problem = "torch 2.13, which the variant is built with, has no stable ABI of 2.14",
+            help = "name that release or an earlier one",
+            stable_abi = "2.14",
+        ),
+        failing_variant(
+            name = "variant_with_two_targets_of_triton_fails",
+            attribute = "triton",
+            problem = "`%s` and `%s`: a variant has one index of compiled functions" % (
+                Label(PROJECT + "triton"),
+                Label("//tests/starlark:more_triton"),
+            ),
+            help = "name one kernel_triton with the functions of both",
+            triton = [
+                PROJECT + "triton",
+                "more_triton",
+            ],
         ),
         failing_variant(
             name = "variant_for_an_unknown_tvm_ffi_fails",
@@ -200,8 +221,8 @@ def _bundle_values():
         ),
     ]
 
-def _triton(name, attribute, problem, help, **attributes):
-    """Declares a wrong kernel_triton and the test of its message."""
+def _kernel_triton(name, **attributes):
+    """Declares a kernel_triton."""
     values = {
         "archs": ["9.0"],
         "backend": "cuda",
@@ -212,7 +233,11 @@ def _triton(name, attribute, problem, help, **attributes):
         "requests": {"copy": "{\"function\": \"kernels.copy\"}"},
         "srcs": [PROJECT + "torch-ext/fixture/__init__.py"],
     } | attributes
-    kernel_triton(name = name + ".target", tags = ["manual"], **values)
+    kernel_triton(name = name, tags = ["manual"], **values)
+
+def _triton(name, attribute, problem, help, **attributes):
+    """Declares a wrong kernel_triton and the test of its message."""
+    _kernel_triton(name + ".target", **attributes)
     return failing_target(name, attribute, problem, help)
 
 def _triton_values():
