@@ -15,6 +15,7 @@ load("//toolchains/tvm_ffi:repository.bzl", "tvm_ffi_repository")
 load(":declare.bzl", "cc_repository")
 load(":gpus.bzl", "GPUS", "repository_name")
 load(":machines.bzl", "lock_for")
+load(":own_lock.bzl", "own_lock")
 
 _SDK_REPOSITORIES = {"cuda": cuda_sdk_repository, "rocm": rocm_sdk_repository}
 
@@ -239,9 +240,7 @@ def _toolchains_impl(mctx):
     }
     for module in reversed(mctx.modules):  # modules nearer to the root come later, and win
         for tag in module.tags.extend:
-            for kind, entries in json.decode(mctx.read(tag.lock)).items():
-                if kind not in _EXTENSIBLE:
-                    fail("%s: a lock of your own has no `%s`: write it with `driver lock --matrix`" % (tag.lock, kind))
+            for kind, entries in own_lock(tag.lock, mctx.read(tag.lock), _EXTENSIBLE).items():
                 lock[kind] = lock[kind] | entries
                 symbols.update({(kind, version): _symbols(kind, version, one, tag.lock) for version, one in entries.items()})
     here = machine(mctx.os)

@@ -1,6 +1,7 @@
 """Analysis tests: a value that has no effect, or that a compiler would reject in its own words, fails with a remedy."""
 
 load("//rules:defs.bzl", "kernel_bundle", "kernel_id", "kernel_objects", "kernel_triton", "kernel_variant")
+load("//toolchains:own_lock.bzl", "own_lock")
 load(":failures.bzl", "PROJECT", "failing_objects", "failing_target", "failing_variant", "python_cell_test", "rocm_cell_test")
 
 def _arch(name, arch, problem, help, **attributes):
@@ -283,11 +284,32 @@ def _triton_values():
         ),
     ]
 
+def _lock_impl(ctx):
+    own_lock(ctx.label, ctx.attr.text, ["cuda"])
+
+_lock = rule(
+    implementation = _lock_impl,
+    attrs = {"text": attr.string(mandatory = True, doc = "The content of a lock.")},
+    doc = "Reads a user's lock.",
+)
+
+def _lock_values():
+    help = "name the file `.lock.json` that `driver lock --matrix FILE` writes"
+    tests = []
+    for name, text, problem in [
+        ("matrix_instead_of_a_lock_fails", "[[cuda]]", "it is not a JSON object"),
+        ("lock_of_another_kind_fails", "{\"cc\": {}}", "a lock of your own has no `cc`"),
+        ("lock_with_a_list_of_releases_fails", "{\"cuda\": []}", "`cuda` is not an object"),
+    ]:
+        _lock(name = name + ".target", tags = ["manual"], text = text)
+        tests.append(failing_target(name, "lock", problem, help))
+    return tests
+
 def value_test_suite(name):
     """Declares the tests of messages, each with its wrong target.
 
     Args:
         name: string, the name of the test suite.
     """
-    tests = _arch_values() + _source_values() + _variant_values() + _bundle_values() + _triton_values()
+    tests = _arch_values() + _source_values() + _variant_values() + _bundle_values() + _triton_values() + _lock_values()
     native.test_suite(name = name, tests = tests)
