@@ -14,7 +14,7 @@ load(":backends.bzl", "BACKENDS", "CC", "LANGUAGES", "TOOLCHAINS", "TORCH", "fin
 load(":compile.bzl", "compile_cxx")
 load(":compression.bzl", "compression")
 load(":cuda.bzl", "without_threads")
-load(":errors.bzl", "fail_with")
+load(":errors.bzl", "check_paths", "fail_with")
 load(":linking.bzl", "linking_of")
 load(":openmp.bzl", "asks_for_openmp", "gpu_openmp")
 load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo", "PrecompiledHeaderInfo", "no_objects")
@@ -80,12 +80,7 @@ def _check_sources(ctx):
     """Fails if there is nothing to compile, or two sources would have one object."""
     if not ctx.files.srcs:
         fail_with(ctx.label, "srcs", "no source: the target has nothing to compile", "name at least one file")
-    owners = {}
-    for file in ctx.files.srcs:
-        other = owners.setdefault(package_path(file), file)
-        if other != file:
-            problem = "`%s` and `%s` have the same path in their packages" % (other.owner, file.owner)
-            fail_with(ctx.label, "srcs", problem, "rename one, or compile it in a target of its own")
+    check_paths(ctx.label, "srcs", ctx.files.srcs, "rename one, or compile it in a target of its own")
 
 def _compile(ctx, job, source):
     """Compiles a source: see `compile_cuda`."""

@@ -6,7 +6,7 @@ load("//toolchains:gpus.bzl", "GPUS")
 load("//toolchains/triton:sdk.bzl", "TritonSdkInfo")
 load(":actions.bzl", "ACTION", "package_path")
 load(":archs.bzl", "check_archs")
-load(":errors.bzl", "fail_with")
+load(":errors.bzl", "check_paths", "fail_with")
 load(":json_text.bzl", "json_object", "json_with")
 load(":providers.bzl", "KernelTritonInfo")
 load(":python_root.bzl", "below_root")
@@ -51,6 +51,7 @@ def _check(ctx):
     check_archs(ctx.label, ctx.attr.backend, ctx.attr.archs, backend)
     if type(json.decode(ctx.attr.functions, default = None)) != "dict":
         fail_with(ctx.label, "functions", "it is not a JSON object", "write the parameters of each function with `json.encode`")
+    check_paths(ctx.label, "srcs", ctx.files.srcs, "rename one: all modules are in one package")
     paths = [package_path(file) for file in ctx.files.srcs]
     for function, names in ctx.attr.reads.items():
         for name in names:

@@ -36,6 +36,7 @@ def _source_values():
         name = "twins",
         outs = [
             "csrc/plain.cpp",
+            "csrc/plain.h",
             "csrc/two words.cu",
             "torch-ext/fixture/__init__.py",
         ],
@@ -62,6 +63,22 @@ def _source_values():
                 PROJECT + "csrc/plain.cpp",
                 "csrc/plain.cpp",
             ],
+        ),
+        failing_objects(
+            name = "headers_of_two_packages_with_one_path_fail_for_rocm",
+            attribute = "hdrs",
+            problem = "`%s` and `%s` have the same path in their packages" % (
+                Label(PROJECT + "csrc/plain.h"),
+                Label("//tests/starlark:twins"),
+            ),
+            help = "rename one: hipify writes all files into one directory",
+            archs = {"rocm72": ["gfx942"]},
+            backend = "rocm",
+            hdrs = [
+                PROJECT + "csrc/plain.h",
+                "csrc/plain.h",
+            ],
+            test_rule = rocm_cell_test,
         ),
         failing_objects(
             name = "source_that_nvcc_cannot_name_fails",
@@ -274,6 +291,19 @@ def _triton_values():
             problem = "`../copy` has a slash",
             help = "rename it: files are named after it",
             requests = {"../copy": "{\"function\": \"kernels.copy\"}"},
+        ),
+        _triton(
+            name = "triton_modules_of_two_packages_with_one_path_fail",
+            attribute = "srcs",
+            problem = "`%s` and `%s` have the same path in their packages" % (
+                Label(PROJECT + "torch-ext/fixture/__init__.py"),
+                Label("//tests/starlark:twins"),
+            ),
+            help = "rename one: all modules are in one package",
+            srcs = [
+                PROJECT + "torch-ext/fixture/__init__.py",
+                "torch-ext/fixture/__init__.py",
+            ],
         ),
         _triton(
             name = "triton_function_that_reads_an_unlisted_file_fails",
