@@ -15,6 +15,7 @@ load("//toolchains/tvm_ffi:repository.bzl", "tvm_ffi_repository")
 load(":declare.bzl", "cc_repository")
 load(":gpus.bzl", "GPUS", "repository_name")
 load(":machines.bzl", "lock_for")
+load(":own_lock.bzl", "own_lock")
 
 _SDK_REPOSITORIES = {"cuda": cuda_sdk_repository, "rocm": rocm_sdk_repository}
 
@@ -36,7 +37,9 @@ declare_toolchains(
 
 _LIBRARIES = """\"\"\"The libraries that a section's `depends` may name besides torch; Bazel fetches each when a target first names it.\"\"\"
 
-TVM_FFI = Label("@torch_kernels_tvm_ffi//:link")
+# The libraries of tvm-ffi for the linker, by release.
+TVM_FFI = {{
+{tvm_ffi}}}
 
 # The symbols of the variant's Python.
 CPYTHON_SYMBOLS = Label("//:cpython_symbols")
@@ -74,6 +77,9 @@ def _hub_impl(rctx):
     ]), triton = "".join([
         "    \"%s\": Label(\"@%s//:sdk\"),\n" % (version, repository_name("triton", version))
         for version in rctx.attr.triton
+    ]), tvm_ffi = "".join([
+        "    \"%s\": Label(\"@torch_kernels_tvm_ffi//:link\"),\n" % version
+        for version in rctx.attr.tvm_ffi
     ])))
 
 _hub_repository = repository_rule(
@@ -86,6 +92,7 @@ _hub_repository = repository_rule(
         "machine": attr.string(mandatory = True, doc = "The CPU of the build machine."),
         "torch": attr.string_list(mandatory = True, doc = "Torch versions, e.g. `2.13`."),
         "triton": attr.string_list(mandatory = True, doc = "Releases of Triton, e.g. `3.9`."),
+        "tvm_ffi": attr.string_list(mandatory = True, doc = "Releases of tvm-ffi, e.g. `0.1`."),
     },
     doc = "Declares every toolchain without fetching any.",
 )
@@ -233,9 +240,7 @@ def _toolchains_impl(mctx):
     }
     for module in reversed(mctx.modules):  # modules nearer to the root come later, and win
         for tag in module.tags.extend:
-            for kind, entries in json.decode(mctx.read(tag.lock)).items():
-                if kind not in _EXTENSIBLE:
-                    fail("%s: a lock of your own has no `%s`: write it with `driver lock --matrix`" % (tag.lock, kind))
+            for kind, entries in own_lock(tag.lock, mctx.read(tag.lock), _EXTENSIBLE).items():
                 lock[kind] = lock[kind] | entries
                 symbols.update({(kind, version): _symbols(kind, version, one, tag.lock) for version, one in entries.items()})
     here = machine(mctx.os)
@@ -303,6 +308,7 @@ def _toolchains_impl(mctx):
         machine = here,
         torch = lock["torch"].keys(),
         triton = lock["triton"].keys(),
+        tvm_ffi = lock["tvm_ffi"].keys(),
     )
     return mctx.extension_metadata(reproducible = True)
 

@@ -23,7 +23,11 @@ load(
     "scanned",
     "without_definitions",
 )
+load(":errors.bzl", "fail_with")
 load(":phase.bzl", "headers_file", "object_file", "phase_file", "run_phase")
+
+# The characters of paths besides letters and digits. nvcc divides the options for the host compiler at commas.
+_SIGNS = "_.+=@~^!-/"
 
 # Phases that write the host stub; others read it.
 _STUB_WRITERS = ["cicc", "device-frontend"]
@@ -106,6 +110,15 @@ def _run(ctx, job, source, mnemonic, what, arguments, inputs, outputs, host = No
     program = {"executable": ctx.executable._compile, "tools": [host.compiler, host.launcher, job.gpu.nvcc]}
     run_phase(ctx, job, source, job.backend.toolchain, mnemonic, what, arguments, inputs, outputs, program)
 
+def _check_path(ctx, source):
+    """Fails if a path in nvcc's commands has a character that nvcc or its shell would not read as a part of the path."""
+    path = package_path(source)
+    for name, signs in [(ctx.label.package, _SIGNS), (ctx.label.name, _SIGNS), (path, _SIGNS + ",")]:
+        strange = [character for character in name.elems() if not character.isalnum() and character not in signs]
+        if strange:
+            problem = "nvcc cannot compile `%s` of this target: `%s` has `%s`" % (path, name, strange[0])
+            fail_with(ctx.label, "srcs", problem, "rename it with letters, digits and `%s`" % " ".join(signs.elems()))
+
 def compile_cuda(ctx, job, source):
     """Compiles a CUDA source for all capabilities of the variant.
 
@@ -118,6 +131,7 @@ def compile_cuda(ctx, job, source):
         list of File, the objects to link; list of File, the first output of each action; and, if the device code needs
         linking, a struct, see `relocatable` of KernelObjectsInfo; else None.
     """
+    _check_path(ctx, source)
     split = not job.linking.optimized and job.cuda_compile != "monolithic" and job.gpu.split
     return (_compile_split if split else _compile_monolithic)(ctx, job, source)
 

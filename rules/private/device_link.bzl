@@ -122,6 +122,7 @@ def _kernel_device_link_impl(ctx):
             archives = runtime,
             backend = "cuda",
             device = [whole],
+            id = None,
             linked = [target.label.name for target in ctx.attr.objects],
             objects = [whole, object],
             openmp = None,

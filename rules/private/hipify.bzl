@@ -1,7 +1,7 @@
 """The action that turns the CUDA sources of a section into HIP with torch's hipify."""
 
 load(":actions.bzl", "ACTION", "package_path")
-load(":errors.bzl", "fail_with")
+load(":errors.bzl", "check_paths", "fail_with")
 
 def renamed(name):
     """A part of a path as hipify renames it.
@@ -60,6 +60,7 @@ def hipify(ctx, rocm, torch, sources):
                 "hipify turns both `%s` and `%s` into `%s`" % (other, path, hip_name(path)),
                 "rename one of them",
             )
+    check_paths(ctx.label, "hdrs", ctx.files.srcs + ctx.files.hdrs, "rename one: hipify writes all files into one directory")
     directory = ctx.actions.declare_directory(ctx.label.name + ".hipified")
     report = ctx.actions.declare_file(ctx.label.name + ".hipify.json")
     arguments = ctx.actions.args()

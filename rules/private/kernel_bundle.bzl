@@ -2,17 +2,30 @@
 
 load(":actions.bzl", "ACTION")
 load(":attrs.bzl", "tool")
+load(":errors.bzl", "fail_with")
 load(":providers.bzl", "KernelVariantInfo")
 load(":transitions.bzl", "neutral_transition")
 
+def _variants(ctx):
+    """The variants of a bundle; fails if there are none, or two have one name."""
+    if not ctx.attr.variants:
+        fail_with(ctx.label, "variants", "a bundle without variants", "name at least one kernel_variant")
+    owners = {}
+    for target in ctx.attr.variants:
+        other = owners.setdefault(target[KernelVariantInfo].variant, target)
+        if other.label != target.label:
+            problem = "`%s` and `%s` would be one directory" % (other.label, target.label)
+            fail_with(ctx.label, "variants", problem, "put variants of several kernels into several bundles")
+    return [target[KernelVariantInfo] for target in owners.values()]
+
 def _kernel_bundle_impl(ctx):
+    variants = _variants(ctx)
     directory = ctx.actions.declare_directory(ctx.label.name)
     arguments = ctx.actions.args()
     arguments.use_param_file("@%s")
     arguments.set_param_file_format("multiline")
     arguments.add("bundle")
     arguments.add_all("--out", [directory], expand_directories = False)
-    variants = [target[KernelVariantInfo] for target in ctx.attr.variants]
     for variant in variants:
         arguments.add("--variant", variant.variant)
         arguments.add_all([variant.directory], expand_directories = False)

@@ -8,12 +8,13 @@ load("//rules/facts:settings.bzl", "FLAGS", "NONE")
 load("//toolchains/gcc:sdk.bzl", "GccSdkInfo")
 load("//toolchains/library:sdk.bzl", "LibrarySdkInfo")
 load(":actions.bzl", "package_path")
+load(":archs.bzl", "check_archs")
 load(":attrs.bzl", "include", "tool")
 load(":backends.bzl", "BACKENDS", "CC", "LANGUAGES", "TOOLCHAINS", "TORCH", "find_sdk")
 load(":compile.bzl", "compile_cxx")
 load(":compression.bzl", "compression")
 load(":cuda.bzl", "without_threads")
-load(":errors.bzl", "fail_with")
+load(":errors.bzl", "check_paths", "fail_with")
 load(":linking.bzl", "linking_of")
 load(":openmp.bzl", "asks_for_openmp", "gpu_openmp")
 load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo", "PrecompiledHeaderInfo", "no_objects")
@@ -41,10 +42,14 @@ def _needs_gcc(cxx_flags, depends):
     """Whether gcc compiles the C++ of a section regardless of the settings."""
     return asks_for_openmp(cxx_flags) or _OPENMP in depends
 
-def _gcc(cuda_flags, cxx_flags, depends, hip_flags):
-    """The target of gcc if a section uses OpenMP or `//rules/settings:cxx` chooses it; Bazel fetches it only then."""
-    asked = _needs_gcc(cxx_flags, depends) or gpu_openmp(cuda_flags, hip_flags).asked
-    return GCC if asked else GCC_IF_CHOSEN
+def _gcc(cxx_flags, depends):
+    """The target of gcc if C++ uses OpenMP or `//rules/settings:cxx` chooses gcc; Bazel fetches it only then."""
+    return GCC if _needs_gcc(cxx_flags, depends) else GCC_IF_CHOSEN
+
+# Separate from `_gcc`: Bazel computes a default for each combination of the attributes' `select` branches, at most 64.
+def _gpu_gcc(cuda_flags, hip_flags):
+    """The target of gcc if host code of GPU sources uses OpenMP."""
+    return GCC if gpu_openmp(cuda_flags, hip_flags).asked else None
 
 def _precompiled(precompiled, depends):
     """The target of the precompiled header, if a section asks for it and it fits."""
@@ -63,11 +68,19 @@ def _sdk(ctx, toolchain_type, attribute, wanted, title):
 
 def _include_directories(ctx):
     """The include directories of the project, by their paths from the root of the sources."""
-    directories = include_directories(ctx)
+    found = {}
     for include in ctx.attr.includes:
-        if include.removesuffix("/") not in directories:
+        directories = include_directories(ctx, include)
+        if not directories:
             fail_with(ctx.label, "includes", "no listed file is below `%s`" % include, "list its headers in `hdrs`")
-    return [directories[include.removesuffix("/")] for include in ctx.attr.includes]
+        found.update({directory: None for directory in directories})
+    return found.keys()
+
+def _check_sources(ctx):
+    """Fails if there is nothing to compile, or two sources would have one object."""
+    if not ctx.files.srcs:
+        fail_with(ctx.label, "srcs", "no source: the target has nothing to compile", "name at least one file")
+    check_paths(ctx.label, "srcs", ctx.files.srcs, "rename one, or compile it in a target of its own")
 
 def _compile(ctx, job, source):
     """Compiles a source: see `compile_cuda`."""
@@ -88,9 +101,10 @@ def _check_cpython(ctx):
             fail_with(ctx.label, "depends", "`%s` and `%s`: headers for one Python and for all" % (_CPYTHON, name), "remove one")
 
 def _check_chosen_python(ctx):
-    """Fails if the sources need a Python's headers and the variant names no Python."""
+    """Fails if the sources need a Python's headers and the variant names no Python, or an unknown one."""
     if any([library[LibrarySdkInfo].name == NONE for library in ctx.attr._libraries]):
-        problem = "the variant that links this group names no Python"
+        version = ctx.attr._python[BuildSettingInfo].value
+        problem = "no headers of Python `%s`" % version if version != NONE else "the variant that links this group names no Python"
         fail_with(ctx.label, "depends", problem, "set `python_version` of the variant, e.g. `3.13`")
 
 def _packing(ctx, backend, gpu, linking):
@@ -112,6 +126,7 @@ def _kernel_objects_impl(ctx):
     if _PYBIND in ctx.attr.depends and "torch" not in ctx.attr.depends:
         fail_with(ctx.label, "depends", "`pybind` without `torch`: functions are bound as ops of torch", "add `torch`")
     _check_cpython(ctx)
+    _check_sources(ctx)
     backend = BACKENDS[ctx.attr.backend]
     release = ctx.attr._backend[BuildSettingInfo].value
     if release == NONE:
@@ -124,6 +139,8 @@ def _kernel_objects_impl(ctx):
     if gpu and not ctx.attr.archs.get(release) and any([f.extension in LANGUAGES for f in ctx.files.srcs]):
         help = "name at least one, e.g. \"%s\"" % backend.example
         fail_with(ctx.label, "archs", "no architectures for `%s`" % release, help)
+    if gpu:
+        check_archs(ctx.label, ctx.attr.backend, ctx.attr.archs.get(release, []), backend, getattr(gpu, "archs", []))
     for source in ctx.files.srcs:
         if source.extension == "c" and asks_for_openmp(ctx.attr.cxx_flags):
             problem = "`%s` is C: the rules support OpenMP in C++ alone" % source.short_path
@@ -132,7 +149,8 @@ def _kernel_objects_impl(ctx):
     includes = _include_directories(ctx)
     sources = bare_sources(ctx, not backend.rewrite)
     hipified, report = backend.rewrite(ctx, gpu, torch, sources) if backend.rewrite else (None, None)
-    gcc = ctx.attr._gcc[GccSdkInfo] if GccSdkInfo in ctx.attr._gcc else None
+    compilers = [target[GccSdkInfo] for target in (ctx.attr._gcc, ctx.attr._gpu_gcc) if target and GccSdkInfo in target]
+    gcc = compilers[0] if compilers else None
     of_gpu = gpu_openmp(ctx.attr.cuda_flags, ctx.attr.hip_flags)
     openmp = [gcc.openmp_header] if _OPENMP in ctx.attr.depends or of_gpu.asked else []
     by_gcc = _needs_gcc(ctx.attr.cxx_flags, ctx.attr.depends) or ctx.attr._cxx[BuildSettingInfo].value == "gcc"
@@ -197,6 +215,7 @@ def _kernel_objects_impl(ctx):
             archives = [],
             backend = ctx.attr.backend,
             device = device,
+            id = ctx.attr.id.label if ctx.attr.id else None,
             linked = [],
             objects = objects,
             openmp = gcc,
@@ -249,7 +268,7 @@ kernel_objects = rule(
             doc = "A kernel_id, for sources that need TORCH_EXTENSION_NAME.",
         ),
         "includes": attr.string_list(
-            doc = "Include directories, relative to the package.",
+            doc = "Include directories, relative to the package, such as `csrc` or `../other/include`; `include` is also looked up in the other packages of listed files.",
         ),
         "own_arch_list": attr.bool(
             doc = "Whether `__CUDA_ARCH_LIST__`, if split, lists the target's capabilities only, not all of nvcc's.",
@@ -273,10 +292,12 @@ kernel_objects = rule(
         "_extension_name": include("extension_name.h"),
         "_gcc": attr.label(default = _gcc),
         "_gcc_step": tool("gcc"),
+        "_gpu_gcc": attr.label(default = _gpu_gcc),
         "_headers": attr.label(default = "//rules/settings:headers"),
         "_libraries": attr.label_list(default = _libraries, providers = [LibrarySdkInfo]),
         "_more_flags": attr.label(default = "//rules/settings:more_flags"),
         "_precompiled": attr.label(default = _precompiled, providers = [PrecompiledHeaderInfo]),
+        "_python": attr.label(default = "//rules/settings:python"),
         "_registration": include("registration.h"),
         "_stable_abi": attr.label(default = "//rules/settings:stable_abi"),
         "_torch": attr.label(default = "//rules/settings:torch"),

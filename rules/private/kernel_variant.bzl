@@ -5,7 +5,7 @@ load("@torch_kernels_toolchains//:libraries.bzl", "CPYTHON_SYMBOLS", "TVM_FFI")
 load("//rules/facts:settings.bzl", "CXX_ABIS", "FLAGS")
 load("//toolchains:gpus.bzl", "gpu_of")
 load("//toolchains/cc:flags.bzl", "CPU")
-load(":actions.bzl", "ACTION", "package_path")
+load(":actions.bzl", "ACTION")
 load(":attrs.bzl", "include", "tool")
 load(":backends.bzl", "TOOLCHAINS")
 load(":check.bzl", "check_extension")
@@ -14,7 +14,9 @@ load(":errors.bzl", "fail_with")
 load(":json_text.bzl", "json_with")
 load(":link.bzl", "link_extension")
 load(":providers.bzl", "KernelIdInfo", "KernelObjectsInfo", "KernelTritonInfo", "KernelVariantInfo")
+load(":python_root.bzl", "below_root", "python_root")
 load(":transitions.bzl", "cell_transition")
+load(":variant_attributes.bzl", "check_variant")
 load(":version.bzl", "VERSION")
 
 _GENERATED = ["_ops.py", "metadata.json"]
@@ -22,7 +24,7 @@ _AHEAD = "_aot/"
 
 def _tvm_ffi_link(tvm_ffi):
     """The libraries of tvm-ffi, for a variant that is bound with it; Bazel fetches them only then."""
-    return [TVM_FFI] if tvm_ffi else []
+    return [TVM_FFI[tvm_ffi]] if tvm_ffi in TVM_FFI else []
 
 def _cpython_symbols(python_version):
     """The symbols of a variant's Python; Bazel fetches them only for a variant with a Python."""
@@ -34,69 +36,18 @@ def _binding_objects(binding):
 
 def _python_names(ctx):
     """The path in the variant directory of each Python file."""
-    root = ctx.attr.python_root + "/"
     names = {}
     for file in ctx.files.python:
-        path = package_path(file)
-        if not path.startswith(root):
-            fail_with(ctx.label, "python", "`%s` is not below `%s`" % (path, root), "move it, or set `python_root`")
-        name = path.removeprefix(root)
+        name = below_root(ctx, "python", file)
+        if name in names:
+            problem = "`%s` and `%s` would both be `%s`" % (names[name].owner, file.owner, name)
+            fail_with(ctx.label, "python", problem, "rename one, or remove it")
         if name in _GENERATED or (ctx.attr.triton and name.startswith(_AHEAD)):
             fail_with(ctx.label, "python", "`%s` is generated" % name, "rename your file")
         names[name] = file
     if "__init__.py" not in names:
-        fail_with(ctx.label, "python", "`%s__init__.py` is missing" % root, "add it: `kernels` imports it")
+        fail_with(ctx.label, "python", "`%s__init__.py` is missing" % python_root(ctx), "add it: `kernels` imports it")
     return names
-
-def _check_module(ctx):
-    """Fails if the attributes of a variant, a module or a package, contradict each other."""
-    module = ctx.attr.module
-    if not module:
-        _check_package(ctx)
-        return
-    others = {"python": ctx.attr.python, "python_root": ctx.attr.python_root, "triton": ctx.attr.triton, "tvm_ffi": ctx.attr.tvm_ffi}
-    for attribute, value in others.items():
-        if value:
-            fail_with(ctx.label, attribute, "a module stands alone in its variant", "remove it, or remove `module`")
-    for part in module.split("."):
-        if not part or part[0].isdigit() or not part.replace("_", "a").isalnum():
-            fail_with(ctx.label, "module", "`%s` is not a dotted name" % module, "name it as Python imports it, e.g. `pkg._C`")
-    if not ctx.attr.objects:
-        fail_with(ctx.label, "objects", "a module without objects", "name the kernel_objects to link")
-    if ctx.attr.binding and ctx.attr.python_version:
-        fail_with(ctx.label, "python_version", "a binding without Python is for every Python", "remove it, or remove `binding`")
-    if ctx.attr.library_suffix and not _is_suffix(ctx.attr.library_suffix, ctx.attr.python_version):
-        problem = "no library of a module ends in `%s`" % ctx.attr.library_suffix
-        fail_with(ctx.label, "library_suffix", problem, "for every Python it is `.abi3.so` or `.so`, for one e.g. `.cpython-313-x86_64-linux-gnu.so` or `.so`")
-    if ctx.attr.binding == bool(ctx.attr.library_suffix):
-        problem = "a binding is loaded as `lib*.so`" if ctx.attr.binding else "the file of the module has no suffix"
-        help = "remove it" if ctx.attr.binding else "set `.abi3.so` or `.so`, or set `binding`"
-        fail_with(ctx.label, "library_suffix", problem, help)
-
-def _check_package(ctx):
-    """Fails if the attributes of a variant that is a package contradict each other."""
-    if ctx.attr.binding:
-        fail_with(ctx.label, "binding", "the variant is not a module", "set `module`, or remove it")
-    suffix = ctx.attr.library_suffix
-    if not ctx.attr.python_version:
-        if suffix:
-            help = "set `module` or `python_version`, or remove it"
-            fail_with(ctx.label, "library_suffix", "the variant is not a module, and for every Python", help)
-        return
-    for attribute, value in {"stable_abi": ctx.attr.stable_abi, "tvm_ffi": ctx.attr.tvm_ffi}.items():
-        if value:
-            fail_with(ctx.label, attribute, "pybind11 needs torch's own headers", "remove it, or remove `python_version`")
-    if not ctx.attr.objects:
-        fail_with(ctx.label, "objects", "no extension for one Python without objects", "name the kernel_objects to link")
-    if not suffix or not _is_suffix(suffix, ctx.attr.python_version):
-        problem = "no extension for one Python ends in `%s`" % suffix
-        fail_with(ctx.label, "library_suffix", problem, "set the suffix of that Python, e.g. `.cpython-313-x86_64-linux-gnu.so`")
-
-def _is_suffix(suffix, python_version):
-    """Whether Python finds the library of a module by this suffix."""
-    if suffix == ".so" or not python_version:
-        return suffix in [".so", ".abi3.so"]
-    return suffix.startswith(".cpython-") and suffix.endswith("-linux-gnu.so") and "/" not in suffix
 
 def _module_files(ctx, extension):
     """The path in the variant directory of each file, for a variant that is a module."""
@@ -213,7 +164,7 @@ def _in_link_order(ctx, objects, sources):
 
 def _kernel_variant_impl(ctx):
     name = ctx.label.name
-    _check_module(ctx)
+    check_variant(ctx)
     if ctx.attr.objects:
         _check_platform(ctx)
     identity = ctx.attr.id[KernelIdInfo]
@@ -243,6 +194,9 @@ def _kernel_variant_impl(ctx):
     directory = ctx.actions.declare_directory(name)
     files = (_module_files if ctx.attr.module else _package_files)(ctx, extension)
     ahead = [target[KernelTritonInfo] for target in ctx.attr.triton]
+    if len(ahead) > 1:
+        problem = "`%s` and `%s`: a variant has one index of compiled functions" % tuple([target.label for target in ctx.attr.triton[:2]])
+        fail_with(ctx.label, "triton", problem, "name one kernel_triton with the functions of both")
     for functions in ahead:
         files.update(functions.files)
     arguments = ctx.actions.args()
@@ -276,7 +230,7 @@ def _kernel_variant_impl(ctx):
     }))
     return [
         DefaultInfo(files = depset([directory])),
-        KernelVariantInfo(directory = directory, variant = name),
+        KernelVariantInfo(directory = directory, variant = name.rpartition("/")[2]),
         OutputGroupInfo(
             hipify = depset(transitive = [t[OutputGroupInfo].hipify for t in ctx.attr.objects if OutputGroupInfo in t]),
             steps = depset([steps]),
@@ -336,7 +290,7 @@ kernel_variant = rule(
             doc = "Python and data files of the package.",
         ),
         "python_root": attr.string(
-            doc = "The directory, relative to the Bazel package, that becomes the root of the variant.",
+            doc = "The directory, relative to the Bazel package, that becomes the root of the variant; empty for the package's own.",
         ),
         "python_version": attr.string(
             doc = "The Python that the variant is for, e.g. `3.13`: its sources depend on `cpython`. Empty for every Python.",
@@ -397,5 +351,6 @@ kernel_variant = rule(
 of a Python distribution alone.
 
 The target sets the configuration of all its dependencies, so it can be built by its name:
-`bazel build //examples/relu:torch213-cxx11-cu130-x86_64-linux`.""",
+`bazel build //examples/relu:torch213-cxx11-cu130-x86_64-linux`. The identifier of the variant is the end of that name,
+behind its last `/`: `relu/torch213-cxx11-cu130-x86_64-linux` for a package with several kernels.""",
 )

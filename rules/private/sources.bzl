@@ -37,24 +37,43 @@ def bare_sources(ctx, lines):
     )
     return made
 
-def include_directories(ctx):
-    """Directories that may contain headers of a target.
+def include_directories(ctx, include):
+    """The directories that an entry of `includes` names: in the target's package, and in each package with a listed file.
 
     Args:
         ctx: see `bare_sources`.
+        include: string, a path relative to the package; it may lead out of it, as in `../other/include`.
 
     Returns:
-        dict of string by string: the path from the root of the sources, by the path in the package.
+        list of string, paths from the root of the sources; empty if no listed file is below any of them.
     """
-    directories = {}
-    for file in ctx.files.srcs + ctx.files.hdrs:
-        path = package_path(file)
-        root = _mirrored(file)[:-len(path)]
-        parts = path.split("/")
-        for depth in range(len(parts)):
-            directory = "/".join(parts[:depth])
-            directories.setdefault(directory or ".", (root + directory).removesuffix("/"))
-    return directories
+    files = [(_mirrored(file), package_path(file)) for file in ctx.files.srcs + ctx.files.hdrs]
+    packages = {_mirrored_package(ctx.label): None}
+    if ".." not in include.split("/"):
+        packages.update({path[:-len(name)].removesuffix("/"): None for path, name in files})
+    return [
+        directory
+        for directory in {_joined(package, include): None for package in packages}
+        if directory != None and any([not directory or path.startswith(directory + "/") for path, _ in files])
+    ]
+
+def _mirrored_package(label):
+    """The path of a package below the root of the sources."""
+    return "/".join([part for part in (label.workspace_root, label.package) if part])
+
+def _joined(directory, path):
+    """A path relative to a directory, without `.` and `..`; None if it is absolute or leads out of the root."""
+    parts = [part for part in directory.split("/") if part]
+    if path.startswith("/"):
+        return None
+    for part in path.split("/"):
+        if part == "..":
+            if not parts:
+                return None
+            parts.pop()
+        elif part not in ["", "."]:
+            parts.append(part)
+    return "/".join(parts)
 
 def add_directories(arguments, sources, directories, before_each):
     """Adds an option for each directory.

@@ -2,11 +2,14 @@
 
 load("@torch_kernels_toolchains//:libraries.bzl", "TRITON")
 load("//rules/facts:phases.bzl", "PHASES")
+load("//toolchains:gpus.bzl", "GPUS")
 load("//toolchains/triton:sdk.bzl", "TritonSdkInfo")
 load(":actions.bzl", "ACTION", "package_path")
-load(":errors.bzl", "fail_with")
+load(":archs.bzl", "check_archs")
+load(":errors.bzl", "check_paths", "fail_with")
 load(":json_text.bzl", "json_object", "json_with")
 load(":providers.bzl", "KernelTritonInfo")
+load(":python_root.bzl", "below_root")
 load(":resources.bzl", "plain_resources")
 load(":transitions.bzl", "neutral_transition")
 
@@ -24,15 +27,41 @@ def _triton(release):
 
 def _module_path(ctx, file):
     """The path of a module below the directory with the package, in which the package may have another name."""
-    path = package_path(file)
-    root = ctx.attr.python_root + "/"
-    if not path.startswith(root):
-        fail_with(ctx.label, "srcs", "`%s` is not below `%s`" % (path, root), "move it, or set `python_root`")
-    return ctx.attr.module + "/" + path.removeprefix(root)
+    return ctx.attr.module + "/" + below_root(ctx, "srcs", file)
+
+def _function_of(ctx, name, text):
+    """The function that a request names, after a check of both."""
+    request = json.decode(text, default = None)
+    if type(request) != "dict" or type(request.get("function")) != "string":
+        problem = "`%s` is not a JSON object with the name of a function" % name
+        fail_with(ctx.label, "requests", problem, "write e.g. `json.encode({\"function\": \"kernels.forward\", ...})`")
+    if "/" in name:
+        fail_with(ctx.label, "requests", "`%s` has a slash" % name, "rename it: files are named after it")
+    return request["function"]
+
+def _check(ctx):
+    """Fails if an attribute has a wrong value."""
+    if ctx.attr.backend not in _BACKENDS:
+        fail_with(ctx.label, "backend", "`%s` has no Triton" % ctx.attr.backend, "choose from " + ", ".join(_BACKENDS))
+    if ctx.attr.release not in TRITON:
+        fail_with(ctx.label, "release", "no Triton `%s`" % ctx.attr.release, "choose from " + ", ".join(TRITON))
+    backend = GPUS[ctx.attr.backend]
+    if not ctx.attr.archs:
+        fail_with(ctx.label, "archs", "no architectures", "name at least one, e.g. \"%s\"" % backend.example)
+    check_archs(ctx.label, ctx.attr.backend, ctx.attr.archs, backend)
+    if type(json.decode(ctx.attr.functions, default = None)) != "dict":
+        fail_with(ctx.label, "functions", "it is not a JSON object", "write the parameters of each function with `json.encode`")
+    check_paths(ctx.label, "srcs", ctx.files.srcs, "rename one: all modules are in one package")
+    paths = [package_path(file) for file in ctx.files.srcs]
+    for function, names in ctx.attr.reads.items():
+        for name in names:
+            if name not in paths:
+                problem = "`%s` reads `%s`, which is not in `srcs`" % (function, name)
+                fail_with(ctx.label, "reads", problem, "add it to `srcs`, or remove it")
 
 def _compile(ctx, sdk, name, text, arch):
     """Compiles a function for an architecture, and returns its outputs."""
-    function = json.decode(text)["function"]
+    function = _function_of(ctx, name, text)
     read = ctx.attr.reads.get(function)
     srcs = [file for file in ctx.files.srcs if read == None or package_path(file) in read]
     label = arch if ctx.attr.backend == "rocm" else "sm_" + arch.replace(".", "")
@@ -71,10 +100,7 @@ def _compile(ctx, sdk, name, text, arch):
     return files
 
 def _kernel_triton_impl(ctx):
-    if ctx.attr.backend not in _BACKENDS:
-        fail_with(ctx.label, "backend", "`%s` has no Triton" % ctx.attr.backend, "choose from " + ", ".join(_BACKENDS))
-    if ctx.attr.release not in TRITON:
-        fail_with(ctx.label, "release", "no Triton `%s`" % ctx.attr.release, "choose from " + ", ".join(TRITON))
+    _check(ctx)
     sdk = ctx.attr._sdk[TritonSdkInfo]
     names = {"_aot/" + file.basename: file for file in ctx.files._launcher}
     texts = []

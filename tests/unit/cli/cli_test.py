@@ -207,7 +207,7 @@ def test_variants_that_are_built_on_request(capsys: pytest.CaptureFixture[str]) 
         (["gne"], "error[E200]: unknown command `gne`\n = help: did you mean `gen`?\n"),
         ([], "error[E200]: a command is missing\n = help: see `driver --help`\n"),
         (["gen", "--chekc"], "error[E200]: unrecognized arguments: --chekc\n"),
-        (["gen", "a", "b"], "error[E200]: unrecognized arguments: b\n"),
+        (["ide", "a", "b"], "error[E200]: unrecognized arguments: b\n"),
     ],
 )
 def test_usage_errors(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ from py_driver.authoring import example
 from py_driver.building import build as building
 from py_driver.building import installed_torch
 from py_driver.errors import Code, error
+from py_driver.plan.buildfile import HEADER
 from py_driver.plan.projects import find_projects, is_project, projects_below
 from py_driver.publishing import verify
 
@@ -103,6 +104,21 @@ def test_one_directory_is_as_ever(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(json.loads(capsys.readouterr().out)) == ["file", "edition", "variants", "notes", "errors"]
     assert __main__.main(["check", "--json", "docs"]) == 2
     assert [problem["code"] for problem in json.loads(capsys.readouterr().out)["errors"]] == ["E105"]
+
+
+def test_gen_writes_the_files_of_several(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["gen", "."]) == 2
+    said = capsys.readouterr().err
+    assert "--> broken/build.toml:1:" in said
+    assert said.splitlines()[-1] == "4 projects: 2 generated, 1 skipped, 1 failed (broken)"
+    assert sorted(str(path.relative_to(repository)) for path in repository.rglob("BUILD.bazel")) == [
+        f"{name}/BUILD.bazel" for name in GOOD
+    ]
+    assert __main__.main(["gen", "--check", *GOOD]) == 0
+    (repository / "a" / "BUILD.bazel").write_text(f"{HEADER}\n")
+    capsys.readouterr()
+    assert __main__.main(["gen", "--check", *GOOD]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == "2 projects: 1 up to date, 1 failed (a)"
 
 
 @pytest.mark.usefixtures("repository")
