@@ -226,6 +226,9 @@ def _near_option(word: str, parser: argparse.ArgumentParser) -> str:
     begun = [option for option in options if name.startswith("--") and option.startswith(name)]
     if len(begun) == 1:
         return f"did you mean `{begun[0]}`?"
+    is_letter = len(name.lstrip("-")) == 1  # such as make's -j
+    if is_letter and (long := [option for option in options if option.startswith(f"--{name.lstrip('-')}")]):
+        return f"did you mean {' or '.join(f'`{option}`' for option in long)}?"
     near = nearest(name.lstrip("-"), [option.lstrip("-") for option in options])  # equal dashes are no similarity
     return next((f"did you mean `{option}`?" for option in options if option.lstrip("-") == near), "")
 
@@ -275,7 +278,9 @@ def parse_command_line(arguments: Sequence[str]) -> tuple[str, argparse.Namespac
     if unknown:
         advice = "; write your own command after `--`" if name in WITH_COMMAND and "--" not in arguments else ""
         message = f"unrecognized arguments: {' '.join(unknown)}"
-        hints = [_near_option(word, subparsers.choices[name]) for word in unknown]
+        # A letter such as -k is more likely an option of the user's command than one of ours.
+        words = [word for word in unknown if word.startswith("--") or name not in WITH_COMMAND]
+        hints = [_near_option(word, subparsers.choices[name]) for word in words]
         hint = next(filter(None, hints), "")
         raise error(Code.USAGE, message, help=f"{hint}{' ' if hint else ''}see `driver {name} --help`{advice}")
     args.command = rest

@@ -48,6 +48,7 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["build", "--variants", "x"], "--variant"),
         (["build", "--dry"], "--dry-run"),
+        (["build", "-k"], "--keep-going"),
         (["check", "--strickt"], "--strict"),
         (["--versoin"], "--version"),
         (["lst"], "list"),
@@ -124,3 +125,8 @@ def test_an_option_before_the_command(words: list[str], advice: str, capsys: pyt
     code, _, err = run(capsys, *words)
     assert code == 2
     assert f" = help: {advice}" in err
+
+
+def test_a_letter_of_pytest_is_no_option_of_the_driver(capsys: pytest.CaptureFixture[str]) -> None:
+    _, _, err = run(capsys, "test", str(TINY), "-k", "float16")
+    assert " = help: see `driver test --help`; write your own command after `--`" in err
