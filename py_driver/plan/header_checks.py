@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _EXTENSION_NAME = "TORCH_EXTENSION_NAME"
 """The macro of the unique id; upstream defines it for every source of an extension."""
 
+_ONCE = "#pragma once"
+
 _PYTHON = "python"
 """The dependency of a section that includes Python's headers; in upstream every source can include them."""
 
@@ -104,6 +106,8 @@ def check_includes(  # noqa: PLR0913  (the project's parts, its binding, and the
         include = _searched(kernel.src, kernel.include, kernel.backend.value, directories)
         section = Section(kernel.title, (kernel.src, include), values(kernel.depends), bound, cutlass, flags)
         found[kernel.target] = _Walk(files, section, kernel.backend.value, findings, pybind=pybind).go()
+    for reach in found.values():
+        _note_links(files, reach.files, findings)
     for path, compiled_by in dict.fromkeys(
         (path, BUILT[kernel.backend.value])
         for kernel in compiled
@@ -288,6 +292,20 @@ class _Walk:
             span = self._files.span(seen.path, seen.include)
             self._findings.note(f"{message}, although its `depends` does not name it", span, Code.TORCH_NOT_DECLARED)
         return needed
+
+
+def _note_links(files: ProjectFiles, paths: Iterable[str], findings: Findings) -> None:
+    """Collect a note for each header that a section reaches by two names, if it relies on `#pragma once`.
+
+    The rules copy files, so a compiler cannot see that both names mean the same file.
+    """
+    reached = frozenset(paths)
+    for path in sorted(reached):
+        start = files.text(path).find(_ONCE)
+        if start < 0 or (other := files.behind(path)) not in reached or not files.complains(path, start, error=False):
+            continue
+        message = f"`{path}` is a link to `{other}`, and a section reads both: `{_ONCE}` does not hold for two names"
+        findings.note(f"{message}; use an include guard", files.place(path, start, start + len(_ONCE)))
 
 
 def _check_arch_list(files: ProjectFiles, path: str, backend: Backend, findings: Findings) -> None:

@@ -69,6 +69,10 @@ class Links:
         lexical = os.path.normpath(f"{self._real}/{path}")
         return os.path.realpath(self.directory / path) == lexical
 
+    def target(self, path: str) -> str:
+        """Where a path leads, relative to the project's directory."""
+        return os.path.relpath(os.path.realpath(self.directory / path), self._real)
+
     def check(self, path: str) -> None:
         """Refuse a path that does not lead to a file of the project.
 

@@ -90,6 +90,10 @@ class ProjectFiles:
             self._includes[path] = scan(self.text(path))
         return self._includes[path]
 
+    def behind(self, path: str) -> str:
+        """The file of the project to which a link leads; empty if no part of the path is a link."""
+        return "" if self._links.is_plain(path) else self._links.target(path)
+
     def exists(self, path: str) -> bool:
         """Whether the project has a regular file at a path."""
         if path not in self._exists:

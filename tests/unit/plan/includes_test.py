@@ -272,6 +272,20 @@ def test_backends_that_see_an_include(text: str, seen: set[str]) -> None:
     assert found.backends == seen
 
 
+@pytest.mark.parametrize(("guard", "noted"), [("#pragma once\n", True), ("#ifndef A\n#define A\n#endif\n", False)])
+def test_a_header_by_two_names_needs_a_guard(project: Path, guard: str, *, noted: bool) -> None:
+    write_files(project, {"csrc/relu.cu": '#include "relu.h"\n#include "../lib/same.h"\n', "csrc/relu.h": guard})
+    (project / "lib").symlink_to("csrc")
+    (project / "csrc/same.h").symlink_to("relu.h")
+    text = MANIFEST.replace('"csrc/relu.h"]', '"csrc/relu.h", "lib/same.h"]')
+    (project / "build.toml").write_text(text, encoding="utf-8")
+    messages = [note.message for note in plan_directory(project, Releases()).notes]
+    assert [message for message in messages if "link" in message] == (
+        ["`lib/same.h` is a link to `csrc/relu.h`, and a section reads both: `#pragma once` does not hold for two names"
+         "; use an include guard"] if noted else []
+    )  # fmt: skip
+
+
 def test_a_guarded_include_is_an_error(project: Path) -> None:
     text = '// x\n#ifndef RELU_H\n#define RELU_H 1\n#include "more/deep.cuh"\n#endif\n'
     (project / "csrc/relu.h").write_text(text, encoding="utf-8")
