@@ -218,6 +218,25 @@ def options_of(args: argparse.Namespace, *, several: bool = False) -> Options:
     )
 
 
+def options_for(directory: Path, args: argparse.Namespace, pages: set[Path]) -> Options:
+    """The build options for a project with a setup.py: with a report of its own if the command line has several.
+
+    Args:
+        directory: the directory of the project.
+        args: the command line.
+        pages: pages of other projects; the page of this project is added.
+
+    Raises:
+        DriverError: see `options_of` and `own_page`.
+    """
+    from py_driver.reporting.report_page import own_page
+
+    options = options_of(args)
+    if options.report is None or len(args.directories) == 1:
+        return options
+    return replace(options, report=own_page(options.report, directory.resolve().name, pages))
+
+
 def add(subparsers: Subparsers) -> None:
     """Add the command's parser."""
     parser = add_command(subparsers, "build", "relu --torch 2.13 --backend cuda", "relu --archs native --keep-going")
@@ -271,7 +290,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return run_extensions(
             args,
             output,
-            lambda directory: work(directory, args, output, extension.options_for(directory, args, pages)),
+            lambda directory: work(directory, args, output, options_for(directory, args, pages)),
             run,
         )
     check_no_bindings(args)

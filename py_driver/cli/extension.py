@@ -144,28 +144,6 @@ def _checked_json(extension: Extension) -> dict[str, Any]:
     }
 
 
-def options_for(directory: Path, args: argparse.Namespace, pages: set[Path]) -> Options:
-    """The build options for a project with a setup.py: with a report of its own if the command line has several.
-
-    Args:
-        directory: the directory of the project.
-        args: the command line.
-        pages: pages of other projects; the page of this project is added.
-
-    Raises:
-        DriverError: see `options_of` and `own_page`.
-    """
-    from dataclasses import replace
-
-    from py_driver.cli.build import options_of
-    from py_driver.reporting.report_page import own_page
-
-    options = options_of(args)
-    if options.report is None or len(args.directories) == 1:
-        return options
-    return replace(options, report=own_page(options.report, directory.resolve().name, pages))
-
-
 def build(directory: Path, args: argparse.Namespace, output: Output, options: Options) -> int:
     """Build variants of a project into `build/`, each as installed; returns the exit code.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_of, words_of
 from py_driver.cli.bindings import EVERY, add_bindings, all_pythons, bindings_of, pythons_of_build_toml
-from py_driver.cli.build import add_arguments, add_report, options_of
+from py_driver.cli.build import add_arguments, add_report, options_for, options_of
 from py_driver.cli.further import add_further, check_no_further
 from py_driver.cli.projects import exit_code, extensions_of, for_each, projects_of, run_extensions, summary
 from py_driver.cli.sources import add_hash, located
@@ -225,10 +225,10 @@ def _extension(
         directory: the directory of the project.
         args: the command line.
         output: where progress is shown.
-        pages: see `options_for`.
+        pages: see `build.options_for`.
         source: the source archive, if the project is from the package index.
     """
-    from py_driver.cli.extension import options_for, wheels
+    from py_driver.cli.extension import wheels
 
     check_no_further(args, directory)
     if args.slice:

@@ -13,7 +13,7 @@ from sections import CPU, CUDA, GENERAL, TORCH, make
 
 from py_driver import __main__
 from py_driver.cli import parse_command_line
-from py_driver.cli.extension import options_for
+from py_driver.cli.build import options_for
 from py_driver.errors import Code
 
 if TYPE_CHECKING:
