@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from py_driver.cli import add_command
 from py_driver.cli.arguments import releases_of
-from py_driver.cli.run import add_local, built, check_project, machine_of
+from py_driver.cli.run import add_local, built, check_project, local_archs, machine_of
 from py_driver.errors import Code, ExitCode, error
 from py_driver.spelling import did_you_mean
 
@@ -80,15 +80,19 @@ def _measured(args: argparse.Namespace, output: Output) -> Path:
     """Build and profile; returns the report."""
     from py_driver.authoring.benchmark import scripts_of, titles_of
     from py_driver.authoring.dev_build import python_of
+    from py_driver.authoring.local_variant import local_variant
     from py_driver.inspecting.profiler import profile
+    from py_driver.plan.plan import plan_directory
 
     check_project(args.directory)
     scripts = scripts_of(args.directory)
     machine, releases = machine_of(args), releases_of(args)
-    build = built(args, args.directory, machine, releases, output)
-    if build.backend != "cuda":
-        message = f"Nsight Compute profiles CUDA code, and {build.variant.name} has none"
+    archs = local_archs(args) or machine.archs
+    variant = local_variant(plan_directory(args.directory, releases), machine.torch, archs, machine.family)
+    if variant.configuration.family != "cuda":
+        message = f"Nsight Compute profiles CUDA code, and {variant.name} has none"
         raise error(Code.USAGE, message, help="profile it on a machine with an NVIDIA GPU usable by torch")
+    build = built(args, args.directory, machine, releases, output)
     python = python_of(build, machine, releases, output)
     titles = titles_of(build, scripts, python)
     workload = args.workload or titles[0]

@@ -157,19 +157,32 @@ def _line(answer: bytes) -> str:
 
 
 def _extracted(archive: bytes, folder: Path) -> bool:
-    """Extract an archive, without links out of the folder; returns whether there were none."""
-    left = []
+    """Extract an archive of git, without links out of the folder; returns whether there were none.
 
-    def inside(member: tarfile.TarInfo, destination: str) -> tarfile.TarInfo | None:
-        try:
-            return tarfile.data_filter(member, destination)
-        except tarfile.FilterError:
-            left.append(member)
-            return None
-
+    Before Python 3.11.4, tarfile has no filters.
+    """
+    root = os.path.realpath(folder)
+    links: dict[Path, str] = {}
+    folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-        files.extractall(folder, filter=inside)  # noqa: S202  (it only allows fewer files than `data`)
-    return not left
+        for member in files:
+            path = Path(os.path.normpath(f"{root}/{member.name}"))
+            if not contains(root, str(path)):
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if member.issym():
+                links[path] = member.linkname
+            elif (content := files.extractfile(member)) is not None:
+                path.write_bytes(content.read())
+                path.chmod(stat.S_IRUSR | stat.S_IWUSR | (member.mode & stat.S_IXUSR))
+            else:
+                path.mkdir(exist_ok=True)
+    for path, target in links.items():  # after all files, which are thus not written through links
+        path.symlink_to(target)
+    out = [path for path in links if not contains(root, os.path.realpath(path))]
+    for path in out:
+        path.unlink()
+    return not out
 
 
 def _extract_submodules(directory: Path, commit: str, folder: Path) -> None:

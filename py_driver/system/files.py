@@ -104,6 +104,8 @@ def looking_twice() -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError) as problem:
+        if problem.filename is None:  # the working directory
+            raise
         advice = "run the command again; an editor or git may have removed it for a moment"
         raise error(Code.FILE_MISSING, f"{problem.filename} has vanished since it was checked", help=advice) from None
 

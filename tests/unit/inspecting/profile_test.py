@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sections import CPU, CUDA, GENERAL, TORCH, make
 
+from py_driver.__main__ import main
 from py_driver.authoring.dev_build import DevBuild
 from py_driver.errors import Code, DriverError
 from py_driver.inspecting import instruments, profiler
@@ -156,3 +157,14 @@ def test_records_lie_in_logs(made: DevBuild, monkeypatch: pytest.MonkeyPatch, tm
     assert call.command[:2] == ("/nsys", "profile")
     assert call.command[-2:] == ("python", "x.py")
     assert (tmp_path / "logs" / ".gitignore").read_text(encoding="utf-8") == "*\n"
+
+
+def test_nothing_is_built_for_the_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path, GENERAL + TORCH + CPU + CUDA)
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "benchmark.py").touch()
+    monkeypatch.setattr("py_driver.cli.profile.built", None)
+    assert main(["profile", str(tmp_path), "--torch=2.13"]) == 2
+    assert "Nsight Compute profiles CUDA code, and torch213-cxx11-cpu-" in capsys.readouterr().err
