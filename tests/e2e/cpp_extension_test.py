@@ -158,7 +158,7 @@ def test_torch_need_not_be_imported_first(environment: Environment) -> None:
 
 
 def test_an_error_names_the_place_in_the_file_of_the_user(environment: Environment, base: Path) -> None:
-    place = base / "jit" / "wrong"
+    place = base / "jit" / "My Drive" / "é (1)"
     place.mkdir(parents=True)
     (place / "main.cpp").write_text(SOURCE.replace("2 * x", "unheard"))
     call = f"import {OURS} as e; e.load('wrong', [{str(place / 'main.cpp')!r}])"
