@@ -292,6 +292,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
             output,
             lambda directory: work(directory, args, output, options_for(directory, args, pages)),
             run,
+            as_json=args.json,
         )
     check_no_bindings(args)
     projects = projects_of(args)

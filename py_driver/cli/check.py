@@ -88,7 +88,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
     if extensions_of(args):
         from py_driver.cli import extension
 
-        return run_extensions(args, output, lambda directory: extension.check(directory, args, output), run)
+        return run_extensions(
+            args, output, lambda directory: extension.check(directory, args, output), run, as_json=args.json
+        )
     projects = projects_of(args)
     releases = releases_of(args)
     pythons = _pythons(args, releases)

@@ -82,6 +82,8 @@ def run_extensions(
     output: Output,
     work: Callable[[Path], int],
     others: Callable[[argparse.Namespace, Output], int],
+    *,
+    as_json: bool = False,
 ) -> int:
     """Process each project of a command line with a setup.py, and then the others; returns the exit code.
 
@@ -90,6 +92,7 @@ def run_extensions(
         output: where to report why a project fails.
         work: processes a project with a setup.py; returns its exit code.
         others: the command for the other directories.
+        as_json: whether the command prints JSON, which is of a single project.
 
     Raises:
         DriverError: what `work` raises, if the command line names one project; USAGE for `--json` with several, or
@@ -100,7 +103,7 @@ def run_extensions(
     extensions = extensions_of(args)
     rest = [directory for directory in args.directories if directory not in extensions]
     is_single = len(extensions) == 1 and not rest
-    if args.json and not is_single:
+    if as_json and not is_single:
         raise error(Code.USAGE, "--json is for a single project with a setup.py", help=f"name {extensions[0]} alone")
     if args.changed_since is not None:
         from py_driver.publishing.git import changed_files
@@ -111,7 +114,7 @@ def run_extensions(
     outcomes = for_each(extensions, work, output)
     codes = [exit_code(outcomes), *(outcome.value or 0 for outcome in outcomes)]
     if not (outcomes or rest):
-        if args.json:
+        if as_json:
             output.json({"projects": []})
         output.say(f"no file of {printable(str(args.directories[0]))} differs from {printable(args.changed_since)}")
     if rest:

@@ -94,7 +94,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
         return _wheels(wheels, args, output)
     if extensions_of(args):
         refuse_statements(args)
-        return run_extensions(args, output, lambda directory: _extension(directory, args, output), run)
+        return run_extensions(
+            args, output, lambda directory: _extension(directory, args, output), run, as_json=args.json
+        )
     projects = projects_of(args)
     if projects is not None and args.repo_id:
         raise error(Code.USAGE, "--repo-id is for a single project", help="name one directory, without --changed-since")

@@ -170,7 +170,11 @@ def _pack(args: argparse.Namespace, output: Output) -> int:
     if extensions:
         pages = set[Path]()
         return run_extensions(
-            args, output, lambda directory: _extension(directory, args, output, pages, sources.get(directory)), _pack
+            args,
+            output,
+            lambda directory: _extension(directory, args, output, pages, sources.get(directory)),
+            _pack,
+            as_json=args.json,
         )
     if args.further and (args.slice or args.variants):
         message = "--with is for a wheel of whole variants; it cannot be combined with --slice or --variants"

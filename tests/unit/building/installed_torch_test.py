@@ -110,13 +110,14 @@ def test_environment_lies_on_top_of_a_torch_that_fits(monkeypatch: pytest.Monkey
         assert python_for(built, Releases(), output, started) == str(tmp_path)
     facts = tomllib.loads(resource("load.toml"))
     client = [f"kernels=={facts['kernels']}", *facts["requirements"]]
+    new = {"imports": ("torch", "torch._dynamo", "kernels", "pytest"), "started": started}
     usual = f"torch=={Releases().lock.torch_release(facts['torch'])}"
     assert made == [
         ("load", client, output, {"python": "/python", "inherit": True, "started": started}),
-        ("load", [f"torch=={Releases().lock.torch_release('2.15')}", *client], output, {"started": started}),
-        ("load", [usual, *client], output, {"started": started}),
-        ("load", [usual, *client], output, {"started": started}),
-        ("load", [usual, *client, Releases().lock.tvm_ffi_requirement("0.1")], output, {"started": started}),
+        ("load", [f"torch=={Releases().lock.torch_release('2.15')}", *client], output, new),
+        ("load", [usual, *client], output, new),
+        ("load", [usual, *client], output, new),
+        ("load", [usual, *client, Releases().lock.tvm_ffi_requirement("0.1")], output, new),
     ]
 
 

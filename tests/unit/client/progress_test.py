@@ -33,6 +33,7 @@ def _in_terminal(program: str, *words: str) -> tuple[list[str], int]:
 def failing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project; a driver that fails to build it."""
     monkeypatch.setenv("RULES_TORCH_KERNELS_DRIVER", f'sh -c "{FAILS}"')
+    (tmp_path / "build.toml").touch()
     return tmp_path
 
 
