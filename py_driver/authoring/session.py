@@ -22,6 +22,7 @@ from py_driver.resources import resource
 from py_driver.system.client import CLIENT
 from py_driver.system.files import write, writing
 from py_driver.system.interrupts import held
+from py_driver.system.processes import stat_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -261,7 +262,7 @@ def _members(process: subprocess.Popen[bytes]) -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            state, _, group, session = (path / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[:4]
+            state, _, group, session = stat_fields(path)[:4]
         except (OSError, ValueError):
             continue
         if int(group) == process.pid and int(session) == os.getsid(0) and state != "Z":

@@ -13,6 +13,7 @@ from py_driver.building.variant_dir import BUILD, DEV, SLICES
 from py_driver.errors import Code, DriverError
 from py_driver.manifest.paths import HEADERS, SOURCES
 from py_driver.system.files import looking_twice
+from py_driver.system.processes import stat_fields
 
 if TYPE_CHECKING:
     import subprocess
@@ -28,7 +29,7 @@ _FOLLOWERS: Final = "followers"
 
 _GROUP: Final = 2
 _START: Final = 19
-"""The places of a process group and of the time of its start behind the program's name in `/proc/PID/stat`."""
+"""The places of a process group and of the time of its start in `stat_fields`."""
 
 _STEP_MS: Final = 30
 """The quiet time after which a change counts as complete: editors write a file in several steps."""
@@ -260,8 +261,7 @@ def _group_of(file: Path) -> int | None:
         file: its file, as `rules_torch_kernels.live` writes it.
     """
     try:
-        about = Path("/proc", file.name, "stat").read_text(encoding="utf-8", errors="replace")
-        fields = about.rpartition(")")[2].split()
+        fields = stat_fields(Path("/proc", file.name))
         return int(fields[_GROUP]) if file.read_text(encoding="ascii") == fields[_START] else None
     except (ValueError, OSError):
         return None

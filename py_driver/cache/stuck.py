@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from py_driver.system.processes import stat_fields
+
 _PROC: Final = Path("/proc")
 _WAITS_FOR_A_LOCK: Final = "futex"
 """The prefix of the kernel function in which a process waits for a lock (`/proc/PID/wchan`)."""
@@ -29,7 +31,7 @@ def waiting_children(parent: int) -> dict[int, int]:
     found = {}
     for directory in _PROC.glob("[0-9]*"):
         try:
-            fields = (directory / "stat").read_text(encoding="ascii", errors="replace").rpartition(") ")[2].split()
+            fields = stat_fields(directory)
             is_child = int(fields[1]) == parent and fields[17] == "1"
             if is_child and (directory / "exe").samefile(_PROC / str(parent) / "exe"):
                 waits_in = (directory / "wchan").read_text(encoding="ascii")
