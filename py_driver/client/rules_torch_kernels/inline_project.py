@@ -53,8 +53,9 @@ setup(
 _INCLUDED = re.compile(r"""(?:\binclude(?:_next)?|\b__has_include(?:_next)?)\s*\(?\s*(["<])([^">\n]+)[">]""")
 _NAMED = re.compile(r"""^\s*#\s*define\s.*?["<]([^">\n]+)[">]""", re.MULTILINE)
 """A macro whose value may be the name of a file, for `#include MACRO`."""
-_ODD = re.compile(rb"[^A-Za-z0-9_.+,@~^!/-]")
-"""A byte that a path in a project cannot have, and `=`, which stands in front of its number there."""
+_PLAIN = "A-Za-z0-9_.+,@~^!/-"
+"""The characters of paths in a project, without `=`, which stands in front of the number of any other byte."""
+_ODD = re.compile(rf"[^{_PLAIN}]".encode())
 _ESCAPED = re.compile(rb"=([0-9a-f]{2})")
 
 
@@ -143,7 +144,7 @@ def told(message: str, directory: Path) -> str:
         message: of the driver.
         directory: the project's directory.
     """
-    pattern = rf"(?:(?<![\w/.-])|{re.escape(str(directory))}/){COPIED}(/[A-Za-z0-9_.+,@~^!=/-]+)"
+    pattern = rf"(?:(?<![\w/.-])|{re.escape(str(directory))}/){COPIED}(/[={_PLAIN}]+)"
     return re.sub(pattern, lambda found: _original(found[1]), message)
 
 
