@@ -24,14 +24,16 @@ def check_archs(label, kind, archs, backend, known = []):
         backend: struct, the facts of the backend: `title` and `example`.
         known: list of string, the architectures that the toolkit supports; empty if that is unknown.
     """
+    supported = [arch_number(name) for name in known]
     numbers = {}
     for arch in archs:
         if not _IS_SPELLED[kind](arch):
             problem = "`%s` is not an architecture of %s" % (arch, backend.title)
             fail_with(label, "archs", problem, "write it as in \"%s\"" % backend.example)
-        if known and arch_number(arch).rstrip("af") not in [arch_number(name) for name in known]:
+        if known and arch_number(arch).rstrip("af") not in supported:
             problem = "`%s` is unknown to the variant's release of %s" % (arch, backend.title)
             fail_with(label, "archs", problem, "choose from " + ", ".join(known))
-        other = numbers.setdefault(arch_number(arch), arch)
-        if other != arch or len([name for name in archs if name == arch]) > 1:
-            fail_with(label, "archs", "`%s` and `%s` are one architecture" % (other, arch), "remove one")
+        number = arch_number(arch)
+        if number in numbers:
+            fail_with(label, "archs", "`%s` and `%s` are one architecture" % (numbers[number], arch), "remove one")
+        numbers[number] = arch

@@ -13,6 +13,17 @@ def fail_with(label, attribute, problem, help):
     """
     fail("\n%s: attribute `%s`: %s\n  help: %s" % (label, attribute, problem, help))
 
+def is_identifier(name):
+    """Whether a text is a name in C++ and Python, of letters, digits and `_`.
+
+    Args:
+        name: string.
+
+    Returns:
+        bool.
+    """
+    return bool(name) and not name[0].isdigit() and name.replace("_", "a").isalnum()
+
 def check_paths(label, attribute, files, help):
     """Fails if two files have the same path in their packages.
 

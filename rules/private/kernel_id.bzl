@@ -5,7 +5,7 @@ load("//rules/facts:backends.bzl", "BACKENDS")
 load("//rules/facts:settings.bzl", "NONE")
 load(":actions.bzl", "ACTION", "dirname", "package_path")
 load(":attrs.bzl", "include", "tool")
-load(":errors.bzl", "fail_with")
+load(":errors.bzl", "fail_with", "is_identifier")
 load(":providers.bzl", "KernelIdInfo")
 load(":transitions.bzl", "id_transition")
 
@@ -15,9 +15,8 @@ def _named(file):
     return ["--src", package_path(file), file.path]
 
 def _kernel_id_impl(ctx):
-    module = ctx.attr.module
-    if not module or module[0].isdigit() or not module.replace("_", "a").isalnum():
-        fail_with(ctx.label, "module", "`%s` is not a name in C++ and Python" % module, "use letters, digits and `_`")
+    if not is_identifier(ctx.attr.module):
+        fail_with(ctx.label, "module", "`%s` is not a name in C++ and Python" % ctx.attr.module, "use letters, digits and `_`")
     header = ctx.actions.declare_file(ctx.label.name + "/torch_extension_name.h")
     text = ctx.actions.declare_file(ctx.label.name + "/id.txt")
     arguments = ctx.actions.args()

@@ -69,8 +69,7 @@ def _sdk(ctx, toolchain_type, attribute, wanted, title):
 def _include_directories(ctx):
     """The include directories of the project, by their paths from the root of the sources."""
     found = {}
-    for include in ctx.attr.includes:
-        directories = include_directories(ctx, include)
+    for include, directories in include_directories(ctx, ctx.attr.includes).items():
         if not directories:
             fail_with(ctx.label, "includes", "no listed file is below `%s`" % include, "list its headers in `hdrs`")
         found.update({directory: None for directory in directories})

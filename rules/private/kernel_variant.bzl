@@ -194,9 +194,6 @@ def _kernel_variant_impl(ctx):
     directory = ctx.actions.declare_directory(name)
     files = (_module_files if ctx.attr.module else _package_files)(ctx, extension)
     ahead = [target[KernelTritonInfo] for target in ctx.attr.triton]
-    if len(ahead) > 1:
-        problem = "`%s` and `%s`: a variant has one index of compiled functions" % tuple([target.label for target in ctx.attr.triton[:2]])
-        fail_with(ctx.label, "triton", problem, "name one kernel_triton with the functions of both")
     for functions in ahead:
         files.update(functions.files)
     arguments = ctx.actions.args()

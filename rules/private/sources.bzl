@@ -37,25 +37,29 @@ def bare_sources(ctx, lines):
     )
     return made
 
-def include_directories(ctx, include):
-    """The directories that an entry of `includes` names: in the target's package, and in each package with a listed file.
+def include_directories(ctx, includes):
+    """The directories that `includes` names: in the target's package, and in each package with a listed file.
 
     Args:
         ctx: see `bare_sources`.
-        include: string, a path relative to the package; it may lead out of it, as in `../other/include`.
+        includes: list of string, paths relative to the package; one may lead out of it, as in `../other/include`.
 
     Returns:
-        list of string, paths from the root of the sources; empty if no listed file is below any of them.
+        dict by string of list of string, the paths from the root of the sources by entry; empty if no listed file is
+        below any of them.
     """
     files = [(_mirrored(file), package_path(file)) for file in ctx.files.srcs + ctx.files.hdrs]
-    packages = {_mirrored_package(ctx.label): None}
-    if ".." not in include.split("/"):
-        packages.update({path[:-len(name)].removesuffix("/"): None for path, name in files})
-    return [
-        directory
-        for directory in {_joined(package, include): None for package in packages}
-        if directory != None and any([not directory or path.startswith(directory + "/") for path, _ in files])
-    ]
+    own = [_mirrored_package(ctx.label)]
+    packages = {package: None for package in own + [path[:-len(name)].removesuffix("/") for path, name in files]}
+    found = {}
+    for include in includes:
+        directories = {_joined(package, include): None for package in (own if ".." in include.split("/") else packages)}
+        found[include] = [
+            directory
+            for directory in directories
+            if directory != None and any([not directory or path.startswith(directory + "/") for path, _ in files])
+        ]
+    return found
 
 def _mirrored_package(label):
     """The path of a package below the root of the sources."""

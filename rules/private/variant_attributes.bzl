@@ -1,7 +1,7 @@
 """The check of the attributes of a kernel_variant."""
 
 load("@torch_kernels_toolchains//:libraries.bzl", "TVM_FFI")
-load(":errors.bzl", "fail_with")
+load(":errors.bzl", "fail_with", "is_identifier")
 load(":providers.bzl", "KernelObjectsInfo")
 load(":stable_abi.bzl", "target_version")
 
@@ -20,9 +20,8 @@ def check_variant(ctx):
     for attribute, value in others.items():
         if value:
             fail_with(ctx.label, attribute, "a module stands alone in its variant", "remove it, or remove `module`")
-    for part in module.split("."):
-        if not part or part[0].isdigit() or not part.replace("_", "a").isalnum():
-            fail_with(ctx.label, "module", "`%s` is not a dotted name" % module, "name it as Python imports it, e.g. `pkg._C`")
+    if not all([is_identifier(part) for part in module.split(".")]):
+        fail_with(ctx.label, "module", "`%s` is not a dotted name" % module, "name it as Python imports it, e.g. `pkg._C`")
     if not ctx.attr.objects:
         fail_with(ctx.label, "objects", "a module without objects", "name the kernel_objects to link")
     if ctx.attr.binding and ctx.attr.python_version:
@@ -82,6 +81,9 @@ def _check_values(ctx):
         fail_with(ctx.label, "python_version", problem, "name a Python of the lock, e.g. `3.13`, or an installed one")
     if ctx.attr.stable_abi:
         _check_stable_abi(ctx)
+    if len(ctx.attr.triton) > 1:
+        problem = "`%s` and `%s`: a variant has one index of compiled functions" % tuple([target.label for target in ctx.attr.triton[:2]])
+        fail_with(ctx.label, "triton", problem, "name one kernel_triton with the functions of both")
     if ctx.attr.tvm_ffi and ctx.attr.tvm_ffi not in TVM_FFI:
         fail_with(ctx.label, "tvm_ffi", "no tvm-ffi `%s`" % ctx.attr.tvm_ffi, "choose from " + ", ".join(TVM_FFI))
 
