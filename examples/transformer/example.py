@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import kernels
 import torch
+import torch._inductor.config
 from kernels import KernelizeFallback, LocalLayerRepository, Mode
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
@@ -260,6 +261,8 @@ def main():
     plain, plain_step = logits(model, checked), train(model, checked)
     times = {"eager": measure(model, prompt, args.new, compiled=False)}
     if args.compile:
+        # The processes that compile beside this one would go on while the next model is measured.
+        torch._inductor.config.compile_threads = 1
         times["torch.compile"] = measure(model, prompt, args.new, compiled=True)
         torch._dynamo.reset()
 

@@ -63,6 +63,7 @@ __global__ void __launch_bounds__(P::kThreads, P::kBlocks) attend_split(const __
   const int begin = min(keys, split * each);
   const int end = min(keys, begin + each);
   const int steps = (end - begin - warp * kKeys + P::kWarps * kKeys - 1) / (P::kWarps * kKeys);
+  const std::uint64_t policy = read_once();
   const auto place = [&](int step, int kind) { return ring + (step % P::kStages * 2 + kind) * P::kUnit; };
   const auto from_of = [&](int step) { return begin + (step * P::kWarps + warp) * kKeys; };
   // Rows of a view: a warp copies 512 bytes at a time. `to` says where a part of a key is to be.
@@ -76,7 +77,7 @@ __global__ void __launch_bounds__(P::kThreads, P::kBlocks) attend_split(const __
 #pragma unroll
       for (int i = 0; i < kKeys / kAtOnce; ++i) {
         const bool there = of_lane + i * kAtOnce < end;
-        copy(unit + to(i * kAtOnce + lane / P::kChunks, chunk), there ? from : base, there);
+        copy(unit + to(i * kAtOnce + lane / P::kChunks, chunk), there ? from : base, there, policy);
         from += kAtOnce * view.row;
       }
     }
@@ -341,7 +342,7 @@ template <typename T, typename Function>
 auto with_plan(std::int64_t width, Function function) {
   switch (width) {
     case 64:
-      return function(Plan<T, 64, 4, 4, 3>());
+      return function(Plan<T, 64, 2, 8, 2>());
     case 128:
       return function(Plan<T, 128, 2, 4, 3>());
     default:

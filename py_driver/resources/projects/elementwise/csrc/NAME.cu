@@ -11,7 +11,8 @@
 namespace [[ module ]]_impl {
 namespace {
 
-constexpr int kThreads = 256;
+// Small blocks: on an H200, 128 threads are at the speed of a copy, 256 are 5 % and 1024 are 8 % slower.
+constexpr int kThreads = 128;
 constexpr int kPackBytes = 16;
 constexpr std::int64_t kMaxBlocks = 1 << 20;
 
@@ -28,22 +29,42 @@ __device__ T silu(T value) {
   return T(x / (1.0f + expf(-x)));
 }
 
-// Dense tensors: whole packs first, then the elements that are left, by the first threads of the grid.
+// A thread loads as many packs before it stores the first. With one pack of 16 bits, whose 8 elements take longer to
+// compute than one load hides, an H200 is 6 % slower.
 template <typename T>
-__global__ void dense(T* __restrict__ out, const T* __restrict__ in, std::int64_t packs, std::int64_t count) {
-  const std::int64_t first = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
-  const std::int64_t stride = gridDim.x * static_cast<std::int64_t>(blockDim.x);
-  DEVICE_ASSERT(packs * Pack<T>::size <= count);
-  for (std::int64_t i = first; i < packs; i += stride) {
-    Pack<T> pack = reinterpret_cast<const Pack<T>*>(in)[i];
+constexpr int kPacks = sizeof(T) == 2 ? 2 : 1;
+
+template <typename T>
+constexpr std::int64_t kTile = std::int64_t{kThreads} * kPacks<T> * Pack<T>::size;
+
+// Dense tensors: a tile for each block, in packs; the last tile, and all if an address is no multiple of a pack, in
+// elements.
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    dense(T* __restrict__ out, const T* __restrict__ in, bool aligned, std::int64_t count) {
+  const std::int64_t begin = blockIdx.x * kTile<T>;
+  DEVICE_ASSERT(begin < count);
+  if (!aligned || count - begin < kTile<T>) {
+    const std::int64_t end = begin + kTile<T> < count ? begin + kTile<T> : count;
+    for (std::int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
+      out[i] = silu(in[i]);
+    }
+    return;
+  }
+  const auto* from = reinterpret_cast<const Pack<T>*>(in + begin) + threadIdx.x;
+  auto* to = reinterpret_cast<Pack<T>*>(out + begin) + threadIdx.x;
+  Pack<T> packs[kPacks<T>];
+#pragma unroll
+  for (int p = 0; p < kPacks<T>; ++p) {
+    packs[p] = from[p * kThreads];
+  }
+#pragma unroll
+  for (int p = 0; p < kPacks<T>; ++p) {
 #pragma unroll
     for (int k = 0; k < Pack<T>::size; ++k) {
-      pack.value[k] = silu(pack.value[k]);
+      packs[p].value[k] = silu(packs[p].value[k]);
     }
-    reinterpret_cast<Pack<T>*>(out)[i] = pack;
-  }
-  for (std::int64_t i = packs * Pack<T>::size + first; i < count; i += stride) {
-    out[i] = silu(in[i]);
+    to[p * kThreads] = packs[p];
   }
 }
 
@@ -63,22 +84,19 @@ __global__ void strided(T* __restrict__ out, const T* __restrict__ in, Layout la
   }
 }
 
-unsigned blocks_for(std::int64_t work) {
-  return static_cast<unsigned>(std::min((work + kThreads - 1) / kThreads, kMaxBlocks));
-}
+std::int64_t blocks_for(std::int64_t count, std::int64_t each) { return (count + each - 1) / each; }
 
 template <typename T>
 int run_as(void* out, const void* in, const Layout* layout, std::int64_t count, cudaStream_t stream) {
   auto* to = static_cast<T*>(out);
   const auto* from = static_cast<const T*>(in);
   if (layout) {
-    strided<T><<<blocks_for(count), kThreads, 0, stream>>>(to, from, *layout, count);
+    const auto blocks = static_cast<unsigned>(std::min(blocks_for(count, kThreads), kMaxBlocks));
+    strided<T><<<blocks, kThreads, 0, stream>>>(to, from, *layout, count);
   } else {
     const auto bits = reinterpret_cast<std::uintptr_t>(out) | reinterpret_cast<std::uintptr_t>(in);
-    const bool aligned = bits % kPackBytes == 0;
-    const std::int64_t packs = aligned ? count / Pack<T>::size : 0;
-    const std::int64_t work = std::max(packs, count - packs * Pack<T>::size);
-    dense<T><<<blocks_for(work), kThreads, 0, stream>>>(to, from, packs, count);
+    const auto blocks = static_cast<unsigned>(blocks_for(count, kTile<T>));
+    dense<T><<<blocks, kThreads, 0, stream>>>(to, from, bits % kPackBytes == 0, count);
   }
   return cudaGetLastError();
 }
