@@ -163,8 +163,8 @@ class VarlenShort(_VarlenForward, Benchmark):
 class VarlenGradients(_Varlen, Benchmark):
     def setup(self):
         super().setup()
-        # A quarter, since the check allows 0.01: of gradients of 4, two ways in bfloat16 come to results 0.03 apart, each
-        # half of that away from float64's.
+        # A quarter, since the check allows 0.01: gradients of 4 by two ways in bfloat16 are up to 0.03 apart, each half
+        # of that away from float64's.
         self.grad = torch.randn_like(self.q) / 4
         self.result, self.lse = self.kernel.[[ module ]]_varlen(
             self.q, self.k, self.v, *self.sequences, return_lse=True
