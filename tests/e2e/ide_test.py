@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
+_USUAL = ("elementwise", "gemm-hopper", "stable-abi")
+"""Of the templates: one for each backend, the one with the most headers, and one without torch's C++ API."""
+
 SETUP = """import os
 from setuptools import setup
 from torch.utils.cpp_extension import BuildExtension, CUDAExtension
@@ -103,7 +106,14 @@ def check_clean(project: Path) -> None:
     assert said == {path: [] for path in commands}
 
 
-@pytest.mark.parametrize("template", [name for name in templates() if not name.startswith("triton")])
+@pytest.mark.parametrize(
+    "template",
+    [
+        name if name in _USUAL else pytest.param(name, marks=pytest.mark.slow)
+        for name in templates()
+        if not name.startswith("triton")
+    ],
+)
 def test_clangd_has_nothing_to_say_of_a_template(template: str, here: Path) -> None:
     project = here / "silu-like"
     assert __main__.main(["init", str(project), "--template", template]) == 0
