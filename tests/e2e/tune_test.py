@@ -75,7 +75,7 @@ float factor = 1.0f;
 double wait(long long elements) {
   return silu_tuned::choose<double>(0, elements, [&](auto config) {
     const bool quick = config.FOR == 0 ? elements < 10000 : config.FOR == 1 ? elements >= 10000 : false;
-    for (volatile int i = 0; i < (quick ? 0 : 3000000); ++i) {
+    for (volatile int i = 0; i < (quick ? 0 : 10000000); ++i) {
     }
     if (config.FAULT == 3) std::abort();
     return config.FAULT == 2 ? 1.5 : 1.0;
