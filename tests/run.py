@@ -37,8 +37,8 @@ _PRIVATE_LOADS = "tests/starlark/unit_tests.bzl"
 _CORES = 2
 _UNIT = "not e2e and not slow"
 _QUICK = f"{_UNIT} and not thorough"
-# The end-to-end tests of each tier: where they are, and how pytest marks them. The time of `ci` is limited: its tests run
-# in parallel, since one at a time they use 60 % of two cores. Tests of a file share what it builds.
+# The end-to-end tests of each tier: where they are, and how pytest marks them. Those of `ci` run in parallel, since its
+# time is limited and one at a time they use 60 % of two cores. Tests of a file share what it builds.
 _E2E = {
     "test": ("tests/e2e", "-m", "core and not slow"),
     "ci": ("tests", "-m", "e2e and not slow", "-n", str(_CORES), "--dist", "loadfile"),
