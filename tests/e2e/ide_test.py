@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 _USUAL = ("elementwise", "gemm-hopper", "stable-abi")
-"""Of the templates: one for each backend, the one with the most headers, and one without torch's C++ API."""
+"""Of the templates: the one for all backends, the one with the most headers, and one without torch's C++ API."""
 
 SETUP = """import os
 from setuptools import setup

@@ -81,8 +81,8 @@ inline double cycles_with(double memory, double work) {
 
 // The cycles of a product by hopper_split.h, 0 if it cannot have so many parts. WGMMA bounds a step, or the bytes that
 // come from the L2 cache in a cycle: fewer for each multiprocessor if more than every second one loads, and more if two
-// share them. The constants, kSplit and kColdBytes fit 186 products of 33 to 2048 rows on an H200, each in all plans:
-// the chosen plan took 2 % more time than the fastest one on average, and 16 % at most.
+// share them. The constants, kSplit and kColdBytes were fitted to 175 products of 33 to 2048 rows on an H200, each in
+// some 79 plans: the chosen one took 2 % more time than the fastest one on average, and 16 % at most.
 inline double cycles_of_split(const SplitSize& size, const Sizes& sizes, std::int64_t steps, int splits,
                               int processors, double memory) {
   constexpr double kRow = 5.15;
