@@ -96,11 +96,25 @@ def _mark() -> str:
 def _left() -> dict[int, str]:
     """The running processes that tests have started: ids and command lines."""
     mark, found = _mark().encode(), {}
-    for path in Path("/proc").glob("[0-9]*"):
+    for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is another user's
-            if mark in (path / "environ").read_bytes() and int(path.name) != os.getpid():
-                found[int(path.name)] = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            command, environment = _started(process)
+            if mark in environment and int(process.name) != os.getpid():
+                found[int(process.name)] = command.replace(b"\0", b" ").decode(errors="replace")
     return found
+
+
+def _started(process: Path) -> tuple[bytes, bytes]:
+    """The command line and the environment of a process, which has neither while the kernel replaces its program."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        environment, command = (process / "environ").read_bytes(), (process / "cmdline").read_bytes()
+        if command and not environment:
+            environment = (process / "environ").read_bytes()  # the new program came between the two, or it has none
+        # Neither a kernel's thread nor a process that has ended has a program.
+        if command or environment or not (process / "exe").exists() or time.monotonic() > deadline:
+            return command, environment
+        time.sleep(_POLL_SECONDS)
 
 
 def _after_a_while(known: Iterable[int], patience: float = _PATIENCE) -> dict[int, str]:
