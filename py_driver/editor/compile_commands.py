@@ -136,7 +136,7 @@ def arguments(job: Job, source: str, matrix: Matrix) -> list[str]:
         words += ["-x", language]
     words += [*table["VISIBILITY"], "-O3"]
     if not language:
-        words.append(f"-std=c++{_standard(job, matrix)}")
+        words.append(f"-std={'c' if is_cuda else 'gnu'}++{_standard(job, matrix)}")
     words += _defines(job)
     for directory in _searched(job):
         words += ["-I", str(directory)]

@@ -59,16 +59,18 @@ def add_source(arguments, job, source):
     else:
         arguments.add(job.sources[source])
 
-def language_flags(job):
-    """Options that the host compiler and nvcc share; optimised as in a CMake release build, as upstream does.
+def language_flags(job, dialect = "gnu"):
+    """Options for the optimization and the language, as in a CMake release build, which upstream runs.
 
     Args:
         job: see `prefix_maps`.
+        dialect: `gnu`, CMake's and g++'s default, with `typeof` and the type traits of `__int128`; or `c`, nvcc's only
+            one, which torch also requests for a setup.py.
 
     Returns:
         list of string.
     """
-    return ["-O3", "-std=c++%d" % (job.torch.cxx_standard if job.torch else CXX_STANDARD)]
+    return ["-O3", "-std=%s++%d" % (dialect, job.torch.cxx_standard if job.torch else CXX_STANDARD)]
 
 def id_header(job):
     """The header that defines TORCH_EXTENSION_NAME as the id of the kernel.
@@ -373,7 +375,7 @@ def precompiled_command(job, args, header, text):
     arguments.add("clang")
     arguments.add_all(job.cc.flags)
     arguments.add_all(VISIBILITY)
-    arguments.add_all(language_flags(job))
+    arguments.add_all(language_flags(job, dialect = "c"))
     arguments.add_all([job.cc.compiler, job.registration], map_each = _repository_prefix_map)
     arguments.add("-ffile-prefix-map=%s/=" % job.torch.root)
     arguments.add_all(job.cc.includes, before_each = "-isystem")

@@ -94,7 +94,7 @@ def _nvcc(arguments, job, archs, host):
     kind = "lto" if job.linking.optimized else "sm"
     arguments.add_all([gencode(arch, kind) for arch in archs])
     arguments.add_all(VISIBILITY, before_each = "-Xcompiler")
-    arguments.add_all(language_flags(job))
+    arguments.add_all(language_flags(job, dialect = "c"))
 
 def _call(arguments, job, source, archs, object):
     """Adds the call of nvcc that compiles a source for capabilities, with the options that preprocessing needs."""

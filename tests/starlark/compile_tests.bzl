@@ -21,14 +21,14 @@ def _after(action, flag):
     argv = action.argv
     return [argv[i + 1] for i in range(len(argv) - 1) if argv[i] == flag]
 
-def _expect_no_torch(env, action):
+def _expect_no_torch(env, action, standard):
     for argument in action.argv:
         asserts.false(env, "torch_kernels_torch" in argument, "torch's SDK in `%s`" % argument)
         asserts.false(env, "2.13" in argument or "2_13" in argument, "torch's version in `%s`" % argument)
     for file in action.inputs.to_list():
         asserts.false(env, "torch_kernels_torch" in file.path, "torch's SDK among the inputs: " + file.path)
     asserts.equals(env, [], _starting(action, "-D_GLIBCXX_USE_CXX11_ABI"))
-    asserts.equals(env, ["-std=c++17"], _starting(action, "-std="))
+    asserts.equals(env, ["-std=" + standard], _starting(action, "-std="))
 
 # What makes a file, by the end of its name; those that begin with `device` are of one architecture each.
 _PHASES = {
@@ -66,7 +66,7 @@ def _torch_free_cuda_test_impl(ctx):
         "90a": ["-gencode=arch=compute_90a,code=sm_90a"],
     }
     for (mnemonic, arch), action in phases.items():
-        _expect_no_torch(env, action)
+        _expect_no_torch(env, action, "c++17")
         asserts.equals(env, [] if mnemonic == "CudaPreprocess" else ["csrc/plain.cu"], _after(action, "--source"))
         asserts.true(env, "--use_fast_math" in action.argv, "cuda_flags are missing")
         asserts.equals(env, ["-v"], _after(action, "-Xptxas"))
@@ -135,7 +135,7 @@ host_code_test = _make(_host_code_test_impl)
 def _torch_free_cpu_test_impl(ctx):
     env = analysistest.begin(ctx)
     action = _action(env, "KernelCxxCompile", "plain_cpu")
-    _expect_no_torch(env, action)
+    _expect_no_torch(env, action, "gnu++17")
     asserts.equals(env, ["-D__GLIBC_MINOR__=28", "-DNDEBUG", "-DCPU_KERNEL"], _starting(action, "-D"))
     for file in action.inputs.to_list():
         asserts.false(env, "torch_kernels_cuda" in file.path, "CUDA's SDK among the inputs: " + file.path)
@@ -143,8 +143,8 @@ def _torch_free_cpu_test_impl(ctx):
 
 torch_free_cpu_test = _make(_torch_free_cpu_test_impl)
 
-def _expect_torch(env, action, name):
-    asserts.equals(env, ["-std=c++20"], _starting(action, "-std="))
+def _expect_torch(env, action, name, standard):
+    asserts.equals(env, ["-std=" + standard], _starting(action, "-std="))
     asserts.equals(env, ["-D_GLIBCXX_USE_CXX11_ABI=1"], _starting(action, "-D_GLIBCXX_USE_CXX11_ABI"))
     torch = [path.split("torch_kernels_torch_2_13/")[-1] for path in _after(action, "-isystem") if "torch_2_13" in path]
     asserts.equals(env, ["include", "include/torch/csrc/api/include"], torch)
@@ -158,7 +158,7 @@ def _expect_torch(env, action, name):
 def _torch_cuda_test_impl(ctx):
     env = analysistest.begin(ctx)
     action = _action(env, "KernelCudaCompile", "torch_cuda")
-    _expect_torch(env, action, "tests/starlark/project/id/torch_extension_name.h")
+    _expect_torch(env, action, "tests/starlark/project/id/torch_extension_name.h", "c++20")
     asserts.true(env, "--never-for-clang" in action.argv, "cuda_flags are missing")
     asserts.false(env, "-DFOR_CLANG" in action.argv, "cxx_flags reach nvcc")
     return analysistest.end(env)
@@ -205,7 +205,7 @@ torch_split_test = _make(_torch_split_test_impl)
 def _torch_cxx_test_impl(ctx):
     env = analysistest.begin(ctx)
     action = _action(env, "KernelCxxPreprocess", "torch_cuda")
-    _expect_torch(env, action, "rules/private/include/extension_name.h")
+    _expect_torch(env, action, "rules/private/include/extension_name.h", "gnu++20")
     asserts.true(env, "-DFOR_CLANG" in action.argv, "cxx_flags are missing")
     asserts.false(env, "--never-for-clang" in action.argv, "cuda_flags reach clang")
     inputs = [file.path for file in action.inputs.to_list()]
@@ -214,7 +214,7 @@ def _torch_cxx_test_impl(ctx):
     asserts.equals(env, [], [path for path in inputs if path.endswith("/include")], "headers outside of packs")
     asserts.equals(env, [], [path for path in inputs if "cuda_13_0/bin/" in path], "nvcc, though clang compiles")
     compile = _action(env, "KernelCxxCompile", "torch_cuda")
-    asserts.equals(env, ["-std=c++20"], _starting(compile, "-std="))
+    asserts.equals(env, ["-std=gnu++20"], _starting(compile, "-std="))
     asserts.equals(env, ["-D__GLIBC_MINOR__=28"], _starting(compile, "-D"))
     asserts.equals(env, [], _after(compile, "-I") + _after(compile, "-isystem") + _after(compile, "-include"))
     read = [file.path for file in compile.inputs.to_list() if "torch_kernels_cc/" not in file.path]

@@ -55,7 +55,7 @@ def _phases_test_impl(ctx):
             asserts.false(env, "torch_kernels_torch" in argument, "torch's SDK in `%s`" % argument)
         if mnemonic in ["HipAssemble", "HipBundle", "HipLink"]:
             continue
-        asserts.equals(env, ["-std=c++17"], _starting(action, "-std="), mnemonic)
+        asserts.equals(env, ["-std=gnu++17"], _starting(action, "-std="), mnemonic)
         asserts.equals(env, [arch or "gfx906"], [one[15:] for one in _starting(action, "--offload-arch=")])
         side = "--offload-device-only" if arch else "--offload-host-only"
         asserts.equals(env, [side], _starting(action, "--offload-host") + _starting(action, "--offload-device"))

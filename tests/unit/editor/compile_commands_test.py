@@ -103,12 +103,15 @@ def test_each_source_has_the_flags_of_its_section(project: Path) -> None:
     assert "--cuda-path=/headers/cuda" in kernel
     assert "--cuda-gpu-arch=sm_90a" in kernel
     assert kernel.index("-std=c++20", kernel.index("-DFROM_NVCC=1")) > 0
+    assert not any(word.startswith("-std=gnu") for word in kernel)
     assert {"-DCUDA_KERNEL", "-DFROM_HOST", "-Wall"} <= {*kernel}
     assert not {"-use_fast_math", "--threads", "4", "-Xcompiler"} & {*kernel}
     assert "/headers/cutlass_3_6/0" in kernel
     binding = commands["torch-ext/torch_binding.cpp"]
     assert {"-DFROM_BINDING", "-DCUDA_KERNEL", "/rules/extension_name.h", "/headers/torch/include"} <= {*binding}
+    assert "-std=gnu++20" in binding
     cpu = commands["csrc/demo.cpp"]
+    assert "-std=gnu++17" in cpu
     assert "-DCPU_KERNEL" in cpu
     assert "-DCUDA_KERNEL" not in cpu
     assert not any("/headers/cuda" in word for word in cpu)
