@@ -52,4 +52,7 @@ def _fits(group: Group, plan: Plan, directory: Path) -> bool:
 
 
 def _are_same(flags: Sequence[str]) -> bool:
+    # The rules' own standard has the extensions of GNU, and the header has not.
+    if not any(flag.startswith("-std=") for flag in flags):
+        return False
     return {*flags} >= _OF_SETUPTOOLS and all(flag in _OF_SETUPTOOLS or _SAME.fullmatch(flag) for flag in flags)

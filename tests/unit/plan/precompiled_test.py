@@ -18,7 +18,12 @@ WRAPS = "-fno-strict-overflow"
 
 
 def asks(
-    directory: Path, text: str, *flags: str, depends: tuple[str, ...] = ("pybind", "torch"), of_python: str = WRAPS
+    directory: Path,
+    text: str,
+    *flags: str,
+    depends: tuple[str, ...] = ("pybind", "torch"),
+    of_python: str = WRAPS,
+    standard: tuple[str, ...] = ("-std=c++20",),
 ) -> bool:
     (directory / "main.cpp").write_text(text, encoding="utf-8")
     group = Group(
@@ -28,7 +33,7 @@ def asks(
         sources=("main.cpp",),
         headers=(),
         includes=(),
-        cxx_flags=(of_python, *flags),
+        cxx_flags=(of_python, *standard, *flags),
         cuda_flags=(),
         hip_flags=(),
         depends=depends,
@@ -74,6 +79,10 @@ def test_the_header_has_the_flags_of_setuptools(tmp_path: Path, of_python: str) 
     assert asks(tmp_path, FIRST)
     assert not asks(tmp_path, FIRST, of_python=of_python)
     assert not asks(tmp_path, FIRST, "-fstrict-overflow")
+
+
+def test_a_source_of_the_default_standard(tmp_path: Path) -> None:
+    assert not asks(tmp_path, FIRST, standard=())
 
 
 def test_other_bindings(tmp_path: Path) -> None:
