@@ -38,10 +38,10 @@ _CORES = 2
 _UNIT = "not e2e and not slow"
 _QUICK = f"{_UNIT} and not thorough"
 # The end-to-end tests of each tier: where they are, and how pytest marks them. Those of `ci` run in parallel, since its
-# time is limited and one at a time they use 60 % of two cores. Tests of a file share what it builds.
+# time is limited and one at a time they use 60 % of two cores; tests/e2e/conftest.py has the groups.
 _E2E = {
     "test": ("tests/e2e", "-m", "core and not slow"),
-    "ci": ("tests", "-m", "e2e and not slow", "-n", str(_CORES), "--dist", "loadfile"),
+    "ci": ("tests", "-m", "e2e and not slow", "-n", str(_CORES), "--dist", "loadgroup"),
     "all": ("tests", "-m", "e2e or slow"),
 }
 # The Python environments: their names, and the extras of pyproject.toml that they have.

@@ -225,6 +225,7 @@ def test_benchmarks_beside_peers(clone: Driver, project: Path, tmp_path: Path) -
     assert "Float32.silu failed: TypeError: peers_silu returns [" in said
 
 
+@pytest.mark.slow
 def test_peers_that_end_the_process_are_named_and_excluded(clone: Driver, project: Path, tmp_path: Path) -> None:
     peers = """
     def peers_silu(self):

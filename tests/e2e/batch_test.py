@@ -70,6 +70,7 @@ def test_answers_are_judged(clone: Driver) -> None:
     assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_candidates_for_the_cpu(clone: Driver, base: Path) -> None:
     found = _batch(
         clone,

@@ -212,6 +212,7 @@ def test_objects_end_in_threads_reloads_and_compiled_code(python: Path, shapes: 
     _run(python, _PROJECT / "classes_lives.py", shapes, tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_compiled_code_calls_the_functions_each_time(python: Path, ours: Path) -> None:
     _run(python, "-c", _COMPILED, PYTHONPATH=str(ours))
 

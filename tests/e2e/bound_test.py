@@ -79,6 +79,7 @@ def test_a_wheel_for_one_python_is_imported_and_called(
     assert __main__.main(["abi-check", str(wheel)]) == 0
 
 
+@pytest.mark.slow
 def test_no_wheel_is_written_of_what_cannot_be_loaded(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

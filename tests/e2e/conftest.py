@@ -36,6 +36,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one worker of pytest-xdist have all tests of an expensive fixture, and one all other tests of a file."""
+    found = []
+    of_files: dict[Path, str] = {}
+    for item in items:
+        expensive = [name for name in ("clone", "installed") if name in getattr(item, "fixturenames", ())]
+        found.append((item, expensive))
+        if expensive:
+            of_files.setdefault(item.path, expensive[0])
+    for item, expensive in found:
+        item.add_marker(pytest.mark.xdist_group(expensive[0] if expensive else of_files.get(item.path, item.path.name)))
+
+
 @pytest.fixture(scope="session")
 def base() -> Iterator[Path]:
     """A directory for all of this run, not in /tmp: Bazel's sandbox hides that."""

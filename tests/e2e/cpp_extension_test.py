@@ -150,6 +150,7 @@ def test_processes_beside_each_other_and_a_later_one(environment: Environment) -
     assert later.stderr == ""
 
 
+@pytest.mark.slow
 def test_torch_need_not_be_imported_first(environment: Environment) -> None:
     text = 'py::dict told() { py::dict found; found[py::str("a")] = 1; return found; }'
     call = f"import {OURS} as e; print(e.load_inline('told', {text!r}, functions='told').told())"
@@ -157,6 +158,7 @@ def test_torch_need_not_be_imported_first(environment: Environment) -> None:
     assert (done.returncode, done.stdout) == (0, "{'a': 1}\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_an_error_names_the_place_in_the_file_of_the_user(environment: Environment, base: Path) -> None:
     place = base / "jit" / "My Drive" / "é (1)"
     place.mkdir(parents=True)
@@ -185,6 +187,7 @@ def test_a_setup_py(environment: Environment, base: Path) -> None:
     assert str(site) in used.stdout
 
 
+@pytest.mark.slow
 def test_a_setup_py_that_cannot_be_built(environment: Environment, base: Path) -> None:
     project = base / "jit" / "unheard"
     project.mkdir(parents=True)

@@ -91,11 +91,12 @@ def test_fewer_headers_make_the_same_bytes(needed: Built, base: Path) -> None:
     assert _phase(needed.driver, "dispatch", "host.o").stat().st_size > 0
     assert _phase(needed.driver, "types", "fatbin.o").stat().st_size == 0
     few = _phase(needed.driver, "dispatch", "host.ii").stat().st_size
-    made = digests(needed.build)
+    made = [_phase(needed.driver, "dispatch", name).read_bytes() for name in ("host.o", "fatbin.o")]
     full = copy_project(needed.project, base / "headers-full")
+    _with(full, ["dispatch"])  # the other one was compiled with all headers already
     needed.driver.run("build", full, "--variant", CU130, "--headers", "full")
-    assert digests(full / "build") == made
     assert _phase(needed.driver, "dispatch", "host.ii").stat().st_size > 1.5 * few
+    assert [_phase(needed.driver, "dispatch", name).read_bytes() for name in ("host.o", "fatbin.o")] == made
 
 
 def test_the_report_says_which_headers_did(needed: Built, base: Path) -> None:

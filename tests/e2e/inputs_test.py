@@ -201,6 +201,7 @@ def test_what_was_made_without_a_sandbox_is_not_taken_with_one(
     assert sum(row["actions"]["run"] for row in better["variants"]) > 0
 
 
+@pytest.mark.slow
 def test_without_landlock_texts_are_looked_at_and_no_more_is_claimed(
     tiny: Built, base: Path, host: Path, weak: Sequence[str]
 ) -> None:

@@ -123,6 +123,7 @@ static Table table;
 """
 
 
+@pytest.mark.slow
 def test_each_module_of_a_setup_py_is_loaded_by_itself(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     python_for([parse(CPU)], Releases(), Output())
     package = "raise RuntimeError('the package needs a GPU')\n"

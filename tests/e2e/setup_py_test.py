@@ -101,6 +101,7 @@ def test_wheels_are_for_every_python_and_import(
     assert "No module named 'torch'" in done.stderr
 
 
+@pytest.mark.slow
 def test_verify_finds_what_the_sources_do_not_make(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     driver(capsys, "build", project, f"--variant={CPU}")
     library = project / "build" / CPU / "scaled" / "lib_C.so"

@@ -279,6 +279,7 @@ def _changed(content: bytes) -> bytes:
     return content[:-1] + bytes([content[-1] ^ 1])
 
 
+@pytest.mark.slow
 def test_slices_are_built_again_and_compared(published: _Published) -> None:
     slices = published.project / "build-slices"
     [library] = (slices / "sm80" / CU130).glob("*.so")

@@ -90,6 +90,7 @@ def _damaged_store(to: Path, store: Store, entry: Entry) -> bytes:
     return bytes(wrong)
 
 
+@pytest.mark.slow
 def test_a_damaged_archive_of_the_store_is_not_used(clone: Driver, base: Path, tmp_path: Path) -> None:
     here = base / "damaged"
     project = copy_project(PROJECTS / "tiny", here / "tiny")
