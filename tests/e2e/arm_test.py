@@ -93,8 +93,10 @@ def stable(clone: Driver, base: Path) -> Built:
 
 @pytest.fixture(scope="module")
 def cuda(clone: Driver, base: Path) -> Built:
+    """For both CPUs, one action after the other: equal ones that run at once would both run."""
     project = copy_project(clone.root / "examples" / "relu", base / "arm" / "relu_cuda")
-    return Built(driver=clone, project=project, result=clone.build(project, f"{X86[:-12]}{{x86_64,aarch64}}-*"))
+    result = clone.build(project, f"{X86[:-12]}{{x86_64,aarch64}}-*", jobs=1)
+    return Built(driver=clone, project=project, result=result)
 
 
 @pytest.fixture(scope="module")
