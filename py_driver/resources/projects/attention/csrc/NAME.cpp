@@ -160,27 +160,50 @@ void backward_part(const Backward& tensors, const Sizes& sizes, const Head& head
   at::addmm_out(sums_v, sums_v, scores.t(), grad);
 }
 
-// Rows of float32: where the first begins, and the way to the next.
-struct Wide {
-  const float* first;
+// Where the first row begins, and the way to the next.
+template <typename T>
+struct Rows {
+  const T* first;
   std::int64_t next;
+
+  const T* at(std::int64_t row) const { return first + row * next; }
 };
 
-// The product of q with each of `count` rows, times `scale`.
-VECTORS void dots(float* to, const float* q, Wide rows, float scale, std::int64_t count, std::int64_t width) {
+// Asks for a row that will be read soon: a single query waits for memory most of the time.
+template <typename T>
+INLINE void prefetch(const T* row, std::int64_t width) {
+  constexpr std::int64_t kLine = 64 / sizeof(T);
+  for (std::int64_t i = 0; i < width; i += kLine) {
+    __builtin_prefetch(row + i);
+  }
+}
+
+// Those of the four rows that lie some rows behind this one.
+template <typename T>
+INLINE void prefetch_four(const Rows<T>& rows, std::int64_t row, std::int64_t count, std::int64_t width) {
+  constexpr std::int64_t kAhead = 16;
+  for (std::int64_t ahead = row + kAhead; ahead < std::min(row + kAhead + 4, count); ++ahead) {
+    prefetch(rows.at(ahead), width);
+  }
+}
+
+template <typename T>
+INLINE void dots_of(float* to, const float* q, const Rows<T>& rows, float scale, std::int64_t count,
+                    std::int64_t width) {
   std::int64_t row = 0;
   for (; row + 4 <= count; row += 4) {
-    const float* const a = rows.first + row * rows.next;
-    const float* const b = a + rows.next;
-    const float* const c = b + rows.next;
-    const float* const d = c + rows.next;
+    prefetch_four(rows, row, count, width);
+    const T* const a = rows.at(row);
+    const T* const b = rows.at(row + 1);
+    const T* const c = rows.at(row + 2);
+    const T* const d = rows.at(row + 3);
     float of_a = 0.0f, of_b = 0.0f, of_c = 0.0f, of_d = 0.0f;
 #pragma omp simd reduction(+ : of_a, of_b, of_c, of_d)
     for (std::int64_t i = 0; i < width; ++i) {
-      of_a += q[i] * a[i];
-      of_b += q[i] * b[i];
-      of_c += q[i] * c[i];
-      of_d += q[i] * d[i];
+      of_a += q[i] * vectors::load(a[i]);
+      of_b += q[i] * vectors::load(b[i]);
+      of_c += q[i] * vectors::load(c[i]);
+      of_d += q[i] * vectors::load(d[i]);
     }
     to[row] = of_a * scale;
     to[row + 1] = of_b * scale;
@@ -188,77 +211,104 @@ VECTORS void dots(float* to, const float* q, Wide rows, float scale, std::int64_
     to[row + 3] = of_d * scale;
   }
   for (; row < count; ++row) {
-    const float* const a = rows.first + row * rows.next;
+    const T* const a = rows.at(row);
     float of_a = 0.0f;
 #pragma omp simd reduction(+ : of_a)
     for (std::int64_t i = 0; i < width; ++i) {
-      of_a += q[i] * a[i];
+      of_a += q[i] * vectors::load(a[i]);
     }
     to[row] = of_a * scale;
   }
 }
 
-// Adds `count` rows, each times its weight.
-VECTORS void add_rows(float* __restrict__ sums, const float* weights, Wide rows, std::int64_t count,
-                      std::int64_t width) {
+template <typename T>
+INLINE void add_rows_of(float* __restrict__ sums, const float* weights, const Rows<T>& rows, std::int64_t count,
+                        std::int64_t width) {
   std::int64_t row = 0;
   for (; row + 4 <= count; row += 4) {
-    const float* const a = rows.first + row * rows.next;
-    const float* const b = a + rows.next;
-    const float* const c = b + rows.next;
-    const float* const d = c + rows.next;
+    prefetch_four(rows, row, count, width);
+    const T* const a = rows.at(row);
+    const T* const b = rows.at(row + 1);
+    const T* const c = rows.at(row + 2);
+    const T* const d = rows.at(row + 3);
 #pragma omp simd
     for (std::int64_t i = 0; i < width; ++i) {
-      sums[i] += (weights[row] * a[i] + weights[row + 1] * b[i]) + (weights[row + 2] * c[i] + weights[row + 3] * d[i]);
+      sums[i] += (weights[row] * vectors::load(a[i]) + weights[row + 1] * vectors::load(b[i])) +
+                 (weights[row + 2] * vectors::load(c[i]) + weights[row + 3] * vectors::load(d[i]));
     }
   }
   for (; row < count; ++row) {
-    const float* const a = rows.first + row * rows.next;
+    const T* const a = rows.at(row);
 #pragma omp simd
     for (std::int64_t i = 0; i < width; ++i) {
-      sums[i] += weights[row] * a[i];
+      sums[i] += weights[row] * vectors::load(a[i]);
     }
   }
 }
 
-// `count` rows as float32, in `memory` or where they are.
-Wide wide_rows(float*, const float* rows, std::int64_t next, std::int64_t, std::int64_t) { return {rows, next}; }
+// The product of q with each of `count` rows, times `scale`.
+VECTORS void dots(float* to, const float* q, Rows<float> rows, float scale, std::int64_t count, std::int64_t width) {
+  dots_of(to, q, rows, scale, count, width);
+}
 
-template <typename T>
-Wide wide_rows(float* memory, const T* rows, std::int64_t next, std::int64_t count, std::int64_t width) {
-  for (std::int64_t row = 0; row < count; ++row) {
-    vectors::widened(memory + row * width, rows + row * next, width);
+VECTORS void dots(float* to, const float* q, Rows<vectors::BFloat16> rows, float scale, std::int64_t count,
+                  std::int64_t width) {
+  dots_of(to, q, rows, scale, count, width);
+}
+
+// Adds `count` rows, each times its weight.
+VECTORS void add_rows(float* sums, const float* weights, Rows<float> rows, std::int64_t count, std::int64_t width) {
+  add_rows_of(sums, weights, rows, count, width);
+}
+
+VECTORS void add_rows(float* sums, const float* weights, Rows<vectors::BFloat16> rows, std::int64_t count,
+                      std::int64_t width) {
+  add_rows_of(sums, weights, rows, count, width);
+}
+
+// Calls a function with some rows at a time as float32, and with the place of their first.
+template <typename Function>
+void widened_rows(Rows<vectors::Half> rows, std::int64_t count, std::int64_t width, Function function) {
+  constexpr std::int64_t kSome = 4;
+  float memory[kSome * kMostWidth];
+  for (std::int64_t first = 0; first < count; first += kSome) {
+    const std::int64_t some = std::min(kSome, count - first);
+    prefetch_four(rows, first, count, width);
+    for (std::int64_t row = 0; row < some; ++row) {
+      vectors::widened(memory + row * width, rows.at(first + row), width);
+    }
+    function(first, Rows<float>{memory, width}, some);
   }
-  return {memory, width};
+}
+
+void dots(float* to, const float* q, Rows<vectors::Half> rows, float scale, std::int64_t count, std::int64_t width) {
+  widened_rows(rows, count, width, [&](std::int64_t first, Rows<float> wide, std::int64_t some) {
+    dots(to + first, q, wide, scale, some, width);
+  });
+}
+
+void add_rows(float* sums, const float* weights, Rows<vectors::Half> rows, std::int64_t count, std::int64_t width) {
+  widened_rows(rows, count, width, [&](std::int64_t first, Rows<float> wide, std::int64_t some) {
+    add_rows(sums, weights + first, wide, some, width);
+  });
 }
 
 // The output for the only query of a head. Products of matrices would take longer.
 template <typename T>
 void forward_query(const Forward& tensors, const Sizes& sizes, const Head& head) {
-  constexpr std::int64_t kSome = 16;  // keys at a time
-  const auto row_of = [](const View& view, const Head& of, std::int64_t row) {
-    return static_cast<T*>(view.at) + of.batch * view.batch + of.head * view.head + row * view.row;
+  const auto first_of = [](const View& view, const Head& of) {
+    return static_cast<T*>(view.at) + of.batch * view.batch + of.head * view.head;
   };
   const Head kv_head = kv_head_of(head, sizes);
   const std::int64_t keys = seen(sizes, 0);
   float row[kMostWidth];
-  float rows[kSome * kMostWidth];
   std::vector<float> weights(keys);
-  const float* const q = vectors::widened(row, row_of(tensors.q, head, 0), sizes.width);
-  for (std::int64_t key = 0; key < keys; key += kSome) {
-    const std::int64_t some = std::min(kSome, keys - key);
-    const T* const first = row_of(tensors.k, kv_head, key);
-    dots(weights.data() + key, q, wide_rows(rows, first, tensors.k.row, some, sizes.width), sizes.scale, some,
-         sizes.width);
-  }
+  const float* const q = vectors::widened(row, first_of(tensors.q, head), sizes.width);
+  dots(weights.data(), q, Rows<T>{first_of(tensors.k, kv_head), tensors.k.row}, sizes.scale, keys, sizes.width);
   tensors.lse[(head.batch * sizes.heads + head.head) * tensors.lse_head] = weights_of(weights.data(), keys);
   std::fill_n(row, sizes.width, 0.0f);
-  for (std::int64_t key = 0; key < keys; key += kSome) {
-    const std::int64_t some = std::min(kSome, keys - key);
-    const T* const first = row_of(tensors.v, kv_head, key);
-    add_rows(row, weights.data() + key, wide_rows(rows, first, tensors.v.row, some, sizes.width), some, sizes.width);
-  }
-  vectors::store_each(row_of(tensors.out, head, 0), row, sizes.width);
+  add_rows(row, weights.data(), Rows<T>{first_of(tensors.v, kv_head), tensors.v.row}, keys, sizes.width);
+  vectors::store_each(first_of(tensors.out, head), row, sizes.width);
 }
 
 void forward_queries(Type type, const Forward& tensors, const Sizes& sizes) {
