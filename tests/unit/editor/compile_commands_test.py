@@ -111,7 +111,7 @@ def test_each_source_has_the_flags_of_its_section(project: Path) -> None:
     assert {"-DFROM_BINDING", "-DCUDA_KERNEL", "/rules/extension_name.h", "/headers/torch/include"} <= {*binding}
     assert "-std=gnu++20" in binding
     cpu = commands["csrc/demo.cpp"]
-    assert "-std=gnu++17" in cpu
+    assert "-std=gnu++20" in cpu
     assert "-DCPU_KERNEL" in cpu
     assert "-DCUDA_KERNEL" not in cpu
     assert not any("/headers/cuda" in word for word in cpu)
