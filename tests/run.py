@@ -37,12 +37,12 @@ _PRIVATE_LOADS = "tests/starlark/unit_tests.bzl"
 _CORES = 2
 _UNIT = "not e2e and not slow"
 _QUICK = f"{_UNIT} and not thorough"
-# The end-to-end tests of each tier: where they are, and how pytest marks them. Those of `ci` run in parallel, since its
-# time is limited and one at a time they use 60 % of two cores; tests/e2e/conftest.py has the groups.
+# The end-to-end tests of each tier: where they are, and how pytest marks them. Those of `ci` are two runs at the same
+# time, since its time is limited and one uses 60 % of two cores; tests that share an expensive fixture are in one run.
 _E2E = {
-    "test": ("tests/e2e", "-m", "core and not slow"),
-    "ci": ("tests", "-m", "e2e and not slow", "-n", str(_CORES), "--dist", "loadgroup"),
-    "all": ("tests", "-m", "e2e or slow"),
+    "test": (("tests/e2e", "-m", "core and not slow"),),
+    "ci": (("tests", "-m", "e2e and not slow and not cloned"), ("tests", "-m", "e2e and not slow and cloned")),
+    "all": (("tests", "-m", "e2e or slow"),),
 }
 # The Python environments: their names, and the extras of pyproject.toml that they have.
 _DRIVER, _ONE_TEST, _ALL = ("driver", ()), ("unit", ("unit",)), ("dev", ("unit", "test", "lint"))
@@ -100,7 +100,7 @@ def lint(python: str, output: Output) -> list[list[str]]:
     ]
 
 
-def commands_of(tier: str, arguments: list[str], output: Output) -> tuple[list[list[str]], list[list[str]]]:
+def commands_of(tier: str, arguments: list[str], output: Output) -> tuple[list[list[str]], list[list[list[str]]]]:
     """The commands of a tier; its environment is set up.
 
     Args:
@@ -109,7 +109,7 @@ def commands_of(tier: str, arguments: list[str], output: Output) -> tuple[list[l
         output: for progress.
 
     Returns:
-        Those of lint, which take one core each, and the others, which come one after the other.
+        Those of lint, which take one core each, and steps with the others: lists of commands that run at the same time.
 
     Raises:
         DriverError: NO_NETWORK or SET_UP if the environment or buildifier cannot be installed; USAGE if lint has no
@@ -123,13 +123,13 @@ def commands_of(tier: str, arguments: list[str], output: Output) -> tuple[list[l
     pytest = [python, "-m", "pytest", "-q"]
     match tier:
         case "unit":
-            return [], [[*pytest, "-m", _UNIT, *(arguments or ["-n", str(_CORES), "--dist", "worksteal"])]]
+            return [], [[[*pytest, "-m", _UNIT, *(arguments or ["-n", str(_CORES), "--dist", "worksteal"])]]]
         case "e2e":
-            return [], [[*pytest, *(arguments or _E2E["test"])]]
+            return [], [[[*pytest, *(arguments or _E2E["test"][0])]]]
         case "pages":
-            return [], [[python, "docs/pages.py", *arguments]]
+            return [], [[[python, "docs/pages.py", *arguments]]]
         case "release":
-            return [], [[python, "tests/release.py", "dist/release"]]
+            return [], [[[python, "tests/release.py", "dist/release"]]]
         case "lint":
             found = lint(python, output)
             chosen = [
@@ -140,9 +140,9 @@ def commands_of(tier: str, arguments: list[str], output: Output) -> tuple[list[l
             return chosen, []
         case _:
             return lint(python, output), [
-                [*pytest, "-n", str(_CORES), "--dist", "worksteal", "-m", _QUICK if tier == "test" else _UNIT],
-                [str(ROOT / "driver"), "bazel", "--", "test", "--noshow_progress", "//tests/starlark/..."],
-                [*pytest, "--durations=10", *_E2E[tier]],
+                [[*pytest, "-n", str(_CORES), "--dist", "worksteal", "-m", _QUICK if tier == "test" else _UNIT]],
+                [[str(ROOT / "driver"), "bazel", "--", "test", "--noshow_progress", "//tests/starlark/..."]],
+                [[*pytest, "--durations=10", *words] for words in _E2E[tier]],
             ]
 
 
@@ -178,14 +178,16 @@ def main() -> int:
     args = parser.parse_args()
     output = Output()
     try:
-        lints, others = commands_of(args.tier, args.arguments, output)
+        lints, steps = commands_of(args.tier, args.arguments, output)
     except DriverError as failure:
         output.fail(failure)
         return failure.exit_code
     with ThreadPoolExecutor(_CORES) as pool:
         well = [*pool.map(lambda command: ends_well(command, output, captured=True), lints)]
-    well += [ends_well(command, output) for command in others]
-    failed = [command for command, ended in zip([*lints, *others], well, strict=True) if not ended]
+        for step in steps:
+            well += pool.map(lambda command: ends_well(command, output), step)
+    commands = [*lints, *(command for step in steps for command in step)]
+    failed = [command for command, ended in zip(commands, well, strict=True) if not ended]
     for command in failed:
         output.say(f"failed: {_name(command)}", "red")
     return ExitCode.DIFFERENCE if failed else ExitCode.OK

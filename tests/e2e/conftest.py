@@ -38,16 +38,12 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one worker of pytest-xdist have all tests of an expensive fixture, and one all other tests of a file."""
-    found = []
-    of_files: dict[Path, str] = {}
-    for item in items:
-        expensive = [name for name in ("clone", "installed") if name in getattr(item, "fixturenames", ())]
-        found.append((item, expensive))
-        if expensive:
-            of_files.setdefault(item.path, expensive[0])
-    for item, expensive in found:
-        item.add_marker(pytest.mark.xdist_group(expensive[0] if expensive else of_files.get(item.path, item.path.name)))
+    """Mark the tests of the clone, and those beside them in a file that have no expensive fixture."""
+    own = [{"clone", "installed"}.intersection(getattr(item, "fixturenames", ())) for item in items]
+    files = {item.path for item, names in zip(items, own, strict=True) if "clone" in names}
+    for item, names in zip(items, own, strict=True):
+        if "clone" in names or (not names and item.path in files):
+            item.add_marker(pytest.mark.cloned)
 
 
 @pytest.fixture(scope="session")
