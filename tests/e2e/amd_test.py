@@ -69,6 +69,7 @@ def test_each_phase_is_an_action(row_sum: Built) -> None:
     assert planned(row_sum.result) == action_counts(row_sum.result)
 
 
+@pytest.mark.slow
 def test_features_are_in_the_code_and_not_in_the_metadata(row_sum: Built, base: Path) -> None:
     project = copy_project(row_sum.project, base / "features")
     _edit(project / "build.toml", '["gfx90a", "gfx942", "gfx1100", "gfx1201"]', '["gfx942:sramecc+:xnack-", "gfx1100"]')

@@ -122,6 +122,7 @@ def test_a_wrong_kernel_fails(clone: Driver, project: Path) -> None:
     assert "Float32.silu failed: the output differs from the reference by up to" in failed.stderr
 
 
+@pytest.mark.slow
 def test_a_cut_gradient_fails(clone: Driver, project: Path) -> None:
     package = project / "torch-ext" / "fast_silu" / "__init__.py"
     text = package.read_text(encoding="utf-8")

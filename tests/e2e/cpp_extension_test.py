@@ -201,6 +201,7 @@ def test_a_setup_py_that_cannot_be_built(environment: Environment, base: Path) -
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_cuda_sources_compile(environment: Environment, base: Path) -> None:
     """No GPU is needed to compile what the call writes; see that a device function is in what was built."""
     place = base / "jit" / "cuda"
