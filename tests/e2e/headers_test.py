@@ -91,12 +91,14 @@ def test_fewer_headers_make_the_same_bytes(needed: Built, base: Path) -> None:
     assert _phase(needed.driver, "dispatch", "host.o").stat().st_size > 0
     assert _phase(needed.driver, "types", "fatbin.o").stat().st_size == 0
     few = _phase(needed.driver, "dispatch", "host.ii").stat().st_size
-    made = [_phase(needed.driver, "dispatch", name).read_bytes() for name in ("host.o", "fatbin.o")]
-    full = copy_project(needed.project, base / "headers-full")
-    _with(full, ["dispatch"])  # the other one was compiled with all headers already
-    needed.driver.run("build", full, "--variant", CU130, "--headers", "full")
+    made = []
+    for headers in ("needed", "full"):
+        project = copy_project(needed.project, base / f"headers-{headers}")
+        _with(project, ["dispatch"])  # the other one was compiled with all headers already
+        needed.driver.run("build", project, "--variant", CU130, "--headers", headers)
+        made.append(digests(project / "build"))
+    assert made[0] == made[1]
     assert _phase(needed.driver, "dispatch", "host.ii").stat().st_size > 1.5 * few
-    assert [_phase(needed.driver, "dispatch", name).read_bytes() for name in ("host.o", "fatbin.o")] == made
 
 
 def test_the_report_says_which_headers_did(needed: Built, base: Path) -> None:
